@@ -137,6 +137,12 @@ static void add_slots(struct report *r)
         if (m->mesh.axis_count) add_sharding(r, t, &s->type, &s->sharding);
         if (s->frozen) json_add_bool(t, "frozen", true);
         if (s->computed) json_add_bool(t, "computed", true);
+        int64_t width = s->index_limit - (int64_t)s->initial;
+        if (s->index_limit && width > 0 && width <= INT32_MAX) {
+            struct json_tree range = json_add_array(t, "range");
+            json_add_integer(range, NULL, (int64_t)s->initial);
+            json_add_integer(range, NULL, s->index_limit);
+        }
         if (s->role == IR_ROLE_HYPER && isnan(s->initial)) json_add_text(t, "initial", NULL); /* a schedule holds */
         else if (s->role == IR_ROLE_HYPER) add_number(t, "initial", s->initial);
         const char *place = r->brief && s->role == IR_ROLE_OPT_STATE

@@ -130,6 +130,10 @@ int cli_links(struct cli *, const char *const *axes, uint32_t count, const doubl
               struct str *out);
 int cli_summary(struct cli *, const char *report, size_t length); /* its one line */
 const char *cli_report_name(struct cli *, const char *report);    /* of the model; "": it has none */
+/* A number of an entry, "step", or, NULL, of the object; 0: it is not there. */
+double cli_report_number(struct cli *, const char *report, const char *entry, const char *key);
+/* The least value of an input that indexes, and the one after the largest; they stay where it does not. */
+void cli_report_range(struct cli *, const char *report, const char *tensor, double range[2]);
 const char *cli_headline(struct cli *, const char *report,
                          size_t length);         /* name, parameters, devices; NULL: damaged */
 const char *cli_grouped(struct arena *, double); /* 6,336 */

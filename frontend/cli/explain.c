@@ -623,6 +623,24 @@ const char *cli_report_name(struct cli *cli, const char *report)
     return text_at(&v, v.root, "name");
 }
 
+double cli_report_number(struct cli *cli, const char *report, const char *entry_name, const char *key)
+{
+    struct view v = {.cli = cli, .root = json_read(cli->arena, report, strlen(report))};
+    return number_at(entry_name ? entry(&v, entry_name) : v.root, key);
+}
+
+void cli_report_range(struct cli *cli, const char *report, const char *tensor, double range[2])
+{
+    struct view v = {.cli = cli, .root = json_read(cli->arena, report, strlen(report))};
+    node t;
+    cJSON_ArrayForEach(t, at(v.root, "tensors"))
+    {
+        node r = at(t, "range");
+        if (strcmp(text_at(&v, t, "name"), tensor) != 0 || cJSON_GetArraySize(r) != 2) continue;
+        for (int i = 0; i < 2; i++) range[i] = cJSON_GetArrayItem(r, i)->valuedouble;
+    }
+}
+
 int cli_summary(struct cli *cli, const char *report, size_t length)
 {
     struct view v = {.cli = cli, .out = STR(cli->arena)};

@@ -1,12 +1,10 @@
 /* The seal of an object: what the note of stepc/step_open.h says of the whole file, written when it is compiled and
  * compared by `stepc verify`: a checksum of its bytes, and one of the results of its first step on inputs that are
- * drawn here (Threefry: their number in the file and the element's are the counter). The step is made by the object
+ * drawn (draw.c). The step is made by the object
  * itself, in a process of its own, by one thread per device and without a library for products, so that only the code
  * decides the bits. Objects that this machine cannot run, whose step is large or that refuse such inputs have no such
  * record. */
-#include "frontend/cli/cli.h"
-#include "frontend/model/init.h"
-#include "ir/ir.h"
+#include "frontend/cli/draw.h"
 #include <stepc/step_open.h>
 
 #include <signal.h>
@@ -34,69 +32,13 @@ struct seal { /* as it lies in the note */
 
 /* ---------------------------------------------------------------- the first steps */
 
-struct run_trial {
-    struct arena arena;
-    const struct step_api *api;
-    struct step_instance *instance;
-    bool zeros; /* integers are 0, not 0 and 1 */
-};
-
-/* Uniform in [-1, 1), integers 0 or 1: what every table has rows for. */
-static void draw(struct run_trial *t, uint32_t number, const struct step_tensor *of, void *data)
-{
-    enum ir_dtype dtype = ir_dtype_of_abi(of->dtype);
-    const uint32_t key[2] = {0x73746570, number};
-    uint64_t count = 1;
-    for (int32_t k = 0; k < of->rank; k++) count *= (uint64_t)of->shape[k];
-    bool is_float = of->dtype >= STEP_F8E4M3;
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t word[2];
-        fe_threefry(key, (uint32_t)(i >> 32), (uint32_t)i, word);
-        double real = (double)(word[0] >> 8) / (1 << 23) - 1;
-        ir_element_set(dtype, data, i, is_float ? real : t->zeros ? 0 : (double)(word[0] & 1));
-    }
-}
-
-static struct step_array array_of(struct run_trial *t, const struct step_tensor *of)
-{
-    size_t room = (size_t)of->bytes_global + 64;
-    char *memory = memset(arena_alloc(&t->arena, room), 0, room);
-    int64_t *shape = arena_new_array(&t->arena, int64_t, (size_t)of->rank + 1);
-    for (int32_t i = 0; i < of->rank; i++) shape[i] = of->shape[i];
-    return (struct step_array){.size = sizeof(struct step_array),
-                               .name = of->name,
-                               .data = memory + (64 - (uintptr_t)memory % 64),
-                               .dtype = of->dtype,
-                               .rank = of->rank,
-                               .shape = shape};
-}
-
-/* The tensors of a role, drawn if they are to be given. */
-static struct step_array *arrays_of(struct run_trial *t, uint32_t role, size_t *count)
-{
-    *count = t->api->tensor_count(t->instance, role);
-    struct step_array *arrays = arena_new_array(&t->arena, struct step_array, *count + 1);
-    for (size_t i = 0; i < *count; i++) {
-        struct step_tensor of = {.size = sizeof of};
-        t->api->tensor_at(t->instance, role, i, &of);
-        arrays[i] = array_of(t, &of);
-        if (role == STEP_INPUT || role == STEP_PARAM) draw(t, (uint32_t)i + 1000 * role, &of, arrays[i].data);
-    }
-    return arrays;
-}
-
-static step_status first_steps(struct run_trial *t, uint32_t *sum)
+static step_status first_steps(const struct cli_draw *t, uint32_t *sum)
 {
     static const uint32_t roles[] = {STEP_METRIC, STEP_PARAM, STEP_EMA, STEP_OPT_STATE, STEP_STATE};
     size_t count;
     struct step_result result = {.size = sizeof result};
-    step_status status = t->api->init(t->instance);
-    if (status == STEP_EUNSUPPORTED) { /* an object without initial values */
-        const struct step_array *given = arrays_of(t, STEP_PARAM, &count);
-        status = STEP_OK;
-        for (size_t i = 0; i < count && !status; i++) status = t->api->write(t->instance, &given[i]);
-    }
-    struct step_array *inputs = arrays_of(t, STEP_INPUT, &count);
+    step_status status = cli_draw_state(t);
+    struct step_array *inputs = cli_draw(t, STEP_INPUT, &count);
     struct step_batch batch = {.size = sizeof batch, .inputs = inputs, .input_count = count};
     *sum = 0;
     for (int step = 0; step < SEAL_STEPS && !status;
@@ -105,7 +47,7 @@ static step_status first_steps(struct run_trial *t, uint32_t *sum)
         *sum = step_crc32(*sum, &result.loss, sizeof result.loss);
     }
     for (size_t r = 0; r < sizeof roles / sizeof *roles && !status; r++) {
-        const struct step_array *read = arrays_of(t, roles[r], &count);
+        const struct step_array *read = cli_draw(t, roles[r], &count);
         for (size_t i = 0; i < count && !status; i++) {
             struct step_tensor of = {.size = sizeof of};
             t->api->tensor_at(t->instance, roles[r], i, &of);
@@ -127,7 +69,8 @@ static uint32_t try_steps(const struct step_api *api, uint32_t *sum)
     double count = devices ? strtod(devices + 10, NULL) : 1;
     if (!flops || strtod(flops + 8, NULL) * count > 1e8 || count > MOST_DEVICES) return SEAL_LARGE;
     for (int zeros = 0; zeros < 2; zeros++) {
-        struct run_trial t = {.api = api, .zeros = zeros};
+        struct arena arena = {0};
+        struct cli_draw t = {.arena = &arena, .api = api, .zeros = zeros};
         struct step_host host = {.size = sizeof host, .log = say_nothing};
         struct step_options options = {.size = sizeof options, .host = &host, .threads = 1, .max_memory = 64 << 20};
         step_status status = api->create(&options, &t.instance);
@@ -136,7 +79,7 @@ static uint32_t try_steps(const struct step_api *api, uint32_t *sum)
         api->memory(t.instance, 0, &memory);
         status = memory.planned_peak > 64 << 20 ? STEP_ENOMEM : first_steps(&t, sum);
         api->destroy(t.instance);
-        arena_free(&t.arena);
+        arena_free(&arena);
         if (!status) return SEAL_RECORDED;
         if (status == STEP_ENOMEM) return SEAL_LARGE;
     }

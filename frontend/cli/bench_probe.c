@@ -1,0 +1,143 @@
+/* What the machine can do at best, measured in the same rounds as the steps: fused multiply-adds without memory, and
+ * passes over memory without arithmetic. */
+#include "frontend/cli/bench.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { MOST_THREADS = 256, CHAINS = 12, ROUNDS = 400000, PASSES = 2 };
+#define ROOM ((uint64_t)128 << 20)
+
+/* ---------------------------------------------------------------- one thread */
+
+#define LOOP(type, set, multiply_add) \
+    type x[CHAINS]; \
+    const type a = set(0.999f), b = set(0.001f); \
+    for (int k = 0; k < CHAINS; k++) x[k] = set((float)k); \
+    for (int i = 0; i < ROUNDS; i++) { \
+        _Pragma("GCC unroll 12") for (int k = 0; k < CHAINS; k++) x[k] = multiply_add(x[k], a, b); \
+        __asm__ volatile("" ::: "memory"); /* what is computed is not needed */ \
+    } \
+    for (int k = 0; k < CHAINS; k++) __asm__ volatile("" ::"x"(x[k])); \
+    return 2.0 * sizeof(type) / 4 * CHAINS * ROUNDS
+
+#if defined(__x86_64__)
+#define SSE_MULTIPLY_ADD(x, a, b) _mm_add_ps(_mm_mul_ps(x, a), b)
+__attribute__((target("avx512f"))) static double flops_512(void) { LOOP(__m512, _mm512_set1_ps, _mm512_fmadd_ps); }
+__attribute__((target("avx2,fma"))) static double flops_256(void) { LOOP(__m256, _mm256_set1_ps, _mm256_fmadd_ps); }
+static double flops_128(void) { LOOP(__m128, _mm_set1_ps, SSE_MULTIPLY_ADD); }
+
+static double flops(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f")) return flops_512();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return flops_256();
+    return flops_128();
+}
+#else
+static double flops(void)
+{
+    float x[CHAINS] = {0};
+    for (int i = 0; i < ROUNDS; i++) {
+        for (int k = 0; k < CHAINS; k++) x[k] = __builtin_fmaf(x[k], 0.999f, 0.001f);
+        __asm__ volatile("" ::: "memory");
+    }
+    for (int k = 0; k < CHAINS; k++) __asm__ volatile("" ::"w"(x[k]));
+    return 2.0 * CHAINS * ROUNDS;
+}
+#endif
+
+static double bytes(float *memory, uint64_t count)
+{
+    typedef float vector __attribute__((vector_size(64), may_alias));
+    vector *x = (vector *)memory;
+    for (int pass = 0; pass < PASSES; pass++) {
+        for (uint64_t i = 0; i < count * sizeof *memory / sizeof *x; i++) x[i] = x[i] * 0.5f + 1;
+        __asm__ volatile("" ::: "memory");
+    }
+    return 2.0 * PASSES * 4 * (double)count;
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+enum { WAIT, GO, LEAVE };
+struct part {
+    const _Atomic int *gate;
+    float *memory; /* NULL: arithmetic */
+    uint64_t count;
+    double done;
+};
+
+static void *run(void *argument)
+{
+    struct part *p = argument;
+    while (atomic_load(p->gate) == WAIT) sched_yield();
+    if (atomic_load(p->gate) == GO) p->done = p->memory ? bytes(p->memory, p->count) : flops();
+    return NULL;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* 0: there are not that many threads. */
+static double all(uint32_t threads, float *memory)
+{
+    pthread_t thread[MOST_THREADS];
+    struct part part[MOST_THREADS];
+    _Atomic int gate = WAIT;
+    uint32_t n = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads, started = 1;
+    uint64_t count = ROOM / sizeof *memory / n & ~UINT64_C(15);
+    for (uint32_t k = 0; k < n; k++) part[k] = (struct part){&gate, memory ? memory + k * count : NULL, count, 0};
+    while (started < n && !pthread_create(&thread[started], NULL, run, &part[started])) started++;
+    double from = now(), done = 0;
+    atomic_store(&gate, started == n ? GO : LEAVE);
+    run(&part[0]);
+    for (uint32_t k = 1; k < started; k++) pthread_join(thread[k], NULL);
+    for (uint32_t k = 0; k < n; k++) done += part[k].done;
+    return done / (now() - from);
+}
+
+double bench_probe_flops(uint32_t threads) { return all(threads, NULL); }
+double bench_probe_bytes(uint32_t threads, void *memory) { return all(threads, memory); }
+uint64_t bench_probe_room(void) { return ROOM + 63; }
+
+void *bench_probe_memory(void *room)
+{
+    char *aligned = (char *)room + (64 - (uintptr_t)room % 64) % 64;
+    return memset(aligned, 1, ROOM);
+}
+
+/* ---------------------------------------------------------------- of many measurements */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_quantile(double *x, uint32_t n, double part)
+{
+    qsort(x, n, sizeof *x, compare);
+    double at = part * (n - 1);
+    uint32_t low = (uint32_t)at, high = low + (low + 1 < n);
+    return x[low] + (at - low) * (x[high] - x[low]);
+}
+
+void bench_confidence(double *x, uint32_t n, double between[2])
+{
+    qsort(x, n, sizeof *x, compare);
+    double root = __builtin_sqrt((double)n), low = (n - 1.96 * root) / 2;
+    uint32_t k = low > 0 ? (uint32_t)low : 0;
+    between[0] = x[k], between[1] = x[n - 1 - k];
+}

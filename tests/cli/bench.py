@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""stepc bench: what it measures adds up, what it compares it judges, and what it cannot measure it says. No time is held to anything.
+
+    tests/cli/bench.py STEPC
+"""
+import json
+import os
+import sys
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner
+
+SGD = {"type": "sgd", "learning_rate": 0.01}
+
+
+def dense(rows, features):
+    return {"stepc": 1, "name": "dense", "inputs": {"x": {"shape": [rows, 64]}, "y": {"shape": [rows, features]}},
+            "model": {"type": "linear", "features": features, "input": "x"}, "loss": "mean((model - y)**2)", "optimizer": SGD}
+
+
+TOKENS = {"stepc": 1, "name": "tokens", "inputs": {"t": {"shape": [4, 16], "dtype": "int32"}, "label": {"shape": [4, 16], "dtype": "int32"}},
+          "model": {"type": "sequential", "input": "t", "layers": [{"type": "embed", "num_embeddings": 50, "features": 8}, {"type": "linear", "features": 50}]},
+          "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "label", "reduction": "mean"}, "optimizer": SGD}
+
+
+class Bench(runner.Case):
+    def document(self, name, of):
+        return self.write(name + ".json", json.dumps(of))
+
+    def compiled(self, name, of):
+        self.stepc("compile", self.document(name, of), "-o", self.path(name + ".so"))
+        return self.path(name + ".so")
+
+    def measured(self, *arguments):
+        return json.loads(self.stepc("bench", *arguments, "--rounds", "3", "--threads", "1", "--json").stdout)
+
+    def test_one(self):
+        """An object and its document give the same kind of numbers, which agree with each other."""
+        so = self.compiled("dense", dense(32, 16))
+        for path in (so, self.path("dense.json")):
+            got = self.measured(path)
+            one = got["objects"][0]
+            seconds = one["seconds"]
+            self.assertEqual((got["rounds"], got["machine"]["threads"], one["name"], one["path"]), (3, 1, "dense", path))
+            self.assertTrue(0 < seconds["best"] <= seconds["low"] <= seconds["median"] <= seconds["high"], seconds)
+            self.assertTrue(seconds["p5"] <= seconds["median"] <= seconds["p95"], seconds)
+            self.assertAlmostEqual(one["rows_per_second"] * seconds["median"], 32)
+            self.assertNotIn("tokens_per_second", one)
+            self.assertGreaterEqual(one["flops_per_second"] * seconds["median"], 2 * 2 * 32 * 64 * 16)
+            self.assertEqual(one["memory_predicted"], one["memory_measured"])
+            self.assertGreater(min(got["machine"]["flops_per_second"], got["machine"]["bytes_per_second"], one["share_of_flops"], one["share_of_bytes"]), 0)
+        self.assertRegex(self.stepc("bench", so, "--rounds", "1", "--threads", "1").stdout,
+                         r"^\S+: dense: 1,040 parameters .*\nstep  .*\nrate  .*\nwork  .*\nmemory  .*\nmachine   peaks of 1 thread ")
+        self.assertEqual([n for n in os.listdir(self.folder) if n not in ("dense.so", "dense.json")], [])
+
+    def test_inputs(self):
+        """Integers that index are drawn from what they may be, and all of it; labels that are no input directly may be 0."""
+        so = self.compiled("tokens", TOKENS)
+        ranges = {t["name"]: t.get("range") for t in json.loads(self.stepc("explain", so, "--json").stdout)["tensors"] if t["role"] == "input"}
+        self.assertEqual(ranges, {"t": [0, 50], "label": [0, 50]})
+        one = self.measured(so)["objects"][0]
+        self.assertAlmostEqual(one["tokens_per_second"] * one["seconds"]["median"], 64)
+        self.assertTrue(0 < one["loss"] < 5, one)
+        shifted = dict(TOKENS, loss=dict(TOKENS["loss"], labels="label * 49"))
+        self.measured(self.document("shifted", shifted))
+
+    def test_two(self):
+        """Sixteen times the work takes longer, whichever is named first, and only then --fail-above fails."""
+        small, large = self.compiled("small", dense(64, 64)), self.compiled("large", dense(1024, 64))
+        self.assertGreater(self.measured(small, large)["speedup"]["median"], 2)
+        self.assertIn("verdict   %s: " % large, self.stepc("bench", large, small, "--rounds", "7", "--threads", "1").stdout)
+        self.stepc("bench", small, large, "--rounds", "3", "--fail-above", "3%")
+        failed = self.stepc("bench", large, small, "--rounds", "3", "--fail-above", "1.5", code=1)
+        self.assertRegex(failed.stderr, r"--fail-above 1.5: \S+large.so takes [\d.]+ times as long as \S+small.so")
+
+    def test_data(self):
+        so, data = self.compiled("dense", dense(8, 3)), self.path("data.safetensors")
+        import numpy as np
+        from tool import safetensors
+        safetensors.write(data, {"x": np.ones((2, 8, 64), "f4"), "y": np.zeros((2, 8, 3), "f4")})
+        self.assertLess(self.measured(so, "--data", data)["objects"][0]["loss"], 1e-3)  # that can be learned
+        safetensors.write(data, {"x": np.ones((2, 8, 64), "f4")})
+        self.assertIn('no tensor for input "y"', self.stepc("bench", so, "--data", data, code=1).stderr)
+
+    def test_mistakes(self):
+        so = self.compiled("dense", dense(8, 3))
+        for arguments, code, words in (([self.path("none.so")], 3, "cannot read"), ([so, "--fail-above", "2"], 2, "needs a second object"),
+                                       ([so, so, "--fail-above", "x"], 2, "expected a ratio"), ([so, "--rounds", "0"], 2, "--rounds: 1 to 1000"),
+                                       ([self.document("bad", dict(dense(8, 3), optimiser={}))], 1, 'unknown key "optimiser"')):
+            self.assertIn(words, self.stepc("bench", *arguments, code=code).stderr)
+        with open(so, "r+b") as f:
+            f.seek(5000)
+            f.write(b"damaged")
+        self.assertIn("checksum", self.stepc("bench", so, code=1).stderr)
+
+
+if __name__ == "__main__":
+    runner.main()
