@@ -26,10 +26,12 @@ enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 4, IR_MAX_AXES = 6 };
 
 /* How a value lies on the mesh (stage spmd). Axes are numbered in the order of the mesh; `dim[i]` lists the axes
  * that split dimension i, first axis outermost, as nibbles (axis + 1), lowest nibble first; 0 = whole.
- * `partial`: bit mask of the axes over which the value is still to be summed. */
+ * `partial`: bit mask of the axes over which the value is still to be summed. `step`: dimension i lies in windows that
+ * overlap (within pass shard only, see passes/shard_window.c); 0: in parts of equal size. */
 struct ir_sharding {
     uint32_t dim[IR_MAX_RANK];
     uint32_t partial;
+    int32_t step[IR_MAX_RANK];
 };
 
 struct ir_type {

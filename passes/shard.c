@@ -55,7 +55,7 @@ struct ir_module *pass_shard(struct pass *p, struct ir_module *m)
     for (uint32_t i = 0; i < m->mesh.axis_count; i++) devices *= m->mesh.size[i];
     if (devices == 1) {
         struct ir_module *to = pass_keeps(p, m, rewrites) ? m : pass_rebuild(p, m, rewrite, p);
-        for (size_t i = 0; i < to->slots.count; i++) to->slots.items[i].sharding = (struct ir_sharding){{0}, 0};
+        for (size_t i = 0; i < to->slots.count; i++) to->slots.items[i].sharding = (struct ir_sharding){.partial = 0};
         to->stage = IR_AT_SPMD;
         return to;
     }

@@ -15,6 +15,7 @@ enum { MOST_PROPOSALS = 6, MOST_WANTED = 8, MOST_SOURCES = 8 };
 struct proposal {
     int8_t factor;
     uint32_t axes;
+    struct shard_lead lead;
 };
 
 /* ---------------------------------------------------------------- what reads a value */
@@ -105,9 +106,9 @@ static void apply_constraint(const struct shard *s, const struct ir_node *n, str
 
 struct ir_sharding shard_captured(const struct shard *s, const struct shard_func *f, ir_value v)
 {
-    struct ir_sharding whole = {{0}, 0}, as_held = f->value[v];
+    struct ir_sharding whole = {.partial = 0}, as_held = f->value[v];
     as_held.partial = 0;
-    return shard_is_input(s, f->func, v) ? whole : as_held;
+    return shard_is_input(s, f->func, v) ? whole : shard_in_parts(&s->module->mesh, ir_type(f->func, v), as_held);
 }
 
 void shard_apply(const struct shard *s, const struct shard_func *f, ir_value v, const struct shard_choice *choice,
@@ -119,12 +120,18 @@ void shard_apply(const struct shard *s, const struct shard_func *f, ir_value v, 
     memset(made, 0, sizeof *made);
     for (uint32_t i = 0; i < n->arg_count; i++) {
         for (uint32_t d = 0; d < ir_type(f->func, n->args[i])->rank; d++)
-            if (r->arg[i][d] >= 0) wanted[i].dim[d] = choice->axes[r->arg[i][d]];
+            if (r->arg[i][d] >= 0) {
+                wanted[i].dim[d] = choice->axes[r->arg[i][d]];
+                wanted[i].step[d] = choice->lead[r->arg[i][d]].from;
+            }
         if (shard_is_linear(r, i))
             wanted[i].partial = r->product ? choice->passing & f->made[n->args[i]].partial : choice->passing;
     }
     for (uint32_t d = 0; d < n->type.rank; d++)
-        if (r->result[d] >= 0) made->dim[d] = choice->axes[r->result[d]];
+        if (r->result[d] >= 0) {
+            made->dim[d] = choice->axes[r->result[d]];
+            made->step[d] = choice->lead[r->result[d]].to;
+        }
     made->partial = choice->passing;
     for (uint32_t factor = 0; factor < r->factor_count; factor++)
         if (r->summed >> factor & 1) made->partial |= shard_axes_mask(choice->axes[factor]);
@@ -188,14 +195,52 @@ static bool falls_apart(const struct shard *s, const struct shard_rule *r, int8_
     return size % ir_axes_size(&s->module->mesh, axes) == 0 || (part < size && !(r->blocks >> factor & 1));
 }
 
-static void propose(const struct shard *s, const struct shard_rule *r, int8_t factor, uint32_t axes, uint32_t passing,
-                    struct proposal *list, uint32_t *count)
+/* What a node is weighed with: what is wanted of its result, and of its operands by others. */
+struct scale {
+    const struct shard *s;
+    const struct shard_func *f;
+    ir_value v;
+    struct wishes wants;
+    struct source {
+        ir_value v;
+        struct wishes others, all;
+    } sources[MOST_SOURCES];
+    uint32_t count;
+};
+
+struct proposals {
+    struct proposal list[MOST_PROPOSALS];
+    uint32_t count, passing;
+};
+
+static void propose(const struct scale *k, struct proposals *all, int8_t factor, uint32_t axes, struct shard_lead lead)
 {
-    if (factor < 0 || !axes || r->whole >> factor & 1 || shard_axes_mask(axes) & passing) return;
-    if (*count == MOST_PROPOSALS || !falls_apart(s, r, factor, axes)) return;
-    for (uint32_t i = 0; i < *count; i++)
-        if (list[i].factor == factor && list[i].axes == axes) return;
-    list[(*count)++] = (struct proposal){factor, axes};
+    struct proposal *list = all->list;
+    if (shard_axes_mask(axes) & all->passing || all->count == MOST_PROPOSALS) return;
+    if (lead.from == lead.to && !shard_windows_pass(k->f, k->v, (uint32_t)factor, lead.to)) return;
+    for (uint32_t i = 0; i < all->count; i++)
+        if (list[i].factor == factor && list[i].axes == axes && list[i].lead.from == lead.from &&
+            list[i].lead.to == lead.to)
+            return;
+    list[all->count++] = (struct proposal){factor, axes, lead};
+}
+
+/* To split a factor as dimension `d` of an operand, or of the result, lies. */
+static void propose_as(const struct scale *k, struct proposals *all, int8_t factor, const struct ir_sharding *lies,
+                       uint32_t d, bool of_result)
+{
+    const struct shard_rule *r = k->f->rule[k->v];
+    const uint32_t axes = lies->dim[d];
+    int64_t parts = ir_axes_size(&k->s->module->mesh, axes);
+    struct shard_lead lead = {lies->step[d], lies->step[d]};
+    if (factor < 0 || !axes || r->whole >> factor & 1) return;
+    if (r->window >> factor & 1) {
+        if (!shard_lead(k->f, k->v, d, parts, of_result, &lead)) return;
+    } else if (!lead.to || !shard_windows_pass(k->f, k->v, (uint32_t)factor, lead.to)) {
+        if (!falls_apart(k->s, r, factor, axes)) return;
+        lead = (struct shard_lead){0, 0};
+    }
+    propose(k, all, factor, axes, lead);
 }
 
 /* The operands by their size, at most 16 of them. */
@@ -227,21 +272,9 @@ double shard_work(const struct shard *s, const struct shard_func *f, ir_value v,
         elements *= (double)ir_part_extent(&s->module->mesh, n->type.dim[d],
                                            r->result[d] < 0 ? 0 : choice->axes[r->result[d]]);
     return products / (n->op == OP_dot ? SHARD_PRODUCTS : SHARD_ELEMENTS) +
-           2 * elements * (double)ir_dtype_bytes((enum ir_dtype)n->type.dtype) * (parts - 1) / parts;
+           2 * elements * (double)ir_dtype_bytes((enum ir_dtype)n->type.dtype) * (parts - 1) / parts +
+           shard_rims_sent(s, f, v, choice);
 }
-
-/* What a node is weighed with: what is wanted of its result, and of its operands by others. */
-struct scale {
-    const struct shard *s;
-    const struct shard_func *f;
-    ir_value v;
-    struct wishes wants;
-    struct source {
-        ir_value v;
-        struct wishes others, all;
-    } sources[MOST_SOURCES];
-    uint32_t count;
-};
 
 /* The node wants operand `v` as `wanted`; of one that is made again, its operands. Returns what that costs beside what
  * the sources' readers do. */
@@ -303,11 +336,13 @@ static bool take_up(const struct proposal *list, uint32_t count, uint32_t set, s
 {
     uint32_t used = 0;
     memset(choice->axes, 0, sizeof choice->axes);
+    memset(choice->lead, 0, sizeof choice->lead);
     for (uint32_t i = 0; i < count; i++) {
         if (!(set >> i & 1)) continue;
         uint32_t mask = shard_axes_mask(list[i].axes);
         if (choice->axes[list[i].factor] || mask & used) return false;
         choice->axes[list[i].factor] = list[i].axes;
+        choice->lead[list[i].factor] = list[i].lead;
         used |= mask;
     }
     return true;
@@ -317,24 +352,23 @@ static bool take_up(const struct proposal *list, uint32_t count, uint32_t set, s
  * there is none yet). */
 static double try_all(struct scale *k, uint32_t passing, double least, struct shard_choice *chosen)
 {
-    const struct shard *s = k->s;
     const struct shard_func *f = k->f;
     const struct ir_node *n = ir_get(f->func, k->v);
     const struct shard_rule *r = f->rule[k->v];
     struct shard_choice choice = {.passing = passing};
-    struct proposal list[MOST_PROPOSALS];
-    uint32_t count = 0, order[16], operands = largest_first(f, n, order);
-    for (uint32_t factor = 0; f->choice[k->v] && factor < r->factor_count; factor++)
-        propose(s, r, (int8_t)factor, f->choice[k->v]->axes[factor], passing, list, &count);
+    const struct shard_choice *before = f->choice[k->v];
+    struct proposals all = {.passing = passing};
+    uint32_t order[16], operands = largest_first(f, n, order);
+    for (uint32_t factor = 0; before && factor < r->factor_count; factor++)
+        if (before->axes[factor]) propose(k, &all, (int8_t)factor, before->axes[factor], before->lead[factor]);
     for (uint32_t j = 0; j < operands; j++)
         for (uint32_t i = order[j], d = 0; d < ir_type(f->func, n->args[i])->rank; d++)
-            propose(s, r, r->arg[i][d], f->value[n->args[i]].dim[d], passing, list, &count);
+            propose_as(k, &all, r->arg[i][d], &f->value[n->args[i]], d, false);
     for (uint32_t j = 0; j < k->wants.count; j++)
-        for (uint32_t d = 0; d < n->type.rank; d++)
-            propose(s, r, r->result[d], k->wants.of[j].dim[d], passing, list, &count);
-    if (!count && !passing && least < 0) return 0; /* there is nothing to choose */
-    for (uint32_t set = 1u << count; set-- > 0;) {
-        if (!take_up(list, count, set, &choice)) continue;
+        for (uint32_t d = 0; d < n->type.rank; d++) propose_as(k, &all, r->result[d], &k->wants.of[j], d, true);
+    if (!all.count && !passing && least < 0) return 0; /* there is nothing to choose */
+    for (uint32_t set = 1u << all.count; set-- > 0;) {
+        if (!take_up(all.list, all.count, set, &choice)) continue;
         double cost = weigh(k, &choice, f->wanted[k->v]);
         if (least >= 0 && cost >= least) continue;
         least = cost;

@@ -54,7 +54,7 @@ static uint32_t common(const struct conversion *c, uint32_t d)
 static void step(struct conversion *c, enum shard_step_kind kind, uint32_t axes, uint32_t dim)
 {
     double k = (double)ir_axes_size(c->mesh, ir_axes_of_mask(axes));
-    c->steps[c->count++] = (struct shard_step){kind, axes, dim, 0};
+    c->steps[c->count++] = (struct shard_step){.kind = kind, .axes = axes, .dim = dim};
     if (kind == SHARD_GATHER) c->bytes *= k;
     if (kind == SHARD_REDUCE) c->sent += 2 * c->bytes * (k - 1) / k;
     if (kind == SHARD_GATHER || kind == SHARD_SCATTER || kind == SHARD_EXCHANGE) c->sent += c->bytes * (k - 1) / k;
@@ -109,14 +109,84 @@ static bool exchange(struct conversion *c, uint32_t d)
     return false;
 }
 
+/* ---------------------------------------------------------------- windows */
+
+static bool same_windows(const struct ir_sharding *a, const struct ir_sharding *b, uint32_t d)
+{
+    return a->dim[d] == b->dim[d] && a->step[d] == b->step[d];
+}
+
+/* `factor`: by how much a device's part grows. */
+static void window_step(struct conversion *c, enum shard_step_kind kind, uint32_t axes, uint32_t d, int64_t size,
+                        double sent, double factor)
+{
+    step(c, kind, axes, d);
+    c->steps[c->count - 1].step = size;
+    c->sent += c->bytes * sent;
+    c->bytes *= factor;
+}
+
+static void leave_windows(struct conversion *c, uint32_t d)
+{
+    const uint32_t axes = shard_axes_mask(c->now.dim[d]);
+    int64_t parts = ir_axes_size(c->mesh, c->now.dim[d]), extent = c->global->dim[d], size = c->now.step[d];
+    bool addends = size < 0;
+    struct shard_rims r;
+    if (addends) size = -size;
+    bool rims = shard_rims(extent, 0, 0, size, parts, &r);
+    double window = (double)(extent - (parts - 1) * size);
+    c->now.step[d] = 0;
+    if (addends ? rims : extent % parts == 0 && size * parts <= extent) {
+        double sent = addends ? (double)(r.left + r.right) / window : 0;
+        window_step(c, addends ? SHARD_ADD_RIMS : SHARD_OWN, axes, d, size, sent, (double)r.part / window);
+        return;
+    }
+    if (!addends) window_step(c, SHARD_COUNT_ONCE, axes, d, size, 0, 1);
+    window_step(c, SHARD_WIDEN, axes, d, size, 0, (double)extent / window);
+    c->now.partial |= axes;
+    c->now.dim[d] = 0;
+}
+
+/* How a dimension lies before it is cut into windows: in parts if these need no more than a rim, else whole. */
+static uint32_t before_windows(const struct conversion *c, const struct ir_sharding *to, uint32_t d)
+{
+    struct shard_rims r;
+    int64_t parts = ir_axes_size(c->mesh, to->dim[d]), extent = c->global->dim[d];
+    if (!c->now.dim[d] || extent % parts) return 0;
+    return to->step[d] < 0 || shard_rims(extent, 0, 0, to->step[d], parts, &r) ? to->dim[d] : 0;
+}
+
+static void enter_windows(struct conversion *c, const struct ir_sharding *to, uint32_t d)
+{
+    const uint32_t axes = shard_axes_mask(to->dim[d]);
+    int64_t parts = ir_axes_size(c->mesh, to->dim[d]), extent = c->global->dim[d], size = to->step[d];
+    bool addends = size < 0;
+    struct shard_rims r;
+    if (addends) size = -size;
+    double window = (double)(extent - (parts - 1) * size);
+    if (c->now.dim[d]) {
+        shard_rims(extent, 0, 0, size, parts, &r);
+        double sent = addends ? 0 : (double)(r.left + r.right) / (double)r.part;
+        window_step(c, addends ? SHARD_BORDER : SHARD_SEND_RIMS, axes, d, size, sent, window / (double)r.part);
+    } else {
+        window_step(c, SHARD_WINDOW, axes, d, size, 0, window / (double)extent);
+        if (addends) window_step(c, SHARD_COUNT_ONCE, axes, d, size, 0, 1);
+    }
+}
+
 uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, const struct ir_sharding *from,
-                     const struct ir_sharding *to, struct shard_step *steps, double *sent)
+                     const struct ir_sharding *end, struct shard_step *steps, double *sent)
 {
     const struct ir_type local = shard_local_type(mesh, global, from);
-    struct conversion c = {
-        .mesh = mesh, .global = global, .rank = global->rank, .now = *from, .to = *to, .steps = steps};
+    struct conversion c = {.mesh = mesh, .global = global, .rank = global->rank, .now = *from, .steps = steps};
+    const struct ir_sharding *to = &c.to;
     c.bytes = (double)ir_type_elements(&local) * (double)ir_dtype_bytes((enum ir_dtype)global->dtype);
-    uint32_t sum = from->partial & ~to->partial;
+    for (uint32_t d = 0; d < c.rank; d++)
+        if (c.now.step[d] && !same_windows(from, end, d)) leave_windows(&c, d);
+    c.to = *end;
+    for (uint32_t d = 0; d < c.rank; d++)
+        if (end->step[d] && !same_windows(from, end, d)) c.to.dim[d] = before_windows(&c, end, d);
+    uint32_t sum = c.now.partial & ~to->partial;
     split(&c, SHARD_SLICE, ~axes_in_use(&c) & ~to->partial);
     if (sum) split(&c, SHARD_SCATTER, sum);
     sum &= c.now.partial;
@@ -134,6 +204,8 @@ uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, c
         step(&c, SHARD_GATHER, shard_axes_mask(rest), d);
     }
     split(&c, SHARD_SLICE, ~axes_in_use(&c) & ~to->partial);
+    for (uint32_t d = 0; d < c.rank; d++)
+        if (end->step[d] && !same_windows(from, end, d)) enter_windows(&c, end, d);
     if (to->partial & ~c.now.partial) step(&c, SHARD_SPREAD, to->partial & ~c.now.partial, 0);
     *sent = c.sent;
     return c.count;
@@ -169,7 +241,8 @@ void shard_operands_for(const struct shard_func *f, ir_value v, const struct ir_
     for (uint32_t d = 0; d < n->type.rank; d++)
         for (uint32_t i = 0; i < n->arg_count; i++)
             for (uint32_t k = 0; k < ir_type(f->func, n->args[i])->rank; k++)
-                if (r->arg[i][k] >= 0 && r->arg[i][k] == r->result[d]) wanted[i].dim[k] = to->dim[d];
+                if (r->arg[i][k] >= 0 && r->arg[i][k] == r->result[d])
+                    wanted[i].dim[k] = to->dim[d], wanted[i].step[k] = to->step[d];
 }
 
 uint8_t shard_freedom(const struct shard_func *f, ir_value v)

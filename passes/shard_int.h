@@ -18,6 +18,8 @@ struct shard_rule {
     uint32_t blocks;   /* factors that are blocks of a dimension: split into equal parts or not at all */
     uint32_t linear;   /* operands in which, taken together, the op is linear: partial sums pass through */
     bool product;      /* linear in each of `linear` alone: at most one may be partial */
+    uint32_t window;   /* factors along which the op slides or pads: windows on one side, parts on the other */
+    enum { SHARD_NO_WINDOWS, SHARD_COPIES, SHARD_ADDENDS } windows; /* that may pass along other factors */
 };
 static inline bool shard_is_linear(const struct shard_rule *r, uint32_t operand)
 {
@@ -37,6 +39,9 @@ struct ir_type shard_local_type(const struct ir_mesh *, const struct ir_type *, 
  * these follow the layouts in which it wants its operands and that of its result. */
 struct shard_choice {
     uint32_t axes[SHARD_MAX_FACTORS];
+    struct shard_lead {
+        int32_t from, to; /* steps of the operands' windows and of the result's */
+    } lead[SHARD_MAX_FACTORS];
     uint32_t passing;
 };
 struct shard_use {
@@ -68,11 +73,28 @@ struct shard {
 
 /* shard_convert.c: from one layout to another, one step after the other. */
 struct shard_step {
-    enum shard_step_kind { SHARD_SLICE, SHARD_SCATTER, SHARD_REDUCE, SHARD_GATHER, SHARD_EXCHANGE, SHARD_SPREAD } kind;
+    enum shard_step_kind {
+        SHARD_SLICE,
+        SHARD_SCATTER,
+        SHARD_REDUCE,
+        SHARD_GATHER,
+        SHARD_EXCHANGE,
+        SHARD_SPREAD,
+        /* Windows of `step`: of parts, by rims of copies or by borders of zeros; of what is whole; of which each counts
+         * once. Back to parts, where rims are added or copies dropped, and among zeros to a partial sum. */
+        SHARD_SEND_RIMS,
+        SHARD_BORDER,
+        SHARD_WINDOW,
+        SHARD_COUNT_ONCE,
+        SHARD_ADD_RIMS,
+        SHARD_OWN,
+        SHARD_WIDEN
+    } kind;
     uint32_t axes;       /* bit mask */
     uint32_t dim, split; /* EXCHANGE: `split` is split from now on, `dim` no more */
+    int64_t step;
 };
-enum { SHARD_MAX_STEPS = 4 * IR_MAX_RANK + 4 };
+enum { SHARD_MAX_STEPS = 8 * IR_MAX_RANK + 4 };
 /* Returns how many; `sent`: the bytes that every device sends in a ring. */
 uint32_t shard_steps(const struct ir_mesh *, const struct ir_type *global, const struct ir_sharding *from,
                      const struct ir_sharding *to, struct shard_step *, double *sent);
@@ -88,6 +110,33 @@ double shard_cost(const struct shard *, const struct shard_func *, ir_value v, c
 enum { SHARD_MAX_REMADE = 4 /* operands */, SHARD_MAX_DEPTH = 4 };
 uint8_t shard_freedom(const struct shard_func *, ir_value);
 void shard_operands_for(const struct shard_func *, ir_value, const struct ir_sharding *to, struct ir_sharding *wanted);
+
+/* shard_window.c. A dimension of `extent` in `parts` equal parts; from `low` before it up to `high` behind it lie
+ * windows, `step` elements apart (> 0). */
+struct shard_rims {
+    int64_t part, window;
+    int64_t left, right;  /* what a device needs of its neighbours; false: that is more than they have */
+    int64_t start, drift; /* where device i's window begins in left rim, part and right rim: start + i * drift */
+};
+bool shard_rims(int64_t extent, int64_t low, int64_t high, int64_t step, int64_t parts, struct shard_rims *);
+int32_t shard_step_of(int64_t extent, int64_t parts, int64_t step); /* 0 for windows that do not overlap */
+struct ir_sharding shard_in_parts(const struct ir_mesh *, const struct ir_type *, struct ir_sharding);
+/* What a slice or pad makes of dimension `d` along a factor of its rule's `window`: `lead` holds how the operand, or
+ * the result, lies, and gets both; false: it cannot be split so. */
+bool shard_lead(const struct shard_func *, ir_value, uint32_t d, int64_t parts, bool of_result,
+                struct shard_lead *lead);
+bool shard_windows_pass(const struct shard_func *, ir_value, uint32_t factor, int32_t step); /* along other factors */
+enum shard_pad_kind { SHARD_LOCAL, SHARD_SEND, SHARD_ADD, SHARD_CUT };
+enum shard_pad_kind shard_pad_rims(const struct ir_mesh *, const struct shard_func *, ir_value pad, uint32_t d,
+                                   uint32_t axes, struct shard_lead, struct shard_rims *);
+double shard_rims_sent(const struct shard *, const struct shard_func *, ir_value, const struct shard_choice *);
+
+/* spmd_window.c */
+ir_value shard_device_index(struct ir_builder *, uint32_t mask);
+ir_value shard_window_step(struct ir_builder *, const struct ir_mesh *, ir_value, const struct shard_step *,
+                           int64_t extent);
+ir_value shard_window_pad(const struct shard *, const struct shard_func *, struct ir_builder *, ir_value pad,
+                          const ir_value *args);
 
 /* shard_choose.c: the choice of a node by what its operands are, what reads it wants, and what each choice costs. */
 void shard_choose(struct shard *, struct shard_func *, ir_value);

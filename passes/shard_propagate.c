@@ -128,7 +128,8 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
     if (!f->tuple[v]) {
         f->tuple[v] = arena_new_array(s->arena, struct ir_sharding, carried + 1);
         for (uint32_t i = 0; i < carried; i++) {
-            f->tuple[v][i] = f->value[n->args[1 + i]];
+            ir_value in = n->args[1 + i];
+            f->tuple[v][i] = shard_in_parts(&s->module->mesh, ir_type(f->func, in), f->value[in]);
             /* A guess, which the body confirms or corrects: what starts at zero gathers partial sums of the batch. */
             bool gathers = shard_is_zero(f->func, n->args[1 + i]) &&
                            ir_dtype_is_float(ir_type(f->func, n->args[1 + i])->dtype);
@@ -150,7 +151,9 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
         bool stable = true;
         for (uint32_t i = 0; i < carried; i++) {
             ir_value in = body->func->params.items[1 + i].value;
-            struct ir_sharding made = body->value[body->func->results.items[i].value], *now = &f->tuple[v][i];
+            ir_value out = body->func->results.items[i].value;
+            struct ir_sharding made = shard_in_parts(&s->module->mesh, ir_type(body->func, out), body->value[out]);
+            struct ir_sharding *now = &f->tuple[v][i];
             bool whole = body->made[in].partial &
                          ~body->value[in].partial; /* a partial sum that the body needs whole */
             if (whole || !shard_is_zero(f->func, n->args[1 + i])) made.partial = 0;

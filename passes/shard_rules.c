@@ -102,18 +102,25 @@ static void pass_dimension(struct rule_maker *k, uint32_t d, bool untouched)
     if (untouched) k->r->arg[0][d] = k->r->result[d] = new_factor(k, k->n->type.dim[d]);
 }
 
+/* Here the others are split in windows. */
+static void slide_dimension(struct rule_maker *k, uint32_t d, bool untouched)
+{
+    pass_dimension(k, d, true);
+    if (!untouched && k->r->result[d] >= 0) k->r->window |= 1u << k->r->result[d];
+}
+
 static void rule_slice(struct rule_maker *k)
 {
     const struct ir_type *x = arg_type(k, 0);
     for (uint32_t d = 0; d < x->rank; d++)
-        pass_dimension(k, d, k->n->attr[0].v[d] == 0 && k->n->attr[1].v[d] == x->dim[d] && k->n->attr[2].v[d] == 1);
+        slide_dimension(k, d, k->n->attr[0].v[d] == 0 && k->n->attr[1].v[d] == x->dim[d] && k->n->attr[2].v[d] == 1);
     k->r->linear = 1;
 }
 
 static void rule_pad(struct rule_maker *k)
 {
     for (uint32_t d = 0; d < k->n->type.rank; d++)
-        pass_dimension(k, d, !k->n->attr[0].v[d] && !k->n->attr[1].v[d] && !k->n->attr[2].v[d]);
+        slide_dimension(k, d, !k->n->attr[0].v[d] && !k->n->attr[1].v[d] && !k->n->attr[2].v[d]);
     if (shard_is_zero(k->f, k->n->args[1])) k->r->linear = 1;
 }
 
@@ -231,6 +238,11 @@ void shard_rule_of(const struct ir_func *f, const struct ir_node *n, struct aren
     memset(r->arg, -1, (n->arg_count ? n->arg_count : 1) * sizeof *r->arg);
     memset(r->result, -1, sizeof r->result);
     rules[n->op](&(struct rule_maker){f, n, r});
+    bool moves = n->op == OP_transpose || n->op == OP_slice || n->op == OP_pad || n->op == OP_concat;
+    if (n->op == OP_sharding_constraint || (!moves && n->op != OP_broadcast && !ir_is_ewise((enum ir_op)n->op))) return;
+    uint32_t operands = n->op == OP_pad ? 1 : n->arg_count < 32 ? (1u << n->arg_count) - 1 : 0;
+    r->windows = n->op != OP_broadcast && operands && r->linear == operands && !r->product ? SHARD_ADDENDS
+                                                                                           : SHARD_COPIES;
 }
 
 bool shard_is_zero(const struct ir_func *f, ir_value v)
@@ -253,6 +265,9 @@ bool shard_equal(const struct ir_sharding *a, const struct ir_sharding *b) { ret
 struct ir_type shard_local_type(const struct ir_mesh *mesh, const struct ir_type *t, const struct ir_sharding *s)
 {
     struct ir_type local = *t;
-    for (uint32_t d = 0; d < t->rank; d++) local.dim[d] = ir_part_extent(mesh, t->dim[d], s->dim[d]);
+    for (uint32_t d = 0; d < t->rank; d++) {
+        int64_t parts = ir_axes_size(mesh, s->dim[d]), step = s->step[d] < 0 ? -s->step[d] : s->step[d];
+        local.dim[d] = step ? t->dim[d] - (parts - 1) * step : ir_part_extent(mesh, t->dim[d], s->dim[d]);
+    }
     return local;
 }

@@ -34,13 +34,6 @@ static ir_value collective(struct spmd_part *p, enum ir_op op, ir_value x, uint3
                    .op = (uint16_t)op, .arg_count = 1, .args = &x, .type = type, .attr = {{&axes, 1}, {&second, 1}}});
 }
 
-static ir_value device_index(struct spmd_part *p, uint32_t mask)
-{
-    int64_t axes = mask;
-    return ir_make(&p->b,
-                   (struct ir_node){.op = OP_device_index, .type = ir_type_scalar(IR_I32), .attr = {{&axes, 1}}});
-}
-
 /* ---------------------------------------------------------------- extents that do not divide */
 
 /* Every device holds as many rows as the first one, rounded up. Those behind the end are padding: zero in slots and
@@ -70,7 +63,8 @@ static ir_value masked(struct spmd_part *p, ir_value x, uint32_t d, int64_t exte
 {
     const struct ir_type t = *ir_type(p->b.f, x);
     int64_t along = d;
-    ir_value first = ir_binary(&p->b, OP_mul, device_index(p, mask), ir_scalar(&p->b, IR_I32, (double)t.dim[d]));
+    ir_value first = ir_binary(&p->b, OP_mul, shard_device_index(&p->b, mask),
+                               ir_scalar(&p->b, IR_I32, (double)t.dim[d]));
     ir_value left = ir_binary(&p->b, OP_sub, ir_scalar(&p->b, IR_I32, (double)extent), first);
     struct ir_type row = ir_type_of(IR_I32, 1, &t.dim[d]), has = t;
     has.dtype = IR_BOOL;
@@ -102,7 +96,7 @@ static ir_value own_part(struct spmd_part *p, ir_value x, uint32_t d, uint32_t m
     ir_value starts[IR_MAX_RANK], zero = ir_scalar(&p->b, IR_I32, 0);
     for (uint32_t i = 0; i < t.rank; i++) starts[i] = zero;
     t.dim[d] /= parts;
-    starts[d] = ir_binary(&p->b, OP_mul, device_index(p, mask), ir_scalar(&p->b, IR_I32, (double)t.dim[d]));
+    starts[d] = ir_binary(&p->b, OP_mul, shard_device_index(&p->b, mask), ir_scalar(&p->b, IR_I32, (double)t.dim[d]));
     x = ir_dynamic_slice(&p->b, x, starts, t.dim);
     map_set_number(&p->zeros, x, zeros);
     return x;
@@ -121,7 +115,7 @@ static ir_value cut(struct spmd_part *p, ir_value x, uint32_t d, int64_t extent)
 /* The first device has all of it, the others zero. */
 static ir_value spread(struct spmd_part *p, ir_value x, uint32_t mask)
 {
-    ir_value first = ir_binary(&p->b, OP_eq, device_index(p, mask), ir_scalar(&p->b, IR_I32, 0));
+    ir_value first = ir_binary(&p->b, OP_eq, shard_device_index(&p->b, mask), ir_scalar(&p->b, IR_I32, 0));
     const struct ir_type t = *ir_type(p->b.f, x);
     return ir_select(&p->b, ir_broadcast_to(&p->b, first, t.rank, t.dim), x, ir_number_like(&p->b, x, 0));
 }
@@ -146,7 +140,9 @@ static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *g
     struct shard_step steps[SHARD_MAX_STEPS];
     double sent;
     if (shard_equal(from, to)) return x;
-    if (ir_is_number(n) && (shard_is_zero(p->b.f, x) || from->partial == to->partial)) {
+    bool addends = false;
+    for (uint32_t d = 0; d < global->rank; d++) addends |= to->step[d] < 0;
+    if (ir_is_number(n) && (shard_is_zero(p->b.f, x) || (from->partial == to->partial && !addends))) {
         struct ir_node same = *n; /* any part of it is the same number; zero is its own partial sum */
         same.type = shard_local_type(&p->s->module->mesh, global, to);
         return ir_make(&p->b, same);
@@ -159,6 +155,7 @@ static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *g
         if (k.kind == SHARD_SLICE) x = own_part(p, x, k.dim, k.axes);
         else if (k.kind == SHARD_REDUCE) x = collective(p, OP_all_reduce, x, k.axes, 0, t);
         else if (k.kind == SHARD_EXCHANGE) x = cut(p, exchange(p, x, k, parts), k.dim, global->dim[k.dim]);
+        else if (k.kind > SHARD_SPREAD) x = shard_window_step(&p->b, &p->s->module->mesh, x, &k, global->dim[k.dim]);
         else if (k.kind == SHARD_SPREAD) x = spread(p, x, k.axes);
         else if (k.kind == SHARD_GATHER) {
             t.dim[k.dim] *= parts, x = collective(p, OP_all_gather, x, k.axes, k.dim, t);
@@ -183,7 +180,11 @@ static ir_value remake(struct spmd_part *p, const struct ir_node *n, const ir_va
     local.type = shard_local_type(&p->s->module->mesh, &n->type, result);
     uint32_t at = n->op == OP_slice ? 1 : 0; /* limits; sizes */
     if (n->op == OP_slice || n->op == OP_dynamic_slice) {
-        for (uint32_t d = 0; d < n->attr[at].n; d++) extents[d] = result->dim[d] ? local.type.dim[d] : n->attr[at].v[d];
+        for (uint32_t d = 0; d < n->attr[at].n; d++) {
+            int64_t own = local.type.dim[d];
+            if (at) own = n->attr[0].v[d] + (own - 1) * n->attr[2].v[d] + 1;
+            extents[d] = result->dim[d] ? own : n->attr[at].v[d];
+        }
         local.attr[at] = (struct ir_ints){extents, n->attr[at].n};
     }
     return ir_make(&p->b, local);
@@ -191,7 +192,7 @@ static ir_value remake(struct spmd_part *p, const struct ir_node *n, const ir_va
 
 static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_sharding *to)
 {
-    const struct ir_sharding *has = &p->f->value[old], whole = {{0}, 0};
+    const struct ir_sharding *has = &p->f->value[old], whole = {.partial = 0};
     const struct ir_node *n = ir_get(p->f->func, old);
     bool input = p->whole[old], again = p->f->free[old];
     ir_value made;
@@ -220,7 +221,7 @@ static ir_value own_rows(struct spmd_part *p, ir_value y, int64_t own, int64_t b
         y = ir_binary(&p->b, OP_max, y, ir_number_like(&p->b, y, (double)below));
     y = ir_binary(&p->b, OP_min, y, ir_number_like(&p->b, y, (double)above));
     y = ir_cast(&p->b, y, IR_I32);
-    ir_value first = ir_binary(&p->b, OP_mul, device_index(p, mask), ir_scalar(&p->b, IR_I32, (double)own));
+    ir_value first = ir_binary(&p->b, OP_mul, shard_device_index(&p->b, mask), ir_scalar(&p->b, IR_I32, (double)own));
     const struct ir_type t = *ir_type(p->b.f, y);
     return ir_binary(&p->b, OP_sub, y, ir_broadcast_to(&p->b, first, t.rank, t.dim));
 }
@@ -269,6 +270,7 @@ static ir_value remake_split(struct spmd_part *p, ir_value v, ir_value *args)
     const struct ir_node *n = ir_get(p->f->func, v);
     const struct ir_sharding *x = &p->f->wanted[v][0], *result = &p->f->made[v];
     uint32_t mask = 0;
+    if (n->op == OP_pad) return shard_window_pad(p->s, p->f, &p->b, v, args);
     mask_operands(p, v, args);
     if (n->op == OP_take || n->op == OP_scatter_add) {
         uint32_t dim = (uint32_t)n->attr[0].v[0];
@@ -291,7 +293,7 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
 {
     const struct ir_func *f = p->f->func;
     const struct ir_node *n = ir_get(f, v);
-    const struct ir_sharding *has = &p->f->made[v], whole = {{0}, 0};
+    const struct ir_sharding *has = &p->f->made[v], whole = {.partial = 0};
     ir_value *args = arena_new_array(p->s->arena, ir_value, n->arg_count + 1), made;
     p->b.place = n->place;
     if (p->f->free[v]) return 0; /* made for those that read it */
@@ -375,7 +377,7 @@ static void partition_func(struct shard *s, struct ir_module *to, uint32_t index
     }
     for (size_t i = 0; i < f->func->results.count; i++) {
         const struct ir_result *r = &f->func->results.items[i];
-        struct ir_sharding want = {{0}, 0};
+        struct ir_sharding want = {.partial = 0};
         if (r->slot >= 0) want = s->module->slots.items[r->slot].sharding;
         else want = f->result ? f->result[i] : f->value[r->value];
         p.b.place = ir_get(f->func, r->value)->place;

@@ -138,5 +138,5 @@ PROGRAMS = [
 ]
 
 # Still above what traffic.py allows, and how far: bytes that are sent, and temporaries.
-ABOVE = {"convolution_space": 8.1}
-LARGER = {"convolution_norm": 1.63, "convolution_space": 4.6}
+ABOVE = {}
+LARGER = {"convolution_norm": 1.63, "convolution_space": 1.65}

@@ -13,6 +13,12 @@ if(PYTHON AND TARGET stepc AND stepc_plugins)
   set_tests_properties(mesh.faults PROPERTIES PROCESSORS 2 TIMEOUT 900 SKIP_RETURN_CODE 77)
 endif()
 
+# What slides over a dimension that is split, on meshes against one device.
+if(PYTHON AND TARGET stepc)
+  add_test(NAME mesh.windows COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/windows.py --stepc $<TARGET_FILE:stepc>)
+  set_tests_properties(mesh.windows PROPERTIES PROCESSORS 2 TIMEOUT 600 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+endif()
+
 # What devices send in a step, against what was recorded of XLA's partitioner.
 if(PYTHON AND TARGET stepc)
   add_test(NAME mesh.traffic COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/traffic.py --stepc $<TARGET_FILE:stepc>)

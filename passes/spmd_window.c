@@ -1,0 +1,151 @@
+/* Windows (shard_window.c) as nodes: rims come from neighbours by a permute, and go back to them. */
+#include "passes/shard_int.h"
+
+#include <string.h>
+
+ir_value shard_device_index(struct ir_builder *b, uint32_t mask)
+{
+    int64_t axes = mask;
+    return ir_make(b, (struct ir_node){.op = OP_device_index, .type = ir_type_scalar(IR_I32), .attr = {{&axes, 1}}});
+}
+
+struct windows {
+    struct ir_builder *b;
+    uint32_t axes, dim;
+    int64_t parts;
+};
+
+/* The elements of x from `start` + index * drift on. */
+static ir_value cut(const struct windows *w, ir_value x, int64_t start, int64_t drift, int64_t count)
+{
+    struct ir_type t = *ir_type(w->b->f, x);
+    int64_t first[IR_MAX_RANK] = {0}, stride[IR_MAX_RANK];
+    ir_value starts[IR_MAX_RANK];
+    for (uint32_t d = 0; d < t.rank; d++) stride[d] = 1, starts[d] = ir_scalar(w->b, IR_I32, 0);
+    t.dim[w->dim] = drift ? count : start + count;
+    first[w->dim] = start;
+    if (!drift) return ir_slice(w->b, x, first, t.dim, stride);
+    ir_value index = shard_device_index(w->b, w->axes);
+    starts[w->dim] = ir_binary(w->b, OP_add, ir_scalar(w->b, IR_I32, (double)start),
+                               ir_binary(w->b, OP_mul, index, ir_scalar(w->b, IR_I32, (double)drift)));
+    return ir_dynamic_slice(w->b, x, starts, t.dim);
+}
+
+/* The reverse: x among zeros. */
+static ir_value place(const struct windows *w, ir_value x, int64_t start, int64_t drift, int64_t count)
+{
+    struct ir_type t = *ir_type(w->b->f, x);
+    int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, none[IR_MAX_RANK] = {0};
+    ir_value starts[IR_MAX_RANK], zero = ir_scalar(w->b, (enum ir_dtype)t.dtype, 0);
+    low[w->dim] = start;
+    high[w->dim] = count - start - t.dim[w->dim];
+    if (!drift) return ir_pad(w->b, x, zero, low, high, none);
+    for (uint32_t d = 0; d < t.rank; d++) starts[d] = ir_scalar(w->b, IR_I32, 0);
+    t.dim[w->dim] = count;
+    ir_value index = shard_device_index(w->b, w->axes);
+    starts[w->dim] = ir_binary(w->b, OP_add, ir_scalar(w->b, IR_I32, (double)start),
+                               ir_binary(w->b, OP_mul, index, ir_scalar(w->b, IR_I32, (double)drift)));
+    return ir_dynamic_update(w->b, ir_number(w->b, t, 0), x, starts);
+}
+
+static ir_value chosen(const struct windows *w, ir_value condition, ir_value x, ir_value y)
+{
+    const struct ir_type t = *ir_type(w->b->f, x);
+    return ir_select(w->b, ir_broadcast_to(w->b, condition, t.rank, t.dim), x, y);
+}
+
+static ir_value is_device(const struct windows *w, int64_t number)
+{
+    return ir_binary(w->b, OP_eq, shard_device_index(w->b, w->axes), ir_scalar(w->b, IR_I32, (double)number));
+}
+
+/* x of the device before this one, or behind it; at the edge `none`, a scalar. */
+static ir_value neighbour(const struct windows *w, ir_value x, bool before, ir_value none)
+{
+    const struct ir_type t = *ir_type(w->b->f, x);
+    int64_t axes = w->axes, by = before ? 1 : w->parts - 1;
+    ir_value sent = ir_make(
+        w->b,
+        (struct ir_node){.op = OP_permute, .arg_count = 1, .args = &x, .type = t, .attr = {{&axes, 1}, {&by, 1}}});
+    return chosen(w, is_device(w, before ? 0 : w->parts - 1), ir_broadcast_to(w->b, none, t.rank, t.dim), sent);
+}
+
+static ir_value send_rims(const struct windows *w, ir_value x, const struct shard_rims *r, ir_value fill)
+{
+    ir_value all[3];
+    uint32_t count = 0;
+    if (r->left) all[count++] = neighbour(w, cut(w, x, r->part - r->left, 0, r->left), true, fill);
+    all[count++] = x;
+    if (r->right) all[count++] = neighbour(w, cut(w, x, 0, 0, r->right), false, fill);
+    if (count > 1) x = ir_concat(w->b, all, count, w->dim);
+    return cut(w, x, r->start, r->drift, r->window);
+}
+
+static ir_value add_rims(const struct windows *w, ir_value x, const struct shard_rims *r)
+{
+    ir_value zero = ir_scalar(w->b, (enum ir_dtype)ir_type(w->b->f, x)->dtype, 0), own;
+    x = place(w, x, r->start, r->drift, r->left + r->part + r->right);
+    own = cut(w, x, r->left, 0, r->part);
+    if (r->right) {
+        ir_value rim = neighbour(w, cut(w, x, r->left + r->part, 0, r->right), true, zero);
+        own = ir_binary(w->b, OP_add, place(w, rim, 0, 0, r->part), own);
+    }
+    if (r->left) {
+        ir_value rim = neighbour(w, cut(w, x, 0, 0, r->left), false, zero);
+        own = ir_binary(w->b, OP_add, own, place(w, rim, r->part - r->left, 0, r->part));
+    }
+    return own;
+}
+
+/* Every element counts on one device: the others' are zero. */
+static ir_value count_once(const struct windows *w, ir_value x, int64_t step)
+{
+    struct ir_type t = *ir_type(w->b->f, x);
+    t.dtype = IR_I32;
+    ir_value position = ir_iota(w->b, t, w->dim);
+    ir_value own = ir_binary(w->b, OP_lt, position, ir_number_like(w->b, position, (double)step));
+    ir_value last = ir_broadcast_to(w->b, is_device(w, w->parts - 1), t.rank, t.dim);
+    return ir_select(w->b, ir_binary(w->b, OP_or, own, last), x, ir_number_like(w->b, x, 0));
+}
+
+ir_value shard_window_step(struct ir_builder *b, const struct ir_mesh *mesh, ir_value x, const struct shard_step *k,
+                           int64_t extent)
+{
+    struct windows w = {b, k->axes, k->dim, ir_axes_size(mesh, ir_axes_of_mask(k->axes))};
+    ir_value zero = ir_scalar(b, (enum ir_dtype)ir_type(b->f, x)->dtype, 0);
+    int64_t part = extent / w.parts, window = extent - (w.parts - 1) * k->step;
+    struct shard_rims r = {0};
+    shard_rims(extent, 0, 0, k->step, w.parts, &r);
+    switch (k->kind) {
+    case SHARD_SEND_RIMS: return send_rims(&w, x, &r, zero);
+    case SHARD_BORDER: return cut(&w, place(&w, x, r.left, 0, r.left + r.part + r.right), r.start, r.drift, r.window);
+    case SHARD_ADD_RIMS: return add_rims(&w, x, &r);
+    case SHARD_WINDOW: return cut(&w, x, 0, k->step, window);
+    case SHARD_OWN: return cut(&w, x, 0, part - k->step, part);
+    case SHARD_WIDEN: return place(&w, x, 0, k->step, extent);
+    default: return count_once(&w, x, k->step);
+    }
+}
+
+ir_value shard_window_pad(const struct shard *s, const struct shard_func *f, struct ir_builder *b, ir_value v,
+                          const ir_value *args)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    int64_t pad[3][IR_MAX_RANK];
+    ir_value x = args[0];
+    for (uint32_t i = 0; i < 3; i++) memcpy(pad[i], n->attr[i].v, n->attr[i].n * sizeof **pad);
+    for (uint32_t d = 0; d < n->type.rank; d++) {
+        const uint32_t axes = f->made[v].dim[d];
+        const struct shard_lead lead = {f->wanted[v][0].step[d], f->made[v].step[d]};
+        struct shard_rims r;
+        if (!axes) continue;
+        enum shard_pad_kind kind = shard_pad_rims(&s->module->mesh, f, v, d, axes, lead, &r);
+        const struct windows w = {b, shard_axes_mask(axes), d, ir_axes_size(&s->module->mesh, axes)};
+        if (kind == SHARD_LOCAL) continue;
+        if (kind == SHARD_SEND) x = send_rims(&w, x, &r, args[1]);
+        else if (kind == SHARD_ADD) x = add_rims(&w, x, &r);
+        else x = cut(&w, x, r.start, r.drift, r.part);
+        pad[0][d] = pad[1][d] = 0;
+    }
+    return ir_pad(b, x, args[1], pad[0], pad[1], pad[2]);
+}
