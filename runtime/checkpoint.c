@@ -21,6 +21,14 @@ static bool is_file_name(const char *path)
     return n > 12 && strcmp(path + n - 12, ".safetensors") == 0;
 }
 
+static step_status no_memory(const struct step_instance *t) { return rt_fail(t, STEP_ENOMEM, "out of memory"); }
+
+static step_status files_only(const struct step_instance *t, const char *path)
+{
+    return rt_fail(t, STEP_EUNSUPPORTED, "%s: this object was compiled --without directories; name a .safetensors file",
+                   path);
+}
+
 /* ---------------------------------------------------------------- save */
 
 struct save_plan {
@@ -47,7 +55,7 @@ static step_status parse_patterns(struct save_plan *plan, const char *text)
     if (!text) return STEP_OK;
     plan->patterns = malloc(n + 1);
     plan->list = malloc((n / 2 + 1) * sizeof *plan->list);
-    if (!plan->patterns || !plan->list) return rt_fail(plan->t, STEP_ENOMEM, "save: out of memory");
+    if (!plan->patterns || !plan->list) return no_memory(plan->t);
     memcpy(plan->patterns, text, n + 1);
     struct rt_scan s = {.at = plan->patterns, .end = plan->patterns + n};
     scan_open(&s, '[');
@@ -67,7 +75,7 @@ static step_status collect(struct save_plan *plan)
 {
     const struct stepc_program *p = plan->t->program;
     plan->tensors = malloc((p->slot_count + 1) * sizeof *plan->tensors);
-    if (!plan->tensors) return rt_fail(plan->t, STEP_ENOMEM, "save: out of memory");
+    if (!plan->tensors) return no_memory(plan->t);
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
         struct st_tensor t = {.name = s->name, .dtype = s->dtype, .rank = s->rank, .bytes = rt_slot_bytes(s, false)};
@@ -129,9 +137,7 @@ static step_status save(struct step_instance *t, const struct step_save *save, s
     step_status status = STEP_OK;
     if (!t->initialized) status = rt_fail(t, STEP_EINVAL, "save: call init or load first");
     else if (!save->directory || save->flags) status = rt_fail(t, STEP_EINVAL, "save: no directory, or unknown flags");
-    else if (!file && !directories)
-        status = rt_fail(t, STEP_EUNSUPPORTED,
-                         "save: this object was compiled --without directories; name a .safetensors file");
+    else if (!file && !directories) status = files_only(t, save->directory);
     if (!status) status = parse_patterns(&plan, save->slots);
     if (!status && !file) status = directories->save(t, save, plan.list, plan.pattern_count, out);
     else if (!status) {
@@ -181,11 +187,15 @@ struct load_plan {
     uint32_t flags;
     bool whole;  /* the file holds the whole state */
     bool adapts; /* it holds adapters */
+    enum { READ, FIRST, REST } phase;
     struct load_item {
         const struct st_tensor *source;
-        char *data;
+        uint64_t offset; /* in `memory` */
+        step_status status;
         bool wrong;
-    } *items; /* per slot; source NULL: not in the file or not wanted */
+    } *items;     /* per slot; source NULL: not in the file or not wanted */
+    char *memory; /* of the first rank */
+    uint64_t room;
     uint32_t faults;
     char text[RT_TEXT / 2];
 };
@@ -257,39 +267,6 @@ static void match_missing(struct load_plan *l)
         rt_log(l->t, 1, "%s lacks adapters; \"%s\" etc. are as init left them", l->file->path, lacking);
 }
 
-/* Reads everything, converted to the slots' dtypes, into one block of memory of the first rank; nothing of the state
- * changes here. */
-static step_status read_all(struct load_plan *l, char **memory)
-{
-    const struct stepc_program *p = l->t->program;
-    char error[ST_TEXT];
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < p->slot_count; i++)
-        if (l->items[i].source && !l->t->rank)
-            bytes += rt_slot_bytes(&p->slots[i], false) + l->items[i].source->bytes + 2 * RT_ALIGN;
-    void *block = NULL;
-    if (posix_memalign(&block, RT_ALIGN, bytes / RT_ALIGN * RT_ALIGN + RT_ALIGN))
-        return rt_fail(l->t, STEP_ENOMEM, "load: out of memory (%llu bytes)", (unsigned long long)bytes);
-    char *at = *memory = block;
-    for (uint32_t i = 0; i < p->slot_count; i++) {
-        const struct st_tensor *from = l->items[i].source;
-        const struct stepc_slot *s = &p->slots[i];
-        if (!from || l->t->rank) continue;
-        step_status status = l->checkpoint ? p->checkpoint->directories->read(l->checkpoint, from, at,
-                                                                              !(l->flags & STEP_LOAD_NO_VERIFY), error)
-                                           : st_read(l->file, from, 0, at, from->bytes, error);
-        if (status) return rt_fail(l->t, status, "load: %s", error);
-        l->items[i].data = at;
-        at += (from->bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
-        if (from->dtype == s->dtype) continue;
-        int64_t n = (int64_t)(rt_slot_bytes(s, false) / rt_dtype_bytes(s->dtype));
-        for (int64_t k = 0; k < n; k++) rt_number_put(at, s->dtype, k, rt_number_at(l->items[i].data, from->dtype, k));
-        l->items[i].data = at;
-        at += (rt_slot_bytes(s, false) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
-    }
-    return STEP_OK;
-}
-
 static void store(struct step_instance *t, const struct stepc_slot *s, char *data)
 {
     int64_t stride[RT_MAX_RANK];
@@ -297,6 +274,63 @@ static void store(struct step_instance *t, const struct stepc_slot *s, char *dat
     rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
     if (t->ranks > 1) t->program->mesh->exchange(t, s, data, stride, RT_TO_DEVICE);
     else rt_scatter(t, s, data, stride);
+}
+
+/* What is done with a tensor: read, converted to the slot's dtype if it has another one (its own bytes lie behind it
+ * then); stored, parameters and statistics first. */
+static void handle(void *user, uint32_t i)
+{
+    struct load_plan *l = user;
+    struct load_item *item = &l->items[i];
+    const struct stepc_slot *s = &l->t->program->slots[i];
+    const struct st_tensor *from = item->source;
+    char error[ST_TEXT], *to = l->memory + item->offset;
+    if (!from) return;
+    if (l->phase) {
+        if ((s->role == STEP_PARAM || rt_slot_statistic(s)) == (l->phase == FIRST)) store(l->t, s, to);
+        return;
+    }
+    uint64_t bytes = rt_slot_bytes(s, false);
+    char *at = from->dtype == s->dtype ? to : to + bytes;
+    item->status = l->checkpoint ? l->t->program->checkpoint->directories->read(
+                                       l->checkpoint, from, at, !(l->flags & STEP_LOAD_NO_VERIFY), error)
+                                 : st_read(l->file, from, 0, at, from->bytes, error);
+    if (item->status) rt_fail(l->t, item->status, "load: %s", error);
+    else if (at != to)
+        for (uint64_t k = 0; k < bytes / rt_dtype_bytes(s->dtype); k++)
+            rt_number_put(to, s->dtype, (int64_t)k, rt_number_at(at, from->dtype, (int64_t)k));
+}
+
+static void each(struct load_plan *l)
+{
+    const struct stepc_program *p = l->t->program;
+    uint64_t bytes = !l->phase || rt_apart(l->t) ? l->room : 0;
+    if (l->checkpoint) p->checkpoint->directories->each(l->t, bytes, p->slot_count, handle, l);
+    else
+        for (uint32_t i = 0; i < p->slot_count; i++) handle(l, i);
+}
+
+/* Reads everything into one block of memory of the first rank; nothing of the state changes here. What another thread
+ * could not read is read again, for this one to say why. */
+static step_status read_all(struct load_plan *l)
+{
+    const struct stepc_program *p = l->t->program;
+    if (l->t->rank) return STEP_OK;
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        const struct st_tensor *from = l->items[i].source;
+        if (!from) continue;
+        l->items[i].offset = l->room;
+        l->room += rt_slot_bytes(&p->slots[i], false) + RT_ALIGN;
+        if (from->dtype != p->slots[i].dtype) l->room += from->bytes;
+        l->room &= ~(uint64_t)(RT_ALIGN - 1);
+    }
+    if (!(l->memory = rt_host_get(l->t, l->room))) return no_memory(l->t);
+    each(l);
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        if (l->items[i].status) handle(l, i);
+        if (l->items[i].status) return l->items[i].status;
+    }
+    return STEP_OK;
 }
 
 /* Averages start as copies of the parameters; those that the file gives are stored after this. */
@@ -311,7 +345,7 @@ static void copy_averages(struct load_plan *l)
         int32_t from = s->role == STEP_EMA && !s->computed && name ? rt_slot_find(l->t, name) : -1;
         if (from >= 0 && l->items[from].source && p->slots[from].dtype == s->dtype &&
             rt_slot_bytes(&p->slots[from], false) == rt_slot_bytes(s, false))
-            store(l->t, s, l->items[from].data);
+            store(l->t, s, l->memory + l->items[from].offset);
     }
 }
 
@@ -320,15 +354,12 @@ static void copy_averages(struct load_plan *l)
 static step_status apply(struct load_plan *l)
 {
     struct step_instance *t = l->t;
-    const struct stepc_program *p = t->program;
     step_status status = STEP_OK;
     t->stale = t->unknown = RT_ALL;
-    for (int rest = 0; rest < 2 && !status; rest++) {
-        for (uint32_t i = 0; i < p->slot_count; i++) {
-            bool first = p->slots[i].role == STEP_PARAM || rt_slot_statistic(&p->slots[i]);
-            if (l->items[i].source && first == !rest) store(t, &p->slots[i], l->items[i].data);
-        }
-        if (rest || (l->flags & RT_LOAD_PART ? t->steps != 0 : l->whole)) continue;
+    while (l->phase < REST && !status) {
+        l->phase++;
+        each(l);
+        if (l->phase == REST || (l->flags & RT_LOAD_PART ? t->steps != 0 : l->whole)) continue;
         if (t->entries[RT_RESTART].table) status = rt_run_entry(t, RT_RESTART);
         else copy_averages(l);
     }
@@ -348,10 +379,10 @@ static step_status load_from(struct step_instance *t, const struct step_load *lo
                              const struct st_checkpoint *checkpoint)
 {
     const struct stepc_program *p = t->program;
-    char *memory = NULL;
     size_t bytes = (p->slot_count + 1) * sizeof(struct load_item);
-    struct load_plan l = {.t = t, .file = file, .checkpoint = checkpoint, .flags = load->flags, .items = malloc(bytes)};
-    if (!l.items) return rt_agree(t, rt_fail(t, STEP_ENOMEM, "load: out of memory"));
+    struct load_plan l = {
+        .t = t, .file = file, .checkpoint = checkpoint, .flags = load->flags, .items = malloc(bytes), .room = RT_ALIGN};
+    if (!l.items) return rt_agree(t, no_memory(t));
     memset(l.items, 0, bytes);
     for (uint32_t i = 0; i < file->count; i++) match_tensor(&l, &file->tensors[i]);
     match_missing(&l);
@@ -363,10 +394,10 @@ static step_status load_from(struct step_instance *t, const struct step_load *lo
         status = rt_fail(t, poisoned ? STEP_EPOISONED : STEP_EINVAL,
                          "%s holds a part of the state; a poisoned instance, or one before init, needs all of it",
                          file->path);
-    else status = read_all(&l, &memory);
+    else status = read_all(&l);
     status = rt_agree(t, status);
     if (!status) status = apply(&l);
-    free(memory);
+    if (l.memory) rt_host_put(t, l.memory, l.room);
     free(l.items);
     return status;
 }
@@ -392,10 +423,7 @@ static step_status load(struct step_instance *t, const struct step_load *load)
     step_status status = heal(t);
     bool folder = stat(load->path, &about) == 0 && S_ISDIR(about.st_mode);
     if (!status && load->map) status = rt_fail(t, STEP_EUNSUPPORTED, "load: maps are not there yet");
-    if (!status && folder && !directories)
-        status = rt_fail(t, STEP_EUNSUPPORTED,
-                         "load: %s: this object was compiled --without directories; name a .safetensors file",
-                         load->path);
+    if (!status && folder && !directories) status = files_only(t, load->path);
     if (!status && !folder && (status = st_open_file(&file, load->path, !(load->flags & STEP_LOAD_NO_VERIFY), error)))
         rt_fail(t, status, "load: %s", error);
     if (status) return rt_agree(t, status);

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,16 +75,28 @@ static bool collect(struct rt_job *j, const char *const *patterns, uint32_t patt
     return true;
 }
 
-/* Other ranks follow the first, whose copy it is. */
-static step_status snapshot(struct step_instance *t, struct rt_job *j, char *to)
+struct copied {
+    struct step_instance *t;
+    const struct st_tensor *tensors;
+    char *to; /* NULL: another rank's */
+};
+
+static void copy_tensor(void *user, uint32_t i)
 {
-    for (uint32_t i = 0; i < j->end[ITEMS] && !atomic_load(&t->failed); i++) {
-        const struct st_tensor *tensor = &j->tensors[i];
-        const struct stepc_slot *s = &t->program->slots[rt_slot_find(t, tensor->name)];
-        int64_t stride[RT_MAX_RANK];
-        rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-        if (to || rt_slot_sharded(s)) rt_gather(t, s, to ? to + tensor->offset : NULL, stride);
-    }
+    const struct copied *c = user;
+    const struct st_tensor *tensor = &c->tensors[i];
+    const struct stepc_slot *s = &c->t->program->slots[rt_slot_find(c->t, tensor->name)];
+    int64_t stride[RT_MAX_RANK];
+    rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
+    if (!atomic_load(&c->t->failed) && (c->to || rt_slot_sharded(s)))
+        rt_gather(c->t, s, c->to ? c->to + tensor->offset : NULL, stride);
+}
+
+/* Other ranks follow the first, whose copy it is. */
+static step_status snapshot(struct step_instance *t, struct rt_job *j, char *to, uint64_t bytes)
+{
+    struct copied all = {t, j->tensors, to};
+    rt_each(t, rt_apart(t) ? bytes : 0, j->end[ITEMS], copy_tensor, &all);
     return (step_status)atomic_load(&t->failed);
 }
 
@@ -161,7 +172,7 @@ static bool job_sleep(struct rt_job *j, int64_t timeout_ms)
         uint64_t now = rt_now(), left = end - now;
         if (timeout_ms >= 0 && now >= end) return false;
         struct timespec pause = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
-        syscall(SYS_futex, (uint32_t *)&j->done, FUTEX_WAIT_PRIVATE, 0, timeout_ms < 0 ? NULL : &pause, NULL, 0);
+        st_call(futex, (uint32_t *)&j->done, FUTEX_WAIT_PRIVATE, 0, timeout_ms < 0 ? NULL : &pause, NULL, 0);
     }
     return true;
 }
@@ -209,18 +220,8 @@ static void end(struct step_instance *t)
     if (!t->saved) return;
     if (settle(t)) rt_log(t, 0, "%s", rt_last_error(t));
     forget(t->saved->documents);
-    free(t->saved->data);
+    if (t->saved->room) rt_host_put(t, t->saved->data, t->saved->room);
     free(t->saved);
-}
-
-static bool start_thread(struct rt_job *j)
-{
-    sigset_t all, old; /* signals are for the threads of the host */
-    memset(&all, 0xff, sizeof all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    j->threaded = pthread_create(&j->thread, NULL, rt_write_job, j) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return j->threaded;
 }
 
 static step_status prepare(struct step_instance *t, struct rt_job *j, const struct step_save *save,
@@ -243,9 +244,9 @@ static step_status prepare(struct step_instance *t, struct rt_job *j, const stru
     step_status status = take_texts(t, j, save);
     if (status || t->rank) return status;
     if (kept->room < *bytes) {
-        free(kept->data);
+        if (kept->room) rt_host_put(t, kept->data, kept->room);
         kept->room = 0;
-        if (!(kept->data = malloc(*bytes)))
+        if (!(kept->data = rt_host_get(t, *bytes)))
             return rt_fail(t, STEP_ENOMEM, "save: out of memory (%" PRIu64 " bytes)", *bytes);
         kept->room = *bytes;
     }
@@ -272,9 +273,9 @@ static step_status save_directory(struct step_instance *t, const struct step_sav
         if (!status) status = prepare(t, j, save, patterns, pattern_count, &bytes);
     }
     status = rt_agree(t, status);
-    if (!status) status = rt_agree(t, snapshot(t, j, t->rank ? NULL : t->saved->data));
+    if (!status) status = rt_agree(t, snapshot(t, j, t->rank ? NULL : t->saved->data, bytes));
     if (status) {
-        if (j && j->at >= 0) unlinkat(j->parent, j->name, AT_REMOVEDIR), close(j->at);
+        if (j && j->at >= 0) st_call(unlinkat, j->parent, j->name, AT_REMOVEDIR), close(j->at);
         if (j && j->parent >= 0) close(j->parent);
         rt_drop_job(j);
         return status;
@@ -282,7 +283,7 @@ static step_status save_directory(struct step_instance *t, const struct step_sav
     /* this, the writer and the host each hold it; the other ranks wait for the first */
     j->holders = 2 + (out != NULL);
     if (t->rank) rt_drop_job(j), atomic_store(&j->done, 1);
-    else if (!out || t->ranks > 1 || !start_thread(j)) rt_write_job(j);
+    else if (!out || t->ranks > 1 || !(j->threaded = rt_start_thread(&j->thread, rt_write_job, j))) rt_write_job(j);
     t->saved->job = j;
     if (out) *out = &j->base;
     else {
@@ -383,4 +384,4 @@ static step_status load_directory(struct step_instance *t, const struct step_loa
     return status;
 }
 
-const struct rt_directories rt_directories = {save_directory, load_directory, st_checkpoint_read, item, end};
+const struct rt_directories rt_directories = {save_directory, load_directory, st_checkpoint_read, rt_each, item, end};

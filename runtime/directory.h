@@ -47,5 +47,11 @@ bool rt_make_temporary(struct rt_job *);
 void *rt_write_job(void *job); /* what a thread runs */
 void rt_drop_job(struct rt_job *);
 
+/* threads.c: false: there are no more */
+bool rt_start_thread(pthread_t *, void *(*work)(void *), void *user);
+/* work(user, i) for every i, by several threads if it is about so many bytes. */
+void rt_each(const struct step_instance *, uint64_t bytes, uint32_t count, void (*work)(void *user, uint32_t),
+             void *user);
+
 #pragma GCC visibility pop
 #endif

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ static bool fails(struct rt_job *j, const char *doing, const char *name)
 
 /* ---------------------------------------------------------------- the run directory */
 
-/* Makes it and those around it, each on the disk; -1: the error is set. */
+/* Makes it and those around it; -1: the error is set. */
 static int make_folder(struct rt_job *j)
 {
     char *path = j->folder;
@@ -52,17 +52,8 @@ static int make_folder(struct rt_job *j)
         if ((path[i] && path[i] != '/') || path[i - 1] == '/') continue;
         char end = path[i];
         path[i] = 0;
-        bool made = mkdirat(AT_FDCWD, path, 0777) == 0;
-        if (!made && errno != EEXIST) why = errno;
+        if (st_call(mkdirat, AT_FDCWD, path, 0777) && errno != EEXIST) why = errno;
         path[i] = end;
-        if (!made) continue;
-        size_t n = i;
-        while (n && path[n - 1] != '/') n--;
-        char first = path[n];
-        path[n] = 0;
-        int above = open(n ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        path[n] = first;
-        if (above >= 0) st_sync(above), close(above);
     }
     int parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent < 0 && errno == ENOENT && why) errno = why;
@@ -70,10 +61,28 @@ static int make_folder(struct rt_job *j)
     return parent;
 }
 
+/* The names of what make_folder may have made, now or in a process that was killed. The host waits for none of it, and
+ * may have gone to another directory. What nobody may list is not ours. */
+static bool sync_above(struct rt_job *j)
+{
+    int at = j->parent;
+    bool good = true;
+    for (const char *c = j->folder; good && at >= 0 && *c; c++) {
+        if (*c == '/' || (c[1] && c[1] != '/')) continue; /* not the end of a name */
+        int above = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        good = above >= 0 ? st_sync(above) : errno == EACCES;
+        if (!good) fails(j, "fsync", "..");
+        if (at != j->parent) close(at);
+        at = above;
+    }
+    if (at >= 0 && at != j->parent) close(at);
+    return good;
+}
+
 bool rt_make_temporary(struct rt_job *j)
 {
     struct stat s;
-    struct statvfs disk;
+    struct statfs disk;
     uint64_t bytes = 0;
     if ((j->parent = make_folder(j)) < 0) return false;
     snprintf(j->target, sizeof j->target, "step-%" PRIu64, j->step);
@@ -82,19 +91,19 @@ bool rt_make_temporary(struct rt_job *j)
         return fails(j, "exists already", j->target);
     }
     for (uint32_t i = 0; i < j->end[ITEMS]; i++) bytes += j->tensors[i].bytes;
-    bool known = !fstatvfs(j->parent, &disk) && disk.f_blocks;
-    if (known && bytes / disk.f_frsize > disk.f_bavail) {
+    bool known = !st_call(fstatfs, j->parent, &disk) && disk.f_blocks;
+    if (known && bytes / (uint64_t)disk.f_bsize > disk.f_bavail) {
         errno = ENOSPC;
         return fails(j, "more than the disk has left", j->target);
     }
     for (uint32_t i = 0; rt_new_name(j->name, "tmp", j->step, i); i++) {
-        if (mkdirat(j->parent, j->name, 0777)) {
+        if (st_call(mkdirat, j->parent, j->name, 0777)) {
             if (errno == EEXIST) continue;
             return fails(j, "mkdir", j->name);
         }
         j->at = rt_open_folder(j->parent, j->name);
         /* Who removes what others have left may have come before the lock: then it is another's, or gone. */
-        if (j->at >= 0 && (!flock(j->at, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) &&
+        if (j->at >= 0 && (!st_call(flock, j->at, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) &&
             !fstatat(j->parent, j->name, &s, AT_SYMLINK_NOFOLLOW))
             return true;
         if (j->at < 0 && errno != ENOENT) return fails(j, "open", j->name);
@@ -112,7 +121,7 @@ static bool write_part(struct rt_job *j, int fd, struct rt_written *w, struct st
     enum { BEGIN = 2 }; /* SYNC_FILE_RANGE_WRITE: the disk works while the next part is added up; fsync still waits */
     st_hash_add(h, data, bytes);
     if (!st_put(fd, data, bytes)) return fails(j, "write", w->name);
-    if (bytes == CHUNK) syscall(SYS_sync_file_range, fd, w->bytes, bytes, BEGIN);
+    if (bytes == CHUNK) st_call(sync_file_range, fd, w->bytes, bytes, BEGIN);
     w->bytes += bytes;
     return true;
 }
@@ -176,7 +185,7 @@ static bool write_documents(struct rt_job *j)
 {
     const char *name = j->documents.at;
     if (!j->document_count) return true;
-    if (mkdirat(j->at, "items", 0777)) return fails(j, "mkdir", "items");
+    if (st_call(mkdirat, j->at, "items", 0777)) return fails(j, "mkdir", "items");
     for (uint32_t i = 0; i < j->document_count; i++) {
         const char *text = name + strlen(name) + 1;
         struct rt_written *w = &j->files[j->file_count++];
@@ -276,8 +285,8 @@ static void point_latest(const struct rt_job *j)
     char name[NAME];
     if (!fstatat(j->parent, "latest", &s, AT_SYMLINK_NOFOLLOW) && !S_ISLNK(s.st_mode)) return;
     rt_new_name(name, "tmp", j->step, 50);
-    if (symlinkat(j->target, j->parent, name)) return;
-    if (!rt_move(j->parent, name, "latest", 0)) unlinkat(j->parent, name, 0);
+    if (st_call(symlinkat, j->target, j->parent, name)) return;
+    if (!rt_move(j->parent, name, "latest", 0)) st_call(unlinkat, j->parent, name, 0);
 }
 
 static bool commit(struct rt_job *j)
@@ -299,10 +308,10 @@ void *rt_write_job(void *user)
     struct rt_job *j = user;
     bool good = true;
     for (uint32_t item = 0; good && item < ITEMS; item++) good = write_item(j, item);
-    good = good && write_documents(j) && write_manifest(j) && commit(j);
+    good = good && write_documents(j) && write_manifest(j) && sync_above(j) && commit(j);
     if (!good && strcmp(j->name, j->target) != 0) {
         rt_empty_folder(j->at, false, false);
-        unlinkat(j->parent, j->name, AT_REMOVEDIR);
+        st_call(unlinkat, j->parent, j->name, AT_REMOVEDIR);
     }
     if (good && j->keep) j->program->checkpoint->retention->run(j->parent, j->keep, &j->removed);
     st_remove_forsaken(j->parent);
@@ -310,7 +319,7 @@ void *rt_write_job(void *user)
     close(j->parent);
     j->ns = rt_now() - j->begin_ns;
     atomic_store(&j->done, 1);
-    syscall(SYS_futex, (uint32_t *)&j->done, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    st_call(futex, (uint32_t *)&j->done, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
     rt_drop_job(j);
     return NULL;
 }

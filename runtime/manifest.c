@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { MANIFEST_BYTES = 256 << 20, CHUNK = 1 << 20, DEPTH = 16, PIECES = 1 << 14 };
@@ -269,7 +270,7 @@ static char *read_whole(struct reader *r, const char *name, uint64_t most, uint6
 {
     char *path = path_in(r->c, name), *text = NULL;
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    off_t end = fd < 0 ? -1 : st_call(lseek, fd, (off_t)0, SEEK_END);
     *status = STEP_OK;
     if (!path) *status = no_memory(r);
     else if (end < 0) {

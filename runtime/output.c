@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static bool output_error(const struct st_output *o, const char *doing, char error[ST_TEXT])
@@ -76,7 +77,7 @@ bool st_put(int fd, const void *data, size_t bytes)
     return true;
 }
 
-bool st_sync(int fd) { return !fsync(fd) || errno == EINVAL || errno == EROFS; }
+bool st_sync(int fd) { return !st_call(fsync, fd) || errno == EINVAL || errno == EROFS; }
 
 bool st_output_write(struct st_output *o, const void *data, size_t bytes, char error[ST_TEXT])
 {
@@ -90,11 +91,11 @@ bool st_output_publish(struct st_output *o, char error[ST_TEXT])
     if (o->direct || o->published) return true;
     if (o->nameless) {
         snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", o->fd);
-        if (linkat(AT_FDCWD, open_file, AT_FDCWD, name_beside(o, file_name), AT_SYMLINK_FOLLOW))
+        if (st_call(linkat, AT_FDCWD, open_file, AT_FDCWD, name_beside(o, file_name), AT_SYMLINK_FOLLOW))
             return output_error(o, "linkat", error);
         o->nameless = false;
     }
-    if (rename(o->temporary, o->path)) return output_error(o, "rename", error);
+    if (st_call(renameat2, AT_FDCWD, o->temporary, AT_FDCWD, o->path, 0)) return output_error(o, "rename", error);
     return o->published = true;
 }
 
@@ -104,11 +105,11 @@ bool st_output_close(struct st_output *o, bool keep, char error[ST_TEXT])
     if (!ok) return true;
     if (keep && !o->direct && !st_sync(o->fd)) ok = output_error(o, "fsync", error);
     if (ok && keep) ok = st_output_publish(o, error);
-    if (!o->direct && !o->published && !o->nameless) unlink(o->temporary);
+    if (!o->direct && !o->published && !o->nameless) st_call(unlinkat, AT_FDCWD, o->temporary, 0);
     if (close(o->fd) && ok && keep && !o->published) ok = output_error(o, "close", error); /* else it is on the disk */
     int folder = o->published ? open(name_beside(o, folder_name), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (folder >= 0) {
-        fsync(folder); /* some file systems cannot; the file itself was synced */
+        st_call(fsync, folder); /* some file systems cannot; the file itself was synced */
         close(folder);
     }
     free(o->temporary);

@@ -43,18 +43,18 @@ bool rt_empty_folder(int at, bool inside, bool try)
             int items = openat(at, "items", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             all = items >= 0 && rt_empty_folder(items, true, try) && all;
             if (items >= 0) close(items);
-            if (!try) unlinkat(at, "items", AT_REMOVEDIR);
+            if (!try) st_call(unlinkat, at, "items", AT_REMOVEDIR);
         } else if (!is_ours(e->d_name, inside)) all = false;
-        else if (!try && unlinkat(at, e->d_name, 0)) all = false;
+        else if (!try && st_call(unlinkat, at, e->d_name, 0)) all = false;
     }
     if (folder) closedir(folder);
     return all;
 }
 
-/* Within a directory. renameat2 alone: every import costs an object 80 bytes. */
+/* Within a directory. */
 bool rt_move(int at, const char *from, const char *to, unsigned flags)
 {
-    return syscall(SYS_renameat2, at, from, at, to, flags) == 0;
+    return st_call(renameat2, at, from, at, to, flags) == 0;
 }
 
 DIR *rt_list(int parent, const char *path)
@@ -88,11 +88,11 @@ bool st_remove_step(int parent, uint64_t step, char error[ST_TEXT])
     errno = at >= 0 && !ours ? ENOTEMPTY : errno;
     bool good = ours;
     for (uint32_t i = 0; good && rt_new_name(other, "del", step, i); i++) {
-        flock(at, LOCK_EX | LOCK_NB);
+        st_call(flock, at, LOCK_EX | LOCK_NB);
         if (rt_move(parent, name, other, 0)) break;
         good = errno == EEXIST || errno == ENOTEMPTY;
     }
-    good = good && rt_empty_folder(at, false, false) && !unlinkat(parent, other, AT_REMOVEDIR);
+    good = good && rt_empty_folder(at, false, false) && !st_call(unlinkat, parent, other, AT_REMOVEDIR);
     if (!good)
         snprintf(error, ST_TEXT, "%s stays: %s", name, at >= 0 && !ours ? "it holds other files" : strerror(errno));
     if (at >= 0) close(at);
@@ -106,10 +106,10 @@ void st_remove_forsaken(int parent)
     for (const struct dirent *e; folder && (e = readdir(folder));) {
         if (strncmp(e->d_name, ".tmp-step-", 10) != 0 && strncmp(e->d_name, ".del-step-", 10) != 0) continue;
         int at = rt_open_folder(parent, e->d_name);
-        if (at >= 0 && !flock(at, LOCK_EX | LOCK_NB)) {
+        if (at >= 0 && !st_call(flock, at, LOCK_EX | LOCK_NB)) {
             rt_empty_folder(at, false, false);
-            unlinkat(parent, e->d_name, AT_REMOVEDIR);
-        } else if (at < 0 && (errno == ELOOP || errno == ENOTDIR)) unlinkat(parent, e->d_name, 0); /* a link */
+            st_call(unlinkat, parent, e->d_name, AT_REMOVEDIR);
+        } else if (at < 0 && (errno == ELOOP || errno == ENOTDIR)) st_call(unlinkat, parent, e->d_name, 0); /* a link */
         if (at >= 0) close(at);
     }
     if (folder) closedir(folder);

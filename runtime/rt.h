@@ -437,6 +437,7 @@ struct rt_directories { /* directory.c */
                         struct step_job **);
     step_status (*load)(struct step_instance *, const struct step_load *, rt_load_from *);
     step_status (*read)(const struct st_checkpoint *, const struct st_tensor *, void *to, bool verify, char *error);
+    void (*each)(const struct step_instance *, uint64_t bytes, uint32_t count, void (*)(void *, uint32_t), void *user);
     const char *(*item)(const struct step_instance *, const char *name);
     void (*end)(struct step_instance *); /* waits for the save that runs */
 };
@@ -471,6 +472,9 @@ struct stepc_gpu { /* device_cuda.c */
 };
 
 enum { RT_NUMBER = 1, RT_SLOT }; /* what host data are, from 1 on */
+
+/* Tensors can be copied independently: no other rank takes part, and the host reads the memory of its devices. */
+static inline bool rt_apart(const struct step_instance *t) { return t->ranks == 1 && t->device_ops->shared; }
 
 /* Mine, or where another rank failed and this one did not, that one's. Called by all ranks. */
 static inline step_status rt_agree(struct step_instance *t, step_status mine)

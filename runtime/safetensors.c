@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { ST_HEADER = 16 << 20, ST_TENSORS = 1000000, ST_NAME = 1024 };
@@ -257,7 +258,7 @@ static step_status open_checked(struct st_check *c, bool verify)
     unsigned char head[8];
     uint64_t length = 0;
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    off_t end = f->fd < 0 ? -1 : lseek(f->fd, 0, SEEK_END);
+    off_t end = f->fd < 0 ? -1 : st_call(lseek, f->fd, (off_t)0, SEEK_END);
     if (end < 0) { /* a pipe has no end either */
         snprintf(c->error, ST_TEXT, "%s: %s", f->path, strerror(errno));
         return STEP_EIO;
@@ -369,7 +370,7 @@ step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t
     if (!status) status = write_data(&o, tensors, count, fetch, user, error);
     snprintf(digits, sizeof digits, "%08x", o.sum);
     if (!status && !o.direct && /* in a pipe one cannot go back */
-        (lseek(o.fd, 8 + ST_SUM_AT, SEEK_SET) < 0 || !st_output_write(&o, digits, ST_DIGITS, error)))
+        (st_call(lseek, o.fd, (off_t)(8 + ST_SUM_AT), SEEK_SET) < 0 || !st_output_write(&o, digits, ST_DIGITS, error)))
         status = STEP_EIO;
     if (!st_output_close(&o, !status, status ? ignored : error)) status = status ? status : STEP_EIO;
     return status;

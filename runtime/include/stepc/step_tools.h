@@ -98,7 +98,9 @@ struct st_output {
 bool st_output_open(struct st_output *, const char *path, char error[ST_TEXT]);
 bool st_output_write(struct st_output *, const void *, size_t, char error[ST_TEXT]);
 bool st_put(int fd, const void *, size_t); /* all of it; false: errno */
-bool st_sync(int fd);                      /* false: errno; true too where the file system cannot */
+/* A system call by number: every import of a function costs an object 80 bytes. */
+#define st_call(name, ...) syscall(SYS_##name, __VA_ARGS__)
+bool st_sync(int fd); /* false: errno; true too where the file system cannot */
 /* For files that others follow while they grow: from now on the file has its name, whatever becomes of the writer. */
 bool st_output_publish(struct st_output *, char error[ST_TEXT]);
 /* keep: sync, close, rename; else: close, remove. False: `error` is set and nothing was published. */
