@@ -8,8 +8,9 @@
  *      constant; outputs are members, or inputs that are stored as they are. A copy has no members and one output,
  *      which is its input, or, without one, a number.
  *   3. Inputs and outputs have one level each, 0 to 2. A root is that of a dot or scatter group, and a member. Windows
- *      are updates of parts, and members. Taps fit what they are taps of; joins are concatenations. Groups of an entry
- *      with one `alike` do the same to values of the same types.
+ *      are updates of parts, and members. All outputs of a map but windows have as many elements. Taps fit what they
+ *      are taps of; joins are concatenations. Groups of an entry with one `alike` do the same to values of the same
+ *      types.
  *
  * Commands
  *   4. A kernel's groups exist, belong to the command's function, or to the functions that its calls name, and have as
@@ -73,6 +74,22 @@ static void check_members(struct plan_check *c, const struct plan_group *g, uint
         plan_fault(c, "root is %%%u, expected %s", g->root, rooted ? "the node of that kind" : "none");
     for (size_t i = 0; i < g->inputs.count; i++) mark[g->inputs.items[i]] = 0;
     for (size_t i = 0; i < g->nodes.count; i++) mark[g->nodes.items[i]] = 0;
+}
+
+/* A map walks the elements of all that it makes at once. */
+static void check_map(struct plan_check *c, const struct plan_group *g)
+{
+    int64_t walked = -1;
+    for (size_t i = 0; i < g->outputs.count; i++) {
+        int64_t elements = ir_type_elements(ir_type(g->func, g->outputs.items[i]));
+        bool window = false;
+        for (size_t k = 0; k < g->windows.count; k++) window |= g->windows.items[k] == g->outputs.items[i];
+        if (window) continue;
+        if (walked >= 0 && walked != elements)
+            plan_fault(c, "output %%%u has %lld elements, expected %lld as the first one", g->outputs.items[i],
+                       (long long)elements, (long long)walked);
+        walked = elements;
+    }
 }
 
 static bool check_values(struct plan_check *c, const struct ir_func *f, const ir_value *v, size_t count)
@@ -158,6 +175,7 @@ static void check_groups(struct plan_check *c)
             continue;
         check_levels(c, "input", g->inputs.count, g->input_level.items, g->input_level.count);
         check_levels(c, "output", g->outputs.count, g->output_level.items, g->output_level.count);
+        if (g->kind == GROUP_MAP) check_map(c, g);
         if (g->kind != GROUP_COPY) check_members(c, g, mark);
         else if (g->nodes.count || g->outputs.count != 1 || !copies(g))
             plan_fault(c, "is no copy of a value, or of a number");

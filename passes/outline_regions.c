@@ -47,6 +47,12 @@ static bool is_arithmetic(const struct outline *o, ir_value v)
     return true;
 }
 
+/* Whether both can stand in one region. A scalar operand of a call cannot: regions have one shape. */
+static bool belongs(const struct outline *o, const bool *arithmetic, ir_value v, ir_value operand)
+{
+    return arithmetic[v] && arithmetic[operand] && elements_of(o->f, v) == elements_of(o->f, operand);
+}
+
 /* ---------------------------------------------------------------- levels */
 
 static void lower_to(int32_t *level, ir_value v, int32_t most) { level[v] = level[v] > most ? most : level[v]; }
@@ -62,7 +68,7 @@ static int32_t *find_levels(const struct outline *o, const bool *arithmetic)
         for (uint32_t i = 0; i < n->arg_count; i++) {
             ir_value a = n->args[i];
             /* a view's level is that of its users, which it enters */
-            bool inside = arithmetic[v] && (arithmetic[a] || outline_is_view(o, a));
+            bool inside = belongs(o, arithmetic, v, a) || (arithmetic[v] && outline_is_view(o, a));
             bool crosses = (arithmetic[v] && !inside) || enters;
             lower_to(level, a, crosses ? level[v] - 1 : level[v]);
         }
@@ -85,8 +91,8 @@ static void connect(const struct outline *o, const bool *arithmetic, const int32
     for (ir_value v = 1; v < o->f->count; v++) parent[v] = v;
     for (ir_value v = 1; v < o->f->count; v++) {
         const struct ir_node *n = ir_get(o->f, v);
-        for (uint32_t i = 0; arithmetic[v] && i < n->arg_count; i++)
-            if (arithmetic[n->args[i]] && level[n->args[i]] == level[v])
+        for (uint32_t i = 0; i < n->arg_count; i++)
+            if (belongs(o, arithmetic, v, n->args[i]) && level[n->args[i]] == level[v])
                 parent[root_of(parent, v)] = root_of(parent, n->args[i]);
     }
 }
