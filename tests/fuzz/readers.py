@@ -34,8 +34,7 @@ READERS = {"json": (4096, 1, 1), "document": (4096, 10, 6), "expression": (512, 
 CONTROL = (64, 1, 1)
 BUSY = 10  # times as many seconds by the clock, on a machine that does other things
 COMPILERS = {"libfuzzer": "clang", "afl": "afl-clang-fast"}
-# AFL++ finds a word only if its comparison is one per byte; ccache does not look at that.
-INSTRUMENTED = {"afl": {"AFL_LLVM_LAF_ALL": "1", "CCACHE_DISABLE": "1", "AFL_QUIET": "1"}}
+INSTRUMENTED = {"afl": {"AFL_QUIET": "1"}}
 SANITIZERS = "abort_on_error=1:symbolize=0:detect_leaks=0:allocator_may_return_null=1"
 
 
@@ -124,10 +123,10 @@ def begin_with(reader, stepc):
 
 # ---------------------------------------------------------------- building and running
 
-def build(options):
+def build(options, *targets):
     compiler = shutil.which(COMPILERS[options.engine]) or sys.exit("skipped: no %s" % COMPILERS[options.engine])
     folder = os.path.join(options.folder, options.engine)
-    for command in (["cmake", "--preset", "fuzz", "-B", folder, "-DCMAKE_C_COMPILER=" + compiler], ["cmake", "--build", folder, "--", "readers", "stepc"]):
+    for command in (["cmake", "--preset", "fuzz", "-B", folder, "-DCMAKE_C_COMPILER=" + compiler], ["cmake", "--build", folder, "--", *(targets or ("readers", "stepc"))]):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **INSTRUMENTED.get(options.engine, {})})
         if done.returncode:
             sys.exit((done.stdout + done.stderr)[-3000:])
@@ -225,8 +224,8 @@ def long(options):
 
 def control(options):
     """The defect is planted in readers.c: an input that begins with four letters."""
-    program, stepc = build(options)
-    executed, found = ENGINES[options.engine](options, program, stepc, "control", 60)
+    program, stepc = build(options, "readers_control")
+    executed, found = ENGINES[options.engine](options, program + "_control", stepc, "control", 60)
     for folder in "findings", "findings-afl", "inputs":
         shutil.rmtree(os.path.join(options.folder, folder, "control"), ignore_errors=True)
     print("the planted defect was %s after %d executions" % ("found" if found else "not found", executed))

@@ -6,9 +6,11 @@ import json
 import os
 import re
 import resource
+import select
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 from . import comparison, safetensors
@@ -39,8 +41,37 @@ def environment(verify=True, **more):
     return env
 
 
+class Server:
+    """stepc as tests/fuzz/server.c starts it, once: a program for those that start it thousands of times. A process for each thread."""
+
+    def __init__(self, path):
+        self.path, self.local = path, threading.local()
+
+    def process(self):
+        if getattr(self.local, "process", None) is None or self.local.process.poll() is not None:
+            self.local.folder = tempfile.TemporaryDirectory(prefix="stepc-server-")
+            self.local.process = subprocess.Popen([self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
+        return self.local.process
+
+    def attempt(self, arguments, timeout):
+        process = self.process()
+        said = [os.path.join(self.local.folder.name, name) for name in ("stdout", "stderr")]
+        request = [*said, "stepc", *arguments]
+        process.stdin.write(b"%d\n" % len(request) + b"".join(os.fsencode(a) + b"\0" for a in request))
+        process.stdin.flush()
+        if not select.select([process.stdout], [], [], timeout)[0]:
+            process.kill()  # and its child with it
+            raise Failed(arguments[0], "a time-out", "it took more than %g s" % timeout)
+        answer = process.stdout.readline()
+        if not answer:
+            raise Failed(arguments[0], "no answer", "the server ended with %s" % process.wait())
+        return Done(int(answer), *(open(path, encoding="utf-8", errors="replace").read() for path in said))
+
+
 def attempt(program, *arguments, timeout=TIMEOUT, verify=True, env=None, **more):
     """However it ends: exit code, what it printed and what it said. Failed if it takes longer than `timeout` seconds."""
+    if isinstance(program, Server):
+        return program.attempt(arguments, timeout)
     try:
         done = subprocess.run([program, *arguments], stdin=more.pop("stdin", subprocess.DEVNULL), capture_output=True, timeout=timeout,
                               env=environment(verify, **(env or {})), **more)
