@@ -21,7 +21,7 @@ static step_status access(struct step_instance *t, const struct step_array *from
     if (write && t->ranks > 1 && !status && rt_whole(s, a.shape))
         status = t->program->mesh->same(t, status, s, a.data, stride);
     if (status) return status;
-    if (write) t->stale = t->unknown = RT_ALL;
+    if (write) rt_state_changed(t);
     if (write) rt_scatter(t, s, (char *)a.data + rt_part_shift(t, s, a.shape, stride), stride);
     else rt_fetch(t, s, a.data, a.shape, stride);
     if (write && i == t->step_slot) rt_step_counter(t);

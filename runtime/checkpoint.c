@@ -355,7 +355,7 @@ static step_status apply(struct load_plan *l)
 {
     struct step_instance *t = l->t;
     step_status status = STEP_OK;
-    t->stale = t->unknown = RT_ALL;
+    rt_state_changed(t);
     while (l->phase < REST && !status) {
         l->phase++;
         each(l);

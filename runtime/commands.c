@@ -161,6 +161,12 @@ static void mark_parts(struct step_instance *t, const struct rt_entry *e)
         late |= part;
     }
     if (!late || !t->device_ops->shared) return;
+    t->late_splits = true;
+    for (uint32_t i = 0; i < e->table->command_count; i++)
+        for (uint32_t k = 0; e->table->commands[i].late && k < e->table->commands[i].buffer_count; k++) {
+            uint32_t space = e->table->buffers[e->table->commands[i].buffers[k]].space;
+            if (space == STEPC_AT_INPUT || space == STEPC_AT_RESULT) t->late_splits = false;
+        }
     t->late = RT_LATE_ALL;
     for (uint32_t i = 0; i < e->table->buffer_count; i++)
         if (e->table->buffers[i].space == STEPC_AT_EARLY) t->late = RT_LATE_SOME;

@@ -61,14 +61,33 @@ bool rt_late_ready(struct step_instance *t)
 static bool held_make(struct step_instance *t)
 {
     const struct stepc_entry *e = t->entries[RT_STEP].table;
-    uint64_t bytes = 1;
+    uint64_t bytes = 1, hypers = 0;
     for (uint32_t i = 0; i < e->buffer_count; i++) {
         const struct stepc_buffer *b = &e->buffers[i];
         if (b->space == STEPC_AT_HELD && b->slot + b->bytes > bytes) bytes = b->slot + b->bytes;
     }
-    for (RT_MINE(t, d))
-        if (!d->held && !(d->held = rt_alloc_device(d, bytes))) return false;
+    for (uint32_t i = 0; i < t->program->slot_count; i++) hypers += t->program->slots[i].role == RT_HYPER;
+    for (RT_MINE(t, d)) {
+        if (!d->held && !(d->held = rt_alloc_device(d, bytes + 8 * hypers))) return false;
+        d->hypers = d->held + bytes;
+    }
     return true;
+}
+
+/* Those of a step that waits are not those of the host, who may set them meanwhile and sets some for one call. */
+static void hypers_exchange(struct step_instance *t, bool keep)
+{
+    for (RT_MINE(t, d)) {
+        char *kept = d->hypers, other[8];
+        for (const struct stepc_slot *s = t->program->slots; s < t->program->slots + t->program->slot_count; s++) {
+            if (s->role != RT_HYPER) continue;
+            uint64_t bytes = rt_slot_bytes(s, true);
+            memcpy(other, kept, bytes);
+            memcpy(kept, d->state + s->offset, bytes);
+            if (!keep) memcpy(d->state + s->offset, other, bytes);
+            kept += sizeof other;
+        }
+    }
 }
 
 bool rt_late_begin(struct step_instance *t)
@@ -80,14 +99,18 @@ bool rt_late_begin(struct step_instance *t)
     return true;
 }
 
-step_status rt_late_end(struct step_instance *t, bool in_place)
+step_status rt_late_end(struct step_instance *t, enum rt_late_end how)
 {
     const struct stepc_entry *e = t->entries[RT_STEP].table;
+    bool in_place = how != RT_LATE_BESIDE;
+    if (how == RT_LATE_KEEP || how == RT_LATE_KEPT) hypers_exchange(t, how == RT_LATE_KEEP);
+    if (how == RT_LATE_KEEP) return STEP_OK;
     if (!in_place && t->late == RT_LATE_ALL && !rt_go_ahead(t)) return rt_fail(t, STEP_ENOMEM, "out of memory");
     for (RT_MINE(t, d)) d->ahead = in_place ? d->state : d->other;
     t->part = RT_LAST;
     step_status status = rt_run_entry(t, RT_STEP_LATE);
     if (status) return status;
+    if (how == RT_LATE_KEPT) hypers_exchange(t, false);
     t->part = RT_WHOLE;
     for (uint32_t i = 0; in_place && t->late != RT_LATE_ALL && i < e->buffer_count; i++)
         for (RT_MINE(t, d))

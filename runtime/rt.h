@@ -105,6 +105,7 @@ struct rt_device { /* one of this process */
     void *handle;   /* of its row in the table of devices */
     uint32_t index; /* in the mesh */
     struct rt_barrier barrier;
+    char *hypers;                 /* of a step that waits, while it does: 8 bytes each; behind `held` */
     char *progress;               /* per command of the entry that runs: struct rt_progress, progress_bytes apart */
     _Atomic uint64_t collectives; /* entered by its worker 0 */
     const struct stepc_command *_Atomic at; /* the last collective entered */
@@ -140,6 +141,9 @@ struct rt_entry {
 enum rt_carried { RT_NOTHING, RT_HYPERS, RT_ALL, RT_IN_PLACE, RT_SCALE };
 enum { RT_LATE_NONE, RT_LATE_SOME, RT_LATE_ALL };
 enum { RT_WHOLE, RT_FIRST, RT_LAST };
+/* The last part: into the other block; in place now; in place later, and that */
+enum rt_late_end { RT_LATE_BESIDE, RT_LATE_NOW, RT_LATE_KEEP, RT_LATE_KEPT };
+enum { RT_WAITS_NOT, RT_WAITS_BESIDE, RT_WAITS_LATE }; /* its state lies in rt_device.other; it is still to be made */
 enum rt_weights { RT_PARAMS, RT_EMA, RT_SLOW, RT_EVAL, RT_WEIGHTS };
 enum rt_entry_kind {
     RT_INIT,
@@ -191,14 +195,15 @@ struct step_instance {
     uint32_t threads;             /* per device */
     _Atomic int failed, poisoned; /* failed: a status; workers leave when they see it */
     bool initialized, huge_pages, oversubscribed;
-    bool nonfinite;  /* the last step that counts; with checks of values */
-    bool waits;      /* rt_device.other is the state after a step that was computed, until rt_commit */
-    bool alone;      /* the call in progress runs on the caller only */
-    uint8_t part;    /* of the step that runs: RT_WHOLE, or what late.c says */
-    uint8_t late;    /* whether the step has commands that may wait; RT_LATE_ALL: only they write the next state */
-    uint8_t unknown; /* enum rt_carried: what may be out of bounds (late.c) */
-    uint8_t marks;   /* of slots: KEPT of any; WATCHED of single numbers of optimizers, which kernels do not check */
-    uint8_t stale;   /* enum rt_carried: what rt_device.other lacks because the host wrote it */
+    bool nonfinite;   /* the last step that counts; with checks of values */
+    uint8_t waits;    /* a step that was computed, for rt_commit: RT_WAITS_* */
+    bool late_splits; /* what may wait reads nothing that is gone after the call */
+    bool alone;       /* the call in progress runs on the caller only */
+    uint8_t part;     /* of the step that runs: RT_WHOLE, or what late.c says */
+    uint8_t late;     /* whether the step has commands that may wait; RT_LATE_ALL: only they write the next state */
+    uint8_t unknown;  /* enum rt_carried: what may be out of bounds (late.c) */
+    uint8_t marks;    /* of slots: KEPT of any; WATCHED of single numbers of optimizers, which kernels do not check */
+    uint8_t stale;    /* enum rt_carried: what rt_device.other lacks because the host wrote it */
     uint32_t unknown_steps, unknown_wait; /* until the state is looked at again, the last of these times */
     struct step_host host;
     struct rt_entry entries[RT_ENTRIES];
@@ -246,6 +251,13 @@ struct step_instance {
     char text[RT_TEXT];    /* of the last failing call */
     char failure[RT_TEXT]; /* of rt_give_up */
 };
+
+/* What a step has not made itself: init, load, write. */
+static inline void rt_state_changed(struct step_instance *t)
+{
+    t->stale = t->unknown = RT_ALL;
+    t->waits = RT_WAITS_NOT;
+}
 
 /* for (RT_MINE(t, d)): the devices of this process. Those of the whole mesh are numbers below mesh_count. */
 #define RT_MINE(t, d) \
@@ -403,7 +415,7 @@ struct stepc_team { /* team.c, commands.c, late.c */
     void (*run)(struct step_instance *);        /* the entry that is `running`, on my devices */
     bool (*late_ready)(struct step_instance *); /* the state is within bounds */
     bool (*late_begin)(struct step_instance *); /* the next run of RT_STEP_LATE is its first part; false: no memory */
-    step_status (*late_end)(struct step_instance *, bool in_place); /* the last one */
+    step_status (*late_end)(struct step_instance *, enum rt_late_end); /* the last one */
 };
 struct stepc_mesh {                                                        /* comm.c */
     const struct rt_comm_ops *const *rows;                                 /* NULL after the last */
@@ -489,7 +501,7 @@ bool rt_unpack(struct step_instance *);     /* tables of slots and buffers; fals
 bool rt_plan(struct step_instance *);       /* entries and address maps; false: out of memory */
 bool rt_late_ready(struct step_instance *); /* late.c; see stepc_team */
 bool rt_late_begin(struct step_instance *);
-step_status rt_late_end(struct step_instance *, bool in_place);
+step_status rt_late_end(struct step_instance *, enum rt_late_end);
 bool rt_go_ahead(struct step_instance *); /* step.c */
 void rt_point_inputs(struct step_instance *, enum rt_entry_kind, bool whole_only);
 void rt_point_weights(struct step_instance *, enum rt_entry_kind, enum rt_weights);

@@ -11,7 +11,7 @@ step_status rt_run_entry(struct step_instance *t, enum rt_entry_kind kind)
     const struct stepc_entry *e = t->entries[kind].table;
     struct rt_device *d = &t->devices[0];
     t->running = kind;
-    if (kind < RT_STEP) t->stale = t->unknown = RT_ALL;
+    if (kind < RT_STEP) rt_state_changed(t);
     if (!e->whole || t->local_count > 1) t->program->team->run(t);
     else { /* nobody to wake */ t->device_ops->launch_entry(&d->workers[0], e, d->maps[kind].pointers);
         if (t->device_ops->meet) t->device_ops->meet(d);
@@ -145,8 +145,8 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
     uint32_t policy = batch->flags & ~(uint32_t)STEP_COMPUTE, flags = 0;
     bool ahead = batch->flags || batch->accept;
     t->communication_ns = 0;
-    t->waits = false;
-    bool late = ahead && t->late && !(batch->flags & STEP_COMPUTE);
+    t->waits = RT_WAITS_NOT;
+    bool compute = batch->flags & STEP_COMPUTE, late = ahead && t->late && (!compute || t->late_splits);
     if (ahead && !(late ? t->program->team->late_begin(t) : rt_go_ahead(t)))
         return rt_fail(t, STEP_ENOMEM, "out of memory");
     rt_bind_step(t, k);
@@ -161,7 +161,7 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
     if (late) { /* in doubt the state is made beside the one that may stay, and looked at */
         bool good = !raised && t->program->team->late_ready(t) && (t->loss_slot < 0 || isfinite(loss_of(t)));
         late = !rt_agree(t, good ? STEP_OK : STEP_ENONFINITE);
-        if (!late) status = t->program->team->late_end(t, false);
+        if (!late) status = t->program->team->late_end(t, RT_LATE_BESIDE);
         raised |= flags_take(t);
     }
     if (status) return status;
@@ -188,13 +188,13 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
         refused = rt_agree(t, veto);
         if (refused) flags |= STEP_SKIPPED;
     }
+    if (compute && !refused) t->waits = late ? RT_WAITS_LATE : RT_WAITS_BESIDE;
     if (late && !refused) {
-        status = t->program->team->late_end(t, true);
+        status = t->program->team->late_end(t, compute ? RT_LATE_KEEP : RT_LATE_NOW);
         if (status) return status;
         flags_take(t);
     }
     if (skipped) flags |= STEP_SKIPPED;
-    t->waits = !refused && batch->flags & STEP_COMPUTE;
     if (ahead) settle(t, !refused && !t->waits, skipped);
     t->steps += !refused;
     if (!t->waits) rt_step_counter(t);
@@ -206,32 +206,41 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
     return status;
 }
 
-/* The step that waits lies in the other block, which lacks what the host set since. All ranks come to the same
- * decision. */
+/* The step that waits lies in the other block, which lacks what the host set since; or its last part is still to be
+ * run. All ranks come to the same decision. */
 static step_status decide(struct step_instance *t, bool accept)
 {
-    step_status mine = !accept                         ? STEP_ECANCELLED
-                       : t->waits && t->stale < RT_ALL ? STEP_OK
-                                                       : rt_fail(t, STEP_EINVAL, "commit: no step waits"),
-                all = rt_agree(t, mine);
-    if (!all) {
+    step_status mine = !accept    ? STEP_ECANCELLED
+                       : t->waits ? STEP_OK
+                                  : rt_fail(t, STEP_EINVAL, "commit: no step waits"),
+                all = rt_agree(t, mine), status = STEP_OK;
+    if (!all && t->waits == RT_WAITS_LATE) {
+        status = t->program->team->late_end(t, RT_LATE_KEPT);
+        flags_take(t);
+    } else if (!all) {
         if (t->stale)
             for (RT_MINE(t, d)) carry(d, RT_HYPERS, d->other, d->state);
         for (RT_MINE(t, d)) d->ahead = d->other;
         t->stale = RT_NOTHING;
         settle(t, true, false);
+    }
+    if (!all && !status) {
         t->steps++;
         rt_step_counter(t);
     }
-    t->waits = false;
-    return accept ? all : STEP_OK;
+    t->waits = RT_WAITS_NOT;
+    return status ? status : accept ? all : STEP_OK;
 }
 
 step_status rt_commit(struct step_instance *t, int accept)
 {
     if (!t) return rt_fail(NULL, STEP_EINVAL, "commit: null pointer");
     step_status status = rt_enter(t, false);
-    return status ? status : rt_leave(t, decide(t, accept));
+    if (status) return status;
+    t->fp = rt_fp_enter();
+    status = decide(t, accept);
+    rt_fp_leave(t->fp);
+    return rt_leave(t, status);
 }
 
 /* ---------------------------------------------------------------- hyper-parameters of one call */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Steps whose update waits for the decision (codegen/late): every optimizer of the table on a small network. Under `skip`, and
-when a host is asked, a step gives bit for bit what a plain one gives, or what it does not accept leaves all as it was: with
+"""Steps whose update waits for the decision (codegen/late): every optimizer of the table on a small network. Under `skip`, when a
+host is asked, and in two calls between which it reads, sets and evaluates, a step gives bit for bit what a plain one gives, or what it does not accept leaves all as it was: with
 inputs of all magnitudes, and a state that a host has made huge, negative or infinite. Which updates wait is held below.
 
     tests/transaction/late.py --stepc build/stepc [--mesh AXES] [--quick] [NAME...]
@@ -58,13 +58,39 @@ def finite(before, after):
     return not any(v.dtype.kind == "f" and (~np.isfinite(v) & np.isfinite(before[n])).any() for n, v in after.items())
 
 
+def two_calls(m, batch):
+    """A step with a rate of its own, in two calls. What happens in between is not in it: its inputs are gone, hyper-parameters set."""
+    own = {n: a.copy() for n, a in batch.items()}
+    before, rates = m.state(), {n: v for n, v in m.hypers().items() if n == "learning_rate"}
+    step = m.compute(on_nonfinite="skip", **own, **{n: 2 * v for n, v in rates.items()})
+    if not step.accepted:
+        return step
+    for a in own.values():
+        a.fill(np.nan)
+    m.infer(x=batch["x"] + 1)
+    wrong = same("while a step waits", m.state(), before)
+    if wrong:
+        raise stepc.StepError(0, wrong)
+    for n, v in rates.items():
+        m.set(n, 64 * v)
+    step.commit()
+    for n, v in rates.items():
+        if m.get(n) != 64 * v:
+            raise stepc.StepError(0, "%s is %g after commit, was set to %g" % (n, m.get(n), 64 * v))
+        m.set(n, v)
+    return step
+
+
 def compare(what, plain, m, batch, asked):
     """One step of both, which begin alike, and are alike again afterwards."""
     before = plain.state()
-    r = plain.step(**batch)
+    r = plain.step(**batch, **({n: 2 * v for n, v in plain.hypers().items() if n == "learning_rate"} if asked == "two calls" else {}))
     want = plain.state()
     good = bool(np.isfinite(r.loss)) and finite(before, want)
-    got = m.step(accept=lambda r: True, **batch) if asked else m.step(on_nonfinite="skip", **batch)
+    if asked == "two calls":
+        got, asked = two_calls(m, batch), False
+    else:
+        got = m.step(accept=lambda r: True, **batch) if asked else m.step(on_nonfinite="skip", **batch)
     if asked or good:
         if not got.accepted or (got.finite != good):
             return "%s: accepted %s, finite %s, should be %s" % (what, got.accepted, got.finite, good), good
@@ -91,7 +117,7 @@ def play(m, plain):
         wrong = wrong or same("the other", plain.state(), before)
         if wrong:
             return wrong
-        wrong, good = compare("inputs of %g" % scale, plain, m, batch(scale), i % 4 == 1 and scale < 1e3)
+        wrong, good = compare("inputs of %g" % scale, plain, m, batch(scale), "two calls" if i % 2 == 0 else i % 4 == 1 and scale < 1e3)
         if wrong:
             return wrong
         taken.add(good)
