@@ -6,29 +6,36 @@
 
 #include <string.h>
 
-static bool floats_within(const float *x, uint64_t count, bool positive)
+typedef int32_t lanes __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Every step that waits asks this of its inputs, so it is not made as small as the rest. */
+__attribute__((optimize("O3"))) static bool floats_within(const char *at, uint64_t bytes, bool positive)
 {
-    uint32_t limit = UINT32_C(0x53800000), bad = 0; /* the bits of 2^40 */
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        bad |= (bits & UINT32_C(0x7fffffff)) >= limit;
-        bad |= positive & (bits > UINT32_C(0x80000000));
+    lanes bad = {0}, also = {0}, none = {0}, rest[4] = {none, none, none, none};
+    const lanes *x = (const void *)at;
+    uint64_t tail = bytes % sizeof rest;
+    memcpy(rest, at + bytes - tail, tail);
+    for (const lanes *end = x + bytes / sizeof rest * 4;; x += 4) {
+        if (x == end) x = rest;
+        for (int i = 0; i < 4; i++) bad |= (x[i] & INT32_MAX) > 0x4e7fffff; /* the last bits below 2^30 */
+        for (int i = 0; i < 4 && positive; i++) also |= (x[i] < 0) & (x[i] != INT32_MIN);
+        if (x == rest) break;
     }
-    return !bad;
+    bad |= also;
+    return memcmp(&bad, &none, sizeof none) == 0;
 }
 
-static bool slot_within(struct rt_device *d, const struct stepc_slot *s)
+static bool slot_within(const struct stepc_slot *s, const char *at)
 {
     bool positive = s->bits & STEPC_PACKED_POSITIVE, hyper = s->role == RT_HYPER;
-    bool bounded = hyper || (rt_dtype_float(s->dtype) && (s->rank || s->role <= STEP_EMA));
+    bool bounded = hyper || s->role == STEP_INPUT || (rt_dtype_float(s->dtype) && (s->rank || s->role <= STEP_EMA));
     uint64_t item = rt_dtype_bytes(s->dtype), count = rt_slot_bytes(s, true) / item;
-    const char *at = d->state + s->offset;
-    if (s->dtype == STEP_F32 && bounded && !hyper) return floats_within((const void *)at, count, positive);
+    if (s->dtype == STEP_F32 && bounded && !hyper) return floats_within(at, item * count, positive);
     double most = hyper ? STEPC_BOUND_HYPER : STEPC_BOUND;
     for (uint64_t i = 0; i < count && (bounded || positive); i++) {
         double x = rt_number_at(at, s->dtype, (int64_t)i);
         if ((bounded && !(x > -most && x < most)) || (positive && x < 0)) return false;
+        if (s->bits & STEPC_PACKED_FIXED && x != s->initial && x != (double)(float)s->initial) return false;
     }
     return true;
 }
@@ -38,13 +45,24 @@ static bool state_within(struct step_instance *t)
     for (RT_MINE(t, d))
         for (const struct stepc_slot *s = t->program->slots; s < t->program->slots + t->program->slot_count; s++)
             if ((s->role == RT_HYPER || (t->unknown == RT_ALL && s->role < STEP_INPUT && !s->computed)) &&
-                !slot_within(d, s))
+                !slot_within(s, d->state + s->offset))
                 return false;
+    return true;
+}
+
+static bool inputs_within(struct step_instance *t)
+{
+    for (RT_MINE(t, d))
+        for (uint32_t i = 0; i < t->input_count; i++) {
+            const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
+            if (s->bits & STEPC_PACKED_BOUNDED && !slot_within(s, d->bound[t->input_slots[i]])) return false;
+        }
     return true;
 }
 
 bool rt_late_ready(struct step_instance *t)
 {
+    if (!inputs_within(t)) return false;
     if (!t->unknown) return true;
     if (t->unknown_steps) return t->unknown_steps--, false; /* looking at all of it costs as much as a step */
     if (!state_within(t)) {
@@ -90,6 +108,27 @@ static void hypers_exchange(struct step_instance *t, bool keep)
     }
 }
 
+/* What the caller may overwrite after the call. */
+static bool inputs_keep(struct step_instance *t, bool keep)
+{
+    const struct stepc_slot *slots = t->program->slots;
+    for (RT_MINE(t, d)) {
+        uint64_t bytes = 1;
+        for (uint32_t i = 0; i < t->input_count; i++)
+            bytes += rt_slot_bytes(&slots[t->input_slots[i]], true) + RT_ALIGN;
+        if (!d->inputs && !(d->inputs = rt_alloc_device(d, bytes))) return false;
+        char *kept = d->inputs;
+        for (uint32_t i = 0; i < t->input_count; i++) {
+            const void **bound = &d->bound[t->input_slots[i]];
+            bytes = rt_slot_bytes(&slots[t->input_slots[i]], true);
+            if (keep && *bound) memcpy(kept, *bound, bytes);
+            if (!keep) *bound = kept;
+            kept += (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+        }
+    }
+    return true;
+}
+
 bool rt_late_begin(struct step_instance *t)
 {
     if (!t->devices[0].held && !held_make(t)) return false;
@@ -103,7 +142,9 @@ step_status rt_late_end(struct step_instance *t, enum rt_late_end how)
 {
     const struct stepc_entry *e = t->entries[RT_STEP].table;
     bool in_place = how != RT_LATE_BESIDE;
-    if (how == RT_LATE_KEEP || how == RT_LATE_KEPT) hypers_exchange(t, how == RT_LATE_KEEP);
+    if (how >= RT_LATE_KEEP) hypers_exchange(t, how == RT_LATE_KEEP);
+    if (t->late_inputs && how >= RT_LATE_KEEP && !inputs_keep(t, how == RT_LATE_KEEP))
+        return rt_fail(t, STEP_ENOMEM, "out of memory");
     if (how == RT_LATE_KEEP) return STEP_OK;
     if (!in_place && t->late == RT_LATE_ALL && !rt_go_ahead(t)) return rt_fail(t, STEP_ENOMEM, "out of memory");
     for (RT_MINE(t, d)) d->ahead = in_place ? d->state : d->other;

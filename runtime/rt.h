@@ -105,6 +105,7 @@ struct rt_device { /* one of this process */
     void *handle;   /* of its row in the table of devices */
     uint32_t index; /* in the mesh */
     struct rt_barrier barrier;
+    char *inputs;                 /* of a step that waits; NULL: none yet */
     char *hypers;                 /* of a step that waits, while it does: 8 bytes each; behind `held` */
     char *progress;               /* per command of the entry that runs: struct rt_progress, progress_bytes apart */
     _Atomic uint64_t collectives; /* entered by its worker 0 */
@@ -197,7 +198,8 @@ struct step_instance {
     bool initialized, huge_pages, oversubscribed;
     bool nonfinite;   /* the last step that counts; with checks of values */
     uint8_t waits;    /* a step that was computed, for rt_commit: RT_WAITS_* */
-    bool late_splits; /* what may wait reads nothing that is gone after the call */
+    bool late_splits; /* what may wait reads no result */
+    bool late_inputs; /* but inputs */
     bool alone;       /* the call in progress runs on the caller only */
     uint8_t part;     /* of the step that runs: RT_WHOLE, or what late.c says */
     uint8_t late;     /* whether the step has commands that may wait; RT_LATE_ALL: only they write the next state */

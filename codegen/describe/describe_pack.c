@@ -220,10 +220,14 @@ struct cg_packed pack_tables(const struct plan_module *plans, const struct cg_en
     struct commands c = {.p = p, .kernels = MAP(arena)};
     const uint8_t *bits = step_bits(plans, arena);
     for (uint32_t i = 0; i < plans->module->slots.count; i++) {
-        bool positive = false;
-        for (uint32_t e = 0; e < count; e++) positive |= entries[e].late && entries[e].late->positive[i];
-        add_slot(&p, i, plans->slot_offset ? plans->slot_offset[i] : 0,
-                 bits[i] | (positive ? STEPC_PACKED_POSITIVE : 0u));
+        unsigned more = 0;
+        for (uint32_t e = 0; e < count; e++) {
+            if (!entries[e].late) continue;
+            if (entries[e].late->positive[i]) more |= STEPC_PACKED_POSITIVE;
+            bool hyper = plans->module->slots.items[i].role == IR_ROLE_HYPER;
+            if (entries[e].late->expected[i]) more |= hyper ? STEPC_PACKED_FIXED : STEPC_PACKED_BOUNDED;
+        }
+        add_slot(&p, i, plans->slot_offset ? plans->slot_offset[i] : 0, bits[i] | more);
     }
     for (uint32_t e = 0; e < count; e++)
         for (size_t i = 0; i < entries[e].plan->buffers.count; i++) {

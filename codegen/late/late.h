@@ -15,9 +15,11 @@ struct cg_bounds {
     bool nan;
 };
 /* Of the values of a step, its parameters and inputs being what the runtime sees to: floats of the state that kernels
- * look at (STEPC_BOUND), hyper-parameters (STEPC_BOUND_HYPER), and of slots marked `positive` not below 0. `seen`: by
- * value, those that are stored and seen to be below the bound. Slots that a step may make negative lose their mark. */
-struct cg_bounds *cg_bounds_find(const struct ir_func *step, const bool *seen, bool *positive, struct arena *);
+ * look at (STEPC_BOUND), hyper-parameters (STEPC_BOUND_HYPER), and of slots marked `positive` not below 0; `expected`:
+ * inputs below the bound, and hyper-parameters with their initial value. `seen`: by value, those that are stored and
+ * seen to be below the bound. Slots that a step may make negative lose their mark. */
+struct cg_bounds *cg_bounds_find(const struct ir_func *step, const bool *seen, bool *positive, const bool *expected,
+                                 struct arena *);
 bool cg_bounds_finite(const struct ir_type *, struct cg_bounds);
 /* Floats of the state that kernels look at when a step stores them. The others are single numbers of optimizers, which
  * may be infinite (the best loss before there is one). */
@@ -31,6 +33,8 @@ struct cg_late {
     bool *early;    /* by buffer of the next state: an early command writes it */
     bool **seen;    /* by command, then by what it writes: it is seen to be below the bound; NULL: none of it */
     bool *positive; /* by slot */
+    bool *
+        expected; /* by slot: of inputs, that they are below the bound; of hyper-parameters, that nobody has set them */
 };
 /* NULL: no command may wait, or it would not pay; `always`: that is not asked. */
 const struct cg_late *cg_late_find(const struct plan *step, bool always, struct arena *);

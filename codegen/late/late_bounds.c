@@ -5,18 +5,21 @@
 #include <math.h>
 #include <stepc/step_abi.h>
 
-enum { REFINE_DEPTH = 5, MOST_ROUNDS = 8, MOST_ELEMENTS = 1 << 16 };
+enum { REFINE_DEPTH = 12, MOST_ROUNDS = 8, MOST_ELEMENTS = 1 << 16 };
 
 struct evaluation {
     const struct ir_func *f;
     struct cg_bounds *of;             /* by value */
     struct cg_bounds **results;       /* by value: of calls */
     const struct cg_bounds *operands; /* of a function that is called, by parameter */
-    const bool *seen, *positive;
+    const struct evaluation *caller;  /* and who calls it */
+    const struct ir_node *call;
+    const bool *seen, *positive, *expected;
     struct arena *arena;
     /* in one branch of a select: a value and what is known of it there */
     ir_value refined;
-    struct cg_bounds known;
+    struct cg_bounds known, *there; /* by value: in that branch, where `there_turn` is its number */
+    uint32_t turn, *there_turn;
 };
 
 static const double infinite = (double)INFINITY;
@@ -152,6 +155,18 @@ static bool passes_on(const struct ir_node *n)
            n->op == OP_all_to_all || n->op == OP_permute;
 }
 
+static struct cg_bounds intersected(struct cg_bounds a, struct cg_bounds b)
+{
+    return (struct cg_bounds){fmax(a.low, b.low), fmin(a.high, b.high), a.nan && b.nan};
+}
+
+/* What every element of `v` is, if it is one number. */
+static ir_value number_of(const struct ir_func *f, ir_value v)
+{
+    while (ir_get(f, v)->op == OP_broadcast && ir_type(f, ir_get(f, v)->args[0])->rank == 0) v = ir_get(f, v)->args[0];
+    return v;
+}
+
 /* Of a value; in a branch, made anew of what is known there. */
 static struct cg_bounds look(struct evaluation *e, ir_value v, int depth)
 {
@@ -160,13 +175,11 @@ static struct cg_bounds look(struct evaluation *e, ir_value v, int depth)
     const struct ir_node *n = ir_get(e->f, v);
     bool number = ir_type(e->f, e->refined)->rank == 0; /* else only at the same index */
     if (!ir_is_ewise((enum ir_op)n->op) && !(number && n->op == OP_broadcast)) return e->of[v];
-    struct cg_bounds here = rule(e, v, depth - 1), there = e->of[v];
-    return (struct cg_bounds){fmax(here.low, there.low), fmin(here.high, there.high), here.nan && there.nan};
-}
-
-static struct cg_bounds intersected(struct cg_bounds a, struct cg_bounds b)
-{
-    return (struct cg_bounds){fmax(a.low, b.low), fmin(a.high, b.high), a.nan && b.nan};
+    if (e->there_turn[v] != e->turn) {
+        e->there[v] = intersected(rule(e, v, depth - 1), e->of[v]);
+        e->there_turn[v] = e->turn;
+    }
+    return e->there[v];
 }
 
 /* A branch of which nothing is known yet, where `x` is known to lie between the two. */
@@ -175,32 +188,44 @@ static struct cg_bounds branch_where(struct evaluation *e, ir_value branch, ir_v
     const struct ir_type *t = ir_type(e->f, branch);
     struct cg_bounds out = e->of[branch];
     bool known = ir_dtype_is_float((enum ir_dtype)t->dtype) ? cg_bounds_finite(t, out) : out.low > anything(t).low;
-    while (ir_get(e->f, x)->op == OP_broadcast && ir_type(e->f, ir_get(e->f, x)->args[0])->rank == 0)
-        x = ir_get(e->f, x)->args[0];
-    if (known || ir_get(e->f, x)->op == OP_constant) return out;
+    x = number_of(e->f, x);
+    if (known || !x || ir_get(e->f, x)->op == OP_constant) return out;
     e->known = (struct cg_bounds){fmax(e->of[x].low, low), fmin(e->of[x].high, high), false};
     if (!(e->known.low <= e->known.high)) return out; /* it is never taken */
     e->refined = x;
+    e->turn++;
     out = look(e, branch, REFINE_DEPTH);
     e->refined = 0;
     return out;
+}
+
+/* A value of the caller where it is given to the function; 0: nowhere. */
+static ir_value given(const struct evaluation *e, ir_value outer)
+{
+    for (uint32_t i = 0; i < e->call->arg_count; i++)
+        if (number_of(e->caller->f, e->call->args[i]) == outer) return e->f->params.items[i].value;
+    return 0;
 }
 
 /* p ? x : y. If p compares, each branch is computed where the comparison came out so; one with NaN comes out false. */
 static struct cg_bounds selected(struct evaluation *e, const struct ir_node *n, struct cg_bounds yes,
                                  struct cg_bounds no)
 {
-    ir_value c = n->args[0];
-    while (ir_get(e->f, c)->op == OP_broadcast && ir_type(e->f, ir_get(e->f, c)->args[0])->rank == 0)
-        c = ir_get(e->f, c)->args[0];
-    bool turned = ir_get(e->f, c)->op == OP_not;
-    const struct ir_node *test = ir_get(e->f, turned ? ir_get(e->f, c)->args[0] : c);
+    const struct evaluation *from = e; /* where it compares */
+    ir_value c = number_of(e->f, n->args[0]);
+    if (e->caller && ir_get(e->f, c)->op == OP_param) {
+        from = e->caller;
+        c = number_of(from->f, e->call->args[ir_get(e->f, c)->attr[0].v[0]]);
+    }
+    bool turned = ir_get(from->f, c)->op == OP_not;
+    const struct ir_node *test = ir_get(from->f, turned ? ir_get(from->f, c)->args[0] : c);
     if ((test->op != OP_lt && test->op != OP_le) || e->refined) return either(yes, no);
     ir_value x = test->args[0], y = test->args[1];
-    struct cg_bounds a = e->of[x], b = e->of[y], *under = turned ? &no : &yes, *above = turned ? &yes : &no;
+    struct cg_bounds a = from->of[x], b = from->of[y], *under = turned ? &no : &yes, *above = turned ? &yes : &no;
     ir_value when = n->args[turned ? 2 : 1], otherwise = n->args[turned ? 1 : 2];
-    bool integer = !ir_dtype_is_float((enum ir_dtype)ir_type(e->f, x)->dtype);
+    bool integer = !ir_dtype_is_float((enum ir_dtype)ir_type(from->f, x)->dtype);
     double less = integer && test->op == OP_lt, more = integer && test->op == OP_le;
+    if (from != e) x = given(e, number_of(from->f, x)), y = given(e, number_of(from->f, y));
     *under = intersected(*under, branch_where(e, when, x, -infinite, b.high - less));
     *under = intersected(*under, branch_where(e, when, y, a.low + less, infinite));
     if (a.nan || b.nan) return either(yes, no);
@@ -237,11 +262,20 @@ static struct cg_bounds of_slot(const struct evaluation *e, int32_t slot)
 {
     const struct ir_slot *s = &e->f->module->slots.items[slot];
     struct cg_bounds any = anything(&s->type);
-    if (s->role == IR_ROLE_INPUT) return any;
+    if (s->role == IR_ROLE_HYPER && e->expected[slot])
+        return (struct cg_bounds){fmin(s->initial, (float)s->initial), fmax(s->initial, (float)s->initial), false};
+    if (s->role == IR_ROLE_INPUT && !e->expected[slot]) return any;
     if (s->role == IR_ROLE_HYPER) return (struct cg_bounds){-STEPC_BOUND_HYPER, STEPC_BOUND_HYPER, false};
-    if (cg_is_watched(s->role, &s->type)) any = (struct cg_bounds){-STEPC_BOUND, STEPC_BOUND, false};
+    if (s->role == IR_ROLE_INPUT || cg_is_watched(s->role, &s->type))
+        any = (struct cg_bounds){-STEPC_BOUND, STEPC_BOUND, false};
     if (e->positive[slot] && any.low < 0) any.low = 0;
     return any;
+}
+
+static void branches(struct evaluation *e)
+{
+    e->there = arena_new_array(e->arena, struct cg_bounds, e->f->count + 1);
+    e->there_turn = arena_new_array(e->arena, uint32_t, e->f->count + 1);
 }
 
 static void called(struct evaluation *e, ir_value v)
@@ -253,7 +287,10 @@ static void called(struct evaluation *e, ir_value v)
     struct evaluation inner = {.f = body,
                                .of = arena_new_array(e->arena, struct cg_bounds, body->count + 1),
                                .operands = operands,
+                               .caller = e,
+                               .call = n,
                                .arena = e->arena};
+    branches(&inner);
     for (ir_value u = 1; u < body->count; u++) inner.of[u] = rule(&inner, u, 0);
     e->results[v] = arena_new_array(e->arena, struct cg_bounds, body->results.count + 1);
     for (size_t i = 0; i < body->results.count; i++) e->results[v][i] = inner.of[body->results.items[i].value];
@@ -336,14 +373,17 @@ static void evaluate(struct evaluation *e)
     }
 }
 
-struct cg_bounds *cg_bounds_find(const struct ir_func *step, const bool *seen, bool *positive, struct arena *arena)
+struct cg_bounds *cg_bounds_find(const struct ir_func *step, const bool *seen, bool *positive, const bool *expected,
+                                 struct arena *arena)
 {
     struct evaluation e = {.f = step,
                            .of = arena_new_array(arena, struct cg_bounds, step->count + 1),
                            .results = arena_new_array(arena, struct cg_bounds *, step->count + 1),
                            .seen = seen,
                            .positive = positive,
+                           .expected = expected,
                            .arena = arena};
+    branches(&e);
     for (uint32_t round = 0;; round++) { /* until what is assumed of the state before a step holds after it */
         bool holds = true;
         evaluate(&e);

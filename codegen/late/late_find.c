@@ -5,7 +5,7 @@
 #include "codegen/late/late.h"
 #include <string.h>
 
-enum { LEAST_BYTES = 1 << 16, EARLY_PART = 16, MOST_ROUNDS = 16 };
+enum { LEAST_BYTES = 1 << 16, EARLY_PART = 16, MOST_ROUNDS = 16, MOST_TRIES = 16 };
 
 struct search {
     const struct plan *plan;
@@ -174,7 +174,7 @@ static bool prove(struct search *s)
     const bool *seen = see_all(s);
     bool good = true, *proved = arena_new_array(s->arena, bool, s->f->module->slots.count + 1);
     for (size_t i = 0; i < s->f->module->slots.count; i++) s->out->positive[i] = s->slot_written[i];
-    const struct cg_bounds *bounds = cg_bounds_find(s->f, seen, s->out->positive, s->arena);
+    const struct cg_bounds *bounds = cg_bounds_find(s->f, seen, s->out->positive, s->out->expected, s->arena);
     for (size_t i = 0; i < s->f->results.count; i++) {
         const struct ir_type *t = ir_type(s->f, s->f->results.items[i].value);
         struct cg_bounds b = bounds[s->f->results.items[i].value];
@@ -257,7 +257,8 @@ static struct search start(const struct plan *plan, struct cg_late *out, struct 
     *out = (struct cg_late){.late = arena_new_array(arena, bool, count + 1),
                             .early = arena_new_array(arena, bool, buffers + 1),
                             .held = arena_new_array(arena, uint32_t, buffers + 1),
-                            .positive = arena_new_array(arena, bool, slots + 1)};
+                            .positive = arena_new_array(arena, bool, slots + 1),
+                            .expected = out->expected};
     s.may = arena_new_array(arena, bool, count + 1);
     s.in_loop = arena_new_array(arena, bool, count + 1);
     s.whole = arena_new_array(arena, uint32_t, buffers + 1);
@@ -285,13 +286,55 @@ static struct search start(const struct plan *plan, struct cg_late *out, struct 
     return s;
 }
 
-const struct cg_late *cg_late_find(const struct plan *plan, bool always, struct arena *arena)
+static const struct cg_late *find(const struct plan *plan, bool *expected, bool always, struct arena *arena)
 {
     struct cg_late *out = arena_new(arena, struct cg_late);
+    out->expected = expected;
     struct search s = start(plan, out, arena);
     for (uint32_t round = 0; round < MOST_ROUNDS; round++)
         if (mark(&s) && no_overwriting(&s) && prove(&s)) return pays(&s, always) && hold(&s) ? out : NULL;
     return NULL;
+}
+
+/* What may be expected of a slot: nothing is of an input that no step reads. */
+static bool *expect(const struct plan *plan, bool inputs, bool hypers, uint32_t *count, struct arena *arena)
+{
+    const struct ir_module *module = plan->func->module;
+    bool *expected = arena_new_array(arena, bool, module->slots.count + 1);
+    *count = 0;
+    for (size_t b = 0; b < plan->buffers.count; b++) {
+        const struct plan_buffer *at = &plan->buffers.items[b];
+        if (at->space != PLAN_INPUT && at->space != PLAN_SLOT) continue;
+        const struct ir_slot *slot = &module->slots.items[at->slot];
+        bool here = at->space == PLAN_INPUT ? inputs && seen_can_be(&slot->type)
+                                            : hypers && slot->role == IR_ROLE_HYPER;
+        if (!here || expected[at->slot]) continue;
+        expected[at->slot] = true;
+        ++*count;
+    }
+    return expected;
+}
+
+/* First nothing is expected of inputs, which would have to be looked at in every step, and of hyper-parameters; then as
+ * little as will do. */
+const struct cg_late *cg_late_find(const struct plan *plan, bool always, struct arena *arena)
+{
+    const struct cg_late *found = NULL;
+    bool *expected = NULL;
+    for (int way = 0; way < 4 && !found; way++) {
+        uint32_t count;
+        expected = expect(plan, way & 2, way & 1, &count, arena);
+        if (!way || count) found = find(plan, expected, always, arena);
+    }
+    uint32_t tries = 0;
+    for (size_t i = 0; found && i < plan->func->module->slots.count; i++) {
+        if (!expected[i] || tries++ == MOST_TRIES) continue;
+        expected[i] = false;
+        const struct cg_late *less = find(plan, expected, always, arena);
+        if (less) found = less;
+        else expected[i] = true;
+    }
+    return found;
 }
 
 /* One pass over the commands: all members of one have the same code. Whether another one is needed, because groups

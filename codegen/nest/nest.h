@@ -92,7 +92,7 @@ struct nest_stmt {
     VEC(struct nest_stmt *) body;
 };
 
-enum { NEST_ANY, NEST_FINITE, NEST_BOUNDED /* below 2^40 (codegen/late/late.h) */ };
+enum { NEST_ANY, NEST_FINITE, NEST_BOUNDED /* below 2^30 (codegen/late/late.h) */ };
 struct nest_buffer {
     uint8_t dtype;
     bool written, local;

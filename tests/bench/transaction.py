@@ -72,7 +72,7 @@ def workloads(options):
         "mlp_inject": lambda: wide({"type": "inject_hyperparams", "opt": ADAMW}),
         "mlp_schedule_free": lambda: wide({"type": "schedule_free_adamw", **RATE}), "mlp_yogi": lambda: wide(dict(RATE, type="yogi")),
         "mlp_adadelta": lambda: wide(dict(RATE, type="adadelta")), "mlp_radam": lambda: wide(dict(RATE, type="radam")),
-        "mlp_float16": lambda: wide(ADAM, precision={"compute": "float16", "loss_scale": "dynamic"}),
+        "mlp_float16": lambda: wide(ADAM, precision={"compute": "float16", "loss_scale": {"type": "dynamic_scale"}}),
         "mlp_bfloat16": lambda: wide(ADAM, precision={"compute": "bfloat16"}),
     }
 

@@ -26,11 +26,12 @@ SCALES = (1, 1e3, 1e8, 1e11, 1e13, 1e16, 1e19, 1e25, 1e38)  # a step refuses som
 VALUES = (1e13, 1e20, 3e38, -1.0, np.inf, np.nan)  # put into the state
 # Rows and chains whose update must wait: those not named here may, or nothing is proved of them, or no gradient is stored.
 LATE = set("""
-    adam nadam adamw nadamw amsgrad adamax adamaxw adabelief adagrad lion signum adan ademamix adopt rprop rmsprop lars polyak_sgd
+    adam nadam adamw nadamw amsgrad adamax adamaxw adabelief adagrad lion signum adan ademamix adopt rprop sgd adadelta radam hyper-parameters rmsprop lars polyak_sgd
     optimistic_gradient_descent optimistic_adam clip_by_global_norm clip_by_block_rms normalize_by_update_norm momentum nesterov
     partition lookahead masked""".split()) | {"clip, adamw with a mask", "clip, lion", "values clipped, adamax", "decay, momentum",
                                              "a schedule", "finite only", "finite only, clip"}
-QUICK = ("adamw", "adan", "lars", "sgd", "yogi", "clip, adamw with a mask", "finite only, clip", "every third, clip", "lookahead", "a schedule")
+QUICK = ("adamw", "adan", "lars", "sgd", "yogi", "clip, adamw with a mask", "finite only, clip", "every third, clip", "lookahead", "a schedule",
+         "adadelta", "radam", "hyper-parameters")
 
 
 def document(optimizer, averages):

@@ -14,7 +14,7 @@ enum {
     STEPC_FLAG_NOT_FINITE = 1, /* a float that is not finite, or whose square is not */
     STEPC_FLAG_LARGE = 2 /* one whose absolute value is STEPC_BOUND or more; in entries with commands that are `late` */
 };
-#define STEPC_BOUND 0x1p40
+#define STEPC_BOUND 0x1p30
 #define STEPC_BOUND_HYPER 0x1p20
 struct stepc_watch {
     uint32_t flag;          /* STEPC_FLAG_*, of what kernels store AT_NEXT, or make there for others */
@@ -216,10 +216,12 @@ enum {
     STEPC_PACKED_INFER = 8,
     STEPC_PACKED_LIMIT = 16,
     STEPC_PACKED_INITIAL = 32,
-    STEPC_PACKED_KEPT = 64,     /* a step changes it in place: AT_NEXT begins as what is AT_STATE */
-    STEPC_PACKED_WATCHED = 128, /* floats that a step makes; kernels see whether they are finite but for single numbers
-                                  (rank 0) of optimizers, which may be infinite from the start */
-    STEPC_PACKED_POSITIVE = 256 /* late commands must find nothing here that is below 0 */
+    STEPC_PACKED_KEPT = 64,      /* a step changes it in place: AT_NEXT begins as what is AT_STATE */
+    STEPC_PACKED_WATCHED = 128,  /* floats that a step makes; kernels see whether they are finite but for single numbers
+                                   (rank 0) of optimizers, which may be infinite from the start */
+    STEPC_PACKED_POSITIVE = 256, /* late commands must find nothing here that is below 0 */
+    STEPC_PACKED_BOUNDED = 512,  /* an input: nothing that is STEPC_BOUND or more */
+    STEPC_PACKED_FIXED = 1024    /* a hyper-parameter: its initial value */
 };
 enum { STEPC_TABLES = 6 };
 
