@@ -106,9 +106,9 @@ static void apply_constraint(const struct shard *s, const struct ir_node *n, str
 
 struct ir_sharding shard_captured(const struct shard *s, const struct shard_func *f, ir_value v)
 {
-    struct ir_sharding whole = {.partial = 0}, as_held = f->value[v];
+    struct ir_sharding as_held = f->value[v];
     as_held.partial = 0;
-    return shard_is_input(s, f->func, v) ? whole : shard_in_parts(&s->module->mesh, ir_type(f->func, v), as_held);
+    return shard_in_parts(&s->module->mesh, ir_type(f->func, v), as_held);
 }
 
 void shard_apply(const struct shard *s, const struct shard_func *f, ir_value v, const struct shard_choice *choice,
@@ -180,7 +180,7 @@ double shard_hold(const struct shard *s, struct shard_func *f, ir_value v)
 {
     struct wishes w;
     f->value[v] = f->made[v];
-    if (f->free[v] || ir_get(f->func, v)->type.dtype == IR_TUPLE) return 0;
+    if (f->free[v] || ir_get(f->func, v)->type.dtype == IR_TUPLE || f->input[v] == SHARD_INPUT) return 0;
     collect(s, f, v, 0, &w);
     return best(s, f, v, &f->made[v], &w, &f->value[v]);
 }
@@ -286,7 +286,8 @@ static double want(struct scale *k, ir_value v, const struct ir_sharding *wanted
     double cost = 0;
     uint32_t i = 0;
     if (n->type.dtype == IR_TUPLE || (!n->type.rank && !f->made[v].partial)) return 0;
-    if (ir_is_number(n) || shard_is_input(k->s, f->func, v)) return 0;
+    if (ir_is_number(n)) return 0;
+    if (f->input[v] == SHARD_INPUT) return shard_cost(k->s, f, v, &f->made[v], wanted);
     if (f->free[v]) {
         shard_operands_for(f, v, wanted, from);
         for (; i < n->arg_count; i++) cost += want(k, n->args[i], &from[i]);

@@ -29,10 +29,10 @@ static uint32_t following(uint32_t axes, uint32_t bits) { return bits < 32 ? axe
 
 /* Whether a part by the first axes of a list is made of whole parts by all of them: not where extents are rounded up
  * differently (10 over 2 and 4 devices: 8 + 2 are four parts of 2 and one, 5 + 5 are the parts by the first axis). */
-static bool nested(const struct conversion *c, uint32_t d, uint32_t axes, uint32_t bits)
+static bool nested(const struct ir_mesh *mesh, int64_t n, uint32_t axes, uint32_t bits)
 {
-    int64_t n = c->global->dim[d], inner = ir_axes_size(c->mesh, following(axes, bits));
-    return !bits || ir_part_extent(c->mesh, n, leading(axes, bits)) == ir_part_extent(c->mesh, n, axes) * inner;
+    int64_t inner = ir_axes_size(mesh, following(axes, bits));
+    return !bits || ir_part_extent(mesh, n, leading(axes, bits)) == ir_part_extent(mesh, n, axes) * inner;
 }
 
 /* How many leading axes two lists share, in bits. */
@@ -43,12 +43,22 @@ static uint32_t shared(uint32_t a, uint32_t b)
     return bits;
 }
 
-/* The same of a dimension as it is and as it shall be, as far as parts along them stay where they are. */
+static uint32_t common_bits(const struct ir_mesh *mesh, int64_t n, uint32_t a, uint32_t b)
+{
+    uint32_t bits = shared(a, b);
+    while (!nested(mesh, n, a, bits) || !nested(mesh, n, b, bits)) bits -= 4;
+    return bits;
+}
+
+uint32_t shard_common_axes(const struct ir_mesh *mesh, int64_t extent, uint32_t a, uint32_t b)
+{
+    return leading(a, common_bits(mesh, extent, a, b));
+}
+
+/* Of a dimension as it is and as it shall be. */
 static uint32_t common(const struct conversion *c, uint32_t d)
 {
-    uint32_t a = c->now.dim[d], b = c->to.dim[d], bits = shared(a, b);
-    while (!nested(c, d, a, bits) || !nested(c, d, b, bits)) bits -= 4;
-    return bits;
+    return common_bits(c->mesh, c->global->dim[d], c->now.dim[d], c->to.dim[d]);
 }
 
 static void step(struct conversion *c, enum shard_step_kind kind, uint32_t axes, uint32_t dim)
@@ -68,7 +78,7 @@ static void split(struct conversion *c, enum shard_step_kind kind, uint32_t amon
         uint32_t bits = common(c, d), to = c->to.dim[d], from = bits;
         if (following(c->now.dim[d], bits)) continue;
         while (bits < 32 && (to >> bits & 15) && (among >> ((to >> bits & 15) - 1) & 1)) bits += 4;
-        while (bits > from && !nested(c, d, to, bits)) bits -= 4;
+        while (bits > from && !nested(c->mesh, c->global->dim[d], to, bits)) bits -= 4;
         uint32_t mask = shard_axes_mask(following(leading(to, bits), from));
         if (!mask) continue;
         c->now.dim[d] = leading(c->to.dim[d], bits);
@@ -96,8 +106,8 @@ static bool exchange(struct conversion *c, uint32_t d)
         uint32_t next = following(c->to.dim[e], has);
         for (uint32_t from = kept; from < end; from += 4) {
             uint32_t moved = following(c->now.dim[d], from);
-            if (shared(moved, next) != end - from || !nested(c, d, c->now.dim[d], from) ||
-                !nested(c, e, c->to.dim[e], has + end - from))
+            if (shared(moved, next) != end - from || !nested(c->mesh, c->global->dim[d], c->now.dim[d], from) ||
+                !nested(c->mesh, c->global->dim[e], c->to.dim[e], has + end - from))
                 continue;
             c->now.dim[d] = leading(c->now.dim[d], from);
             c->now.dim[e] |= moved << has;
@@ -211,23 +221,14 @@ uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, c
     return c.count;
 }
 
-bool shard_is_input(const struct shard *s, const struct ir_func *f, ir_value v)
-{
-    const struct ir_node *n = ir_get(f, v);
-    if (n->op != OP_param) return false;
-    int32_t slot = f->params.items[n->attr[0].v[0]].slot;
-    return slot >= 0 && s->module->slots.items[slot].role == IR_ROLE_INPUT;
-}
-
 double shard_cost(const struct shard *s, const struct shard_func *f, ir_value v, const struct ir_sharding *from,
                   const struct ir_sharding *to)
 {
     struct shard_step steps[SHARD_MAX_STEPS];
     double sent;
-    if (shard_equal(from, to) || ir_is_number(ir_get(f->func, v)) || shard_is_input(s, f->func, v) || f->free[v])
-        return 0;
+    if (shard_equal(from, to) || ir_is_number(ir_get(f->func, v)) || f->free[v]) return 0;
     shard_steps(&s->module->mesh, ir_type(f->func, v), from, to, steps, &sent);
-    return sent;
+    return f->input[v] ? sent * (f->input[v] == SHARD_VIEW ? SHARD_SENT : SHARD_BEYOND) : sent;
 }
 
 /* ---------------------------------------------------------------- made again */

@@ -60,8 +60,9 @@ struct shard_func {
     const struct shard_use *use;      /* of value v: use_begin[v] up to use_begin[v + 1] */
     uint32_t *use_begin;
     bool *live;
-    bool *awake;   /* per node: what its choice depends on has changed */
-    uint8_t *free; /* per value: shard_freedom */
+    uint8_t *input; /* per value: enum shard_input, or 0 */
+    bool *awake;    /* per node: what its choice depends on has changed */
+    uint8_t *free;  /* per value: shard_freedom */
 };
 struct shard {
     struct ir_module *module; /* stage tensor: global shapes */
@@ -72,6 +73,8 @@ struct shard {
 };
 
 /* shard_convert.c: from one layout to another, one step after the other. */
+/* The leading axes that both lists of a dimension share, as far as parts along them are whole parts by either. */
+uint32_t shard_common_axes(const struct ir_mesh *, int64_t extent, uint32_t a, uint32_t b);
 struct shard_step {
     enum shard_step_kind {
         SHARD_SLICE,
@@ -101,7 +104,10 @@ uint32_t shard_steps(const struct ir_mesh *, const struct ir_type *global, const
 /* What costs as much as sending a byte: elements that are made, products of a contraction. Whoever may choose between
  * more to send and more to compute, because devices do the same work, sends. */
 enum { SHARD_ELEMENTS = 4, SHARD_PRODUCTS = 1 };
-bool shard_is_input(const struct shard *, const struct ir_func *, ir_value); /* of the step: whole on every device */
+/* What the host gives is not sent between devices. One that needs more of an input than the document gives it has all
+ * of it, which is better than to send what was taken from an input, and worse than anything else. */
+enum { SHARD_BEYOND = 1000, SHARD_SENT = 100 * SHARD_BEYOND };
+enum shard_input { SHARD_INPUT = 1 /* of the entry, or captured from there */, SHARD_VIEW /* its elements */ };
 /* What devices send for value `v`, which lies as `from`, to lie as `to`. */
 double shard_cost(const struct shard *, const struct shard_func *, ir_value v, const struct ir_sharding *from,
                   const struct ir_sharding *to);
@@ -144,7 +150,7 @@ void shard_wake_readers(struct shard_func *, ir_value); /* they choose again in 
 /* What the choice says of the operands, `made` of the result. */
 void shard_apply(const struct shard *, const struct shard_func *, ir_value, const struct shard_choice *,
                  struct ir_sharding *wanted, struct ir_sharding *made);
-/* How a loop sees a value from outside. Inputs are whole there: the body takes its microbatch from all rows. */
+/* How a loop sees a value from outside. */
 struct ir_sharding shard_captured(const struct shard *, const struct shard_func *, ir_value);
 /* What the node itself costs, in bytes that are sent. */
 double shard_work(const struct shard *, const struct shard_func *, ir_value, const struct shard_choice *);
@@ -153,6 +159,8 @@ double shard_hold(const struct shard *, struct shard_func *, ir_value);
 
 /* shard_propagate.c: the layout of every value. */
 void shard_propagate(struct shard *);
+/* shard_inputs.c: how inputs lie, from which all that read them take parts; slots and bodies of loops are told. */
+void shard_inputs(struct shard *);
 
 /* spmd.c: the module with local shapes and collectives. */
 struct ir_module *shard_partition(struct shard *);

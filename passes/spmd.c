@@ -10,7 +10,6 @@ struct spmd_part {
     struct shard_func *f;
     struct ir_builder b;
     ir_value *map;    /* per old value: the new one, laid out as f->value says */
-    ir_value *whole;  /* per old value: the whole one, of inputs */
     struct map zeros; /* per new value, where it is known: the dimensions whose padding is zero */
     VEC(struct made {
         ir_value old;
@@ -79,8 +78,8 @@ static ir_value masked_along(struct spmd_part *p, ir_value x, const struct ir_ty
                              const struct ir_sharding *has, uint32_t set, double value)
 {
     for (uint32_t d = 0, zeros = value == 0 ? zeros_of(p, x) : 0; d < global->rank; d++) {
-        if (!((set & ~zeros) >> d & 1) || global->dim[d] % ir_axes_size(&p->s->module->mesh, has->dim[d]) == 0)
-            continue;
+        if (!((set & ~zeros) >> d & 1) || has->step[d]) continue; /* windows have no padding */
+        if (global->dim[d] % ir_axes_size(&p->s->module->mesh, has->dim[d]) == 0) continue;
         x = masked(p, x, d, global->dim[d], shard_axes_mask(has->dim[d]), value);
     }
     return x;
@@ -192,9 +191,9 @@ static ir_value remake(struct spmd_part *p, const struct ir_node *n, const ir_va
 
 static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_sharding *to)
 {
-    const struct ir_sharding *has = &p->f->value[old], whole = {.partial = 0};
+    const struct ir_sharding *has = &p->f->value[old];
     const struct ir_node *n = ir_get(p->f->func, old);
-    bool input = p->whole[old], again = p->f->free[old];
+    bool again = p->f->free[old];
     ir_value made;
     if (!again && shard_equal(has, to)) return p->map[old];
     for (size_t i = 0; i < p->made.count; i++)
@@ -206,7 +205,7 @@ static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_shar
         for (uint32_t i = 0; i < n->arg_count; i++) args[i] = laid_out(p, n->args[i], &wanted[i]);
         made = n->op == OP_stop_gradient ? args[0] : remake(p, n, args, to);
     } else {
-        made = convert(p, input ? p->whole[old] : p->map[old], &n->type, input ? &whole : has, to);
+        made = convert(p, p->map[old], &n->type, has, to);
     }
     vec_push(p->s->arena, &p->made, ((struct made){old, *to, made}));
     return made;
@@ -293,7 +292,7 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
 {
     const struct ir_func *f = p->f->func;
     const struct ir_node *n = ir_get(f, v);
-    const struct ir_sharding *has = &p->f->made[v], whole = {.partial = 0};
+    const struct ir_sharding *has = &p->f->made[v];
     ir_value *args = arena_new_array(p->s->arena, ir_value, n->arg_count + 1), made;
     p->b.place = n->place;
     if (p->f->free[v]) return 0; /* made for those that read it */
@@ -303,10 +302,7 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
     if (n->op == OP_proj && p->f->tuple[n->args[0]]) p->f->made[v] = p->f->tuple[n->args[0]][n->attr[0].v[0]];
     if (n->op == OP_param) {
         const struct ir_param *param = &f->params.items[n->attr[0].v[0]];
-        bool input = shard_is_input(p->s, f, v);
-        if (input) has = &whole;
         made = ir_param_new(&p->b, param->name, shard_local_type(&p->s->module->mesh, &n->type, has), param->slot);
-        if (input) p->whole[v] = made;
         if (param->slot >= 0) map_set_number(&p->zeros, made, ALL_DIMENSIONS);
     } else if (n->op == OP_constant || n->op == OP_iota) {
         made = ir_remake(&p->b, n, args);
@@ -367,7 +363,6 @@ static void partition_func(struct shard *s, struct ir_module *to, uint32_t index
     if (p.b.f->results.count) return; /* done already */
     p.map = arena_new_array(s->arena, ir_value, f->func->count);
     p.zeros = MAP(s->arena);
-    p.whole = arena_new_array(s->arena, ir_value, f->func->count);
     bool *live = ir_live(f->func, s->arena);
     for (size_t i = 0; i < f->func->params.count; i++) live[f->func->params.items[i].value] = true;
     for (ir_value v = 1; v < f->func->count; v++) {
@@ -409,8 +404,5 @@ struct ir_module *shard_partition(struct shard *s)
     to->stage = IR_AT_SPMD;
     for (uint32_t i = 0; i < s->module->funcs.count; i++)
         if (s->module->funcs.items[i]->entry) partition_func(s, to, i);
-    for (size_t i = 0; i < to->slots.count; i++)
-        if (to->slots.items[i].role == IR_ROLE_INPUT)
-            memset(&to->slots.items[i].sharding, 0, sizeof(struct ir_sharding));
     return to;
 }

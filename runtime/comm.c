@@ -1,8 +1,9 @@
 /* Meshes that collectives run over: the transports, and what several processes do together. Each holds an equal run of
- * the devices in mesh order. A tensor of the host is whole on every rank, so parts travel only between ranks. */
+ * the devices in mesh order. A tensor of the host is whole on every rank, or this rank's part of it alone. */
 #include "runtime/rt.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <stepc/step_tools.h>
 
 static step_status join(struct step_instance *t, const void *communicator)
@@ -109,9 +110,21 @@ static bool part(const struct step_instance *t, const struct stepc_slot *s, cons
         }
         some = true;
     }
-    for (int32_t i = 0; shape && i < s->rank; i++) same &= shape[i] == extent[i];
-    return some && same;
+    for (int32_t i = 0; i < s->rank; i++) {
+        if (!some) start[i] = 0, extent[i] = many[i] > 0 ? many[i] : 0; /* all that there is lies on other ranks */
+        same &= !shape || shape[i] == extent[i];
+    }
+    return same;
+}
+
+static void part_text(const struct step_instance *t, const struct stepc_slot *s, uint64_t lead, char *text)
+{
+    int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK + 1] = {(int64_t)lead};
+    if (!rt_slot_sharded(s)) return;
+    part(t, s, NULL, start, extent + (lead != 0));
+    text = stpcpy(text + strlen(text), ", or of this rank ");
+    rt_type_text(text, 180, s->dtype, s->rank + (lead != 0), extent);
 }
 
 static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &rt_comm_mpi, NULL};
-const struct stepc_mesh stepc_part_mesh = {rows, join, agree, largest, exchange, part, same};
+const struct stepc_mesh stepc_part_mesh = {rows, join, agree, largest, exchange, part, part_text, same};

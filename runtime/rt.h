@@ -428,10 +428,13 @@ struct stepc_mesh {                                                        /* co
      * whole one on the first rank to all devices. */
     void (*exchange)(struct step_instance *, const struct stepc_slot *, char *whole, const int64_t *stride,
                      enum rt_direction);
-    /* What the devices of this process hold of a tensor between them, as one box. False: nothing, or not of that shape
-     * (NULL: any). */
+    /* What the devices of this process hold of a tensor between them, as one box. False: not of that shape (NULL: any).
+     */
     bool (*part)(const struct step_instance *, const struct stepc_slot *, const int64_t *shape, int64_t *start,
                  int64_t *extent);
+    /* Behind the text of the whole, of 200 characters: the part, for which there are as many; `lead`: rt_array_check.
+     */
+    void (*part_text)(const struct step_instance *, const struct stepc_slot *, uint64_t lead, char *text);
     /* Whether all ranks are about to write the same whole tensor. */
     step_status (*same)(struct step_instance *, step_status mine, const struct stepc_slot *, const char *data,
                         const int64_t *stride);

@@ -189,12 +189,13 @@ step_status rt_array_check(struct step_instance *t, const struct step_array *a, 
     int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK];
     fits = whole || (fits && t->ranks > 1 && t->program->mesh->part(t, s, a->shape + extra, start, extent));
     if (!fits) {
-        char wanted[200], found[200];
+        char wanted[400], found[200];
         int64_t shape[RT_MAX_RANK + 1];
         if (extra) shape[0] = (int64_t)lead;
         for (int32_t i = 0; i < s->rank; i++) shape[i + extra] = s->shape[i];
         bool readable = a->rank >= 0 && a->rank <= RT_MAX_RANK + 1 && (a->shape || !a->rank);
-        rt_type_text(wanted, sizeof wanted, s->dtype, s->rank + extra, shape);
+        rt_type_text(wanted, 200, s->dtype, s->rank + extra, shape);
+        if (t->ranks > 1) t->program->mesh->part_text(t, s, lead, wanted);
         rt_type_text(found, sizeof found, a->dtype, readable ? a->rank : 0, a->shape);
         return rt_fail(t, STEP_ESHAPE, "%s \"%s\": expected %s, found %s", s->role == STEP_INPUT ? "input" : "tensor",
                        s->name, wanted, readable ? found : "an array of rank beyond 8 or without a shape");
@@ -206,8 +207,8 @@ step_status rt_array_check(struct step_instance *t, const struct step_array *a, 
     size_t item = rt_dtype_bytes(s->dtype);
     rt_c_strides(stride, a->shape, a->rank, item);
     for (int32_t i = 0; a->strides && i < a->rank; i++) {
-        int64_t most = RT_FARTHEST / (int64_t)item / a->shape[i]; /* extents are more than 0 */
-        if (a->shape[i] > 1 && (a->strides[i] > most || a->strides[i] < -most))
+        int64_t most = a->shape[i] > 1 ? RT_FARTHEST / (int64_t)item / a->shape[i] : INT64_MAX;
+        if (a->strides[i] > most || a->strides[i] < -most)
             return rt_fail(t, STEP_EINVAL, "\"%s\": strides beyond memory", s->name);
         stride[i] = a->shape[i] > 1 ? a->strides[i] * (int64_t)item : 0;
     }

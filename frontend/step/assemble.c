@@ -148,7 +148,9 @@ static bool infer_parts(struct fe_step *s, struct fe_trace *trace, int64_t part_
     for (size_t i = 0; i < parts.count; i++)
         fe_part_result(s, &part, parts.items[i].name, parts.items[i].value, FE_CONCATENATE);
     int64_t count = rows / part_rows;
-    ir_value tuple = fe_part_end(s, &part, trace, ir_scalar(trace->b, IR_I32, (double)count), count, 1);
+    /* On a mesh a part takes rows of every device. */
+    int64_t contiguous = s->module->mesh.axis_count == 0;
+    ir_value tuple = fe_part_end(s, &part, trace, ir_scalar(trace->b, IR_I32, (double)count), count, contiguous);
     for (uint32_t i = 0; i < parts.count; i++) list->items[i].value = ir_proj(trace->b, tuple, i);
     return true;
 }

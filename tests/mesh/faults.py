@@ -29,7 +29,7 @@ FAULTS = {"killed": signal.SIGKILL, "crashed": signal.SIGSEGV, "stopped": signal
           "cut off": None}
 # What a step spends its time with: rows, width, optimizer.
 PHASES = {"forward": (960, 256, {"type": "sgd", "learning_rate": 1e-3}), "collective": (24, 2048, {"type": "sgd", "learning_rate": 1e-3}),
-          "update": (24, 256, {"type": "muon", "learning_rate": 1e-3}), "save": (24, 512, {"type": "adam", "learning_rate": 1e-3})}
+          "update": (24, 256, {"type": "muon", "learning_rate": 1e-3}), "save": (22, 510, {"type": "adam", "learning_rate": 1e-3})}
 
 
 def document(rows, width, optimizer):

@@ -49,12 +49,20 @@ static bool is_evaluable(const struct ir_module *m, const struct ir_func *f)
     return true;
 }
 
+static bool same_parameters(const struct ir_func *f, const struct ir_func *g)
+{
+    bool same = f->params.count == g->params.count;
+    for (size_t i = 0; same && i < f->params.count; i++)
+        same = ir_type_equal(&f->params.items[i].type, &g->params.items[i].type);
+    return same;
+}
+
 static void expect_same_values(const struct ir_module *before, const struct ir_module *after, struct arena *arena)
 {
     for (size_t k = 0; k < before->funcs.count; k++) {
         const struct ir_func *f = before->funcs.items[k], *g = ir_func_find(after, f->name);
-        if (!f->entry || !is_evaluable(before, f) || !is_evaluable(after, g))
-            continue; /* collectives need their peers */
+        if (!f->entry || !is_evaluable(before, f) || !is_evaluable(after, g) || !same_parameters(f, g))
+            continue; /* collectives need their peers; parts are not all that there is */
         struct ir_tensor *params = arena_new_array(arena, struct ir_tensor, f->params.count + 1);
         struct ir_tensor *a = arena_new_array(arena, struct ir_tensor, f->results.count + 1);
         struct ir_tensor *b = arena_new_array(arena, struct ir_tensor, f->results.count + 1);
