@@ -135,9 +135,10 @@ struct plan_command {
     uint32_t counter, limit, flag; /* buffers: int32 scalar counter (written by the loop), int32 scalar limit;
                                        `while` flag (bool scalar) or UINT32_MAX */
     uint32_t other;                /* the matching BEGIN or END */
-    /* collective: the node says kind, axes, dim */
+    /* collective: the node says kind, axes, dim; joined with it are others that differ in shape and dim alone */
     const struct ir_func *func;
     ir_value node;
+    VEC(ir_value) joined;
     double flops;   /* estimate, for explain and for the choice of workers */
     uint64_t bytes; /* read and written */
 };
@@ -147,6 +148,13 @@ static inline uint32_t plan_members(const struct plan_command *c) { return 1 + (
 static inline uint32_t plan_member(const struct plan_command *c, uint32_t i)
 {
     return i ? c->more.items[i - 1] : c->group;
+}
+
+/* What a collective does in one: reads and writes have one buffer for each. */
+static inline size_t plan_joined(const struct plan_command *c) { return 1 + c->joined.count; }
+static inline ir_value plan_joined_node(const struct plan_command *c, size_t i)
+{
+    return i ? c->joined.items[i - 1] : c->node;
 }
 
 /* Bytes on one device. The peak holds the state block and this entry's arena; inputs are the caller's. */
@@ -182,6 +190,8 @@ struct plan_module {
 bool plan_is_window(const struct plan_group *, ir_value output);
 const struct plan_taps *plan_taps_of(const struct plan *, const struct ir_func *, ir_value concat);
 bool plan_is_join(const struct plan *, const struct ir_func *, ir_value);
+/* May one command do both collectives? */
+bool plan_goes_with(const struct ir_node *, const struct ir_node *);
 /* Another one whose lists can be changed and added to. */
 struct plan_module *plan_copy(const struct plan_module *, struct arena *);
 /* All elements of a constant in C order. */

@@ -52,6 +52,7 @@ static const struct plan_field join_fields[] = {
 
 static const struct plan_field command_fields[] = {
     {"node", FIELD_VALUE, offsetof(struct plan_command, node)},
+    {"joined", FIELD_VALUES, offsetof(struct plan_command, joined)},
     {"computes", FIELD_INDEX, offsetof(struct plan_command, group)},
     {"more", FIELD_INDICES, offsetof(struct plan_command, more)},
     {"order", FIELD_INDICES, offsetof(struct plan_command, order)},
@@ -116,6 +117,12 @@ const struct plan_taps *plan_taps_of(const struct plan *plan, const struct ir_fu
     for (size_t i = 0; i < plan->taps.count; i++)
         if (plan->taps.items[i].func == f && plan->taps.items[i].concat == concat) return &plan->taps.items[i];
     return NULL;
+}
+
+bool plan_goes_with(const struct ir_node *x, const struct ir_node *y)
+{
+    return x->op == y->op && x->type.dtype == y->type.dtype && x->attr[0].v[0] == y->attr[0].v[0] &&
+           (x->op != OP_all_reduce || x->attr[1].v[0] == y->attr[1].v[0]);
 }
 
 bool plan_is_join(const struct plan *plan, const struct ir_func *f, ir_value v)

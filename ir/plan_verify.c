@@ -248,6 +248,10 @@ static bool kind_fits(const struct plan_check *c, const struct plan_command *k)
     if (k->kind == PLAN_KERNEL) return true;
     if (!plan_is_value(k->func, k->node)) return false;
     enum ir_op op = (enum ir_op)ir_get(k->func, k->node)->op;
+    for (size_t i = 1; i < plan_joined(k); i++)
+        if (k->kind != PLAN_COLLECTIVE || !plan_is_value(k->func, plan_joined_node(k, i)) ||
+            !plan_goes_with(ir_get(k->func, k->node), ir_get(k->func, plan_joined_node(k, i))))
+            return false;
     return k->kind == PLAN_JOIN         ? plan_is_join(c->plan, k->func, k->node)
            : k->kind == PLAN_COLLECTIVE ? ir_ops[op].emit == EMIT_comm
                                         : op == OP_loop;
@@ -306,6 +310,8 @@ static void check_making(struct plan_check *c, struct made *made, const struct p
     const struct ir_node *node = k->kind == PLAN_KERNEL ? NULL : ir_get(k->func, k->node);
     for (uint32_t i = 0; node && k->kind != PLAN_LOOP_END && i < node->arg_count; i++)
         needs(c, made, k->func, node->args[i]);
+    for (size_t i = 0; i < k->joined.count; i++) needs(c, made, k->func, ir_get(k->func, k->joined.items[i])->args[0]);
+    for (size_t i = 0; i < k->joined.count; i++) makes[k->joined.items[i]] = true;
     if (k->kind == PLAN_LOOP_END) needs_results(c, made, k->func->module->funcs.items[node->func]);
     if (node && k->kind != PLAN_LOOP_BEGIN) makes[k->node] = true;
     for (uint32_t m = 0; !node && m < plan_members(k); m++) {

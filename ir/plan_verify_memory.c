@@ -91,7 +91,7 @@ static const uint32_t *touched(const struct plan_command *k, size_t i, bool *wri
 static bool check_arguments(struct plan_check *c, const struct plan_command *k)
 {
     const struct plan *plan = c->plan;
-    size_t inputs = k->kind == PLAN_COLLECTIVE, outputs = inputs, members = 1;
+    size_t inputs = k->kind == PLAN_COLLECTIVE, outputs = inputs, members = plan_joined(k);
     bool loop = k->kind == PLAN_LOOP_BEGIN || k->kind == PLAN_LOOP_END, write;
     if (k->kind == PLAN_JOIN) plan_fault(c, "tensors that should lie end to end have no memory");
     if (k->kind == PLAN_KERNEL) {
@@ -113,7 +113,7 @@ static bool check_arguments(struct plan_check *c, const struct plan_command *k)
         else {
             placed[k->order.items[i]] = true;
         }
-    if (members > 1 && !k->order.count) plan_fault(c, "its members have no order");
+    if (k->kind == PLAN_KERNEL && members > 1 && !k->order.count) plan_fault(c, "its members have no order");
     for (size_t i = 0; k->kind == PLAN_KERNEL && i < members * (inputs + outputs); i++) {
         bool out = i >= members * inputs;
         size_t at = out ? i - members * inputs : i, per = out ? outputs : inputs;

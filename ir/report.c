@@ -312,9 +312,9 @@ static void add_kernel(struct report *r, struct json_tree t, const struct plan_g
 /* `payload`: bytes of the value that the group sums, puts together or hands out; `ring`: what each device sends in a
  * ring, which is the least that any algorithm sends: (k - 1) / k of the payload, twice for an all-reduce, all of it for
  * a permute. */
-static void add_collective(const struct report *r, struct json_tree t, const struct plan_command *c)
+static void add_collective(const struct report *r, struct json_tree t, const struct plan_command *c, ir_value v)
 {
-    const struct ir_node *node = &c->func->nodes[c->node];
+    const struct ir_node *node = &c->func->nodes[v];
     const struct ir_mesh *mesh = &r->pm->module->mesh;
     const struct ir_type *from = ir_type(c->func, node->args[0]);
     int64_t devices = ir_axes_size(mesh, ir_axes_of_mask((uint32_t)node->attr[0].v[0]));
@@ -368,13 +368,17 @@ static void add_commands(struct report *r, struct json_tree list, const struct p
     for (size_t i = 0; i < p->commands.count; i++) {
         const struct plan_command *c = &p->commands.items[i];
         if (c->kind != (comm ? PLAN_COLLECTIVE : PLAN_KERNEL)) continue;
-        struct json_tree t = comm ? json_add_object(list, NULL) : add_row(r, list);
-        json_add_integer(t, "command", (int64_t)i); /* group_columns: command, .., flops, bytes, times */
-        if (comm) add_collective(r, t, c);
-        else add_kernel(r, t, &p->groups.items[c->group]);
-        add_number(t, "flops", c->flops);
-        add_bytes(t, "bytes", c->bytes);
-        add_number(t, "times", times[i]);
+        for (size_t k = 0; k < plan_joined(c); k++) { /* a row for each that is joined */
+            struct json_tree t = comm ? json_add_object(list, NULL) : add_row(r, list);
+            json_add_integer(t, "command", (int64_t)i); /* group_columns: command, .., flops, bytes, times */
+            if (comm) add_collective(r, t, c, plan_joined_node(c, k));
+            else add_kernel(r, t, &p->groups.items[c->group]);
+            add_number(t, "flops", c->flops);
+            add_bytes(t, "bytes",
+                      comm ? p->buffers.items[c->reads.items[k]].bytes + p->buffers.items[c->writes.items[k]].bytes
+                           : c->bytes);
+            add_number(t, "times", times[i]);
+        }
     }
 }
 

@@ -99,7 +99,9 @@ static void scan(struct memplan *mp, struct frame *fr)
         } else {
             const struct ir_node *node = ir_get(fr->f, k->node);
             for (uint32_t i = 0; i < node->arg_count; i++) note_read(fr, node->args[i], matching_end(plan, c), 0);
-            fr->producer[k->node] = c + 1;
+            for (size_t i = 0; i < k->joined.count; i++)
+                note_read(fr, ir_get(fr->f, k->joined.items[i])->args[0], c, 0);
+            for (size_t i = 0; i < plan_joined(k); i++) fr->producer[plan_joined_node(k, i)] = c + 1;
         }
     }
 }
@@ -515,10 +517,12 @@ static void walk(struct memplan *mp, struct frame *fr)
         } else if (k.kind == PLAN_JOIN) {
             walk_join(mp, fr, &k);
         } else if (k.kind == PLAN_COLLECTIVE) {
-            const struct ir_node *node = ir_get(fr->f, k.node);
-            vec_push(mp->keep, &k.reads, memplan_buffer_of(mp, fr->f, node->args[0]));
-            if (fr->buffer[k.node] == NO_BUFFER) fr->buffer[k.node] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, k.node);
-            vec_push(mp->keep, &k.writes, fr->buffer[k.node]);
+            for (size_t i = 0; i < plan_joined(&k); i++) {
+                ir_value v = plan_joined_node(&k, i);
+                vec_push(mp->keep, &k.reads, memplan_buffer_of(mp, fr->f, ir_get(fr->f, v)->args[0]));
+                if (fr->buffer[v] == NO_BUFFER) fr->buffer[v] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, v);
+                vec_push(mp->keep, &k.writes, fr->buffer[v]);
+            }
             vec_push(mp->keep, &mp->out, k);
         }
     }

@@ -100,6 +100,25 @@ static void take_over_group(struct taking *t, uint32_t c, const struct plan_grou
     }
 }
 
+/* A sum may stand where its operand does. */
+static void take_over_sums(struct taking *t, uint32_t c, struct plan_command *k)
+{
+    for (size_t i = 0; i < k->writes.count && ir_get(k->func, k->node)->op == OP_all_reduce; i++) {
+        struct plan_buffer *in = &t->plan->buffers.items[k->reads.items[i]];
+        struct plan_buffer *out = &t->plan->buffers.items[k->writes.items[i]];
+        if (in->space != PLAN_ARENA || out->space != PLAN_ARENA || in->parts.count || out->parts.count ||
+            out->first != c || in->last != c || t->reads[k->reads.items[i]] != 1 || t->writes[k->reads.items[i]] ||
+            map_get_number(t->laid, k->reads.items[i]) != MAP_NONE ||
+            map_get_number(t->laid, k->writes.items[i]) != MAP_NONE)
+            continue;
+        in->last = out->last;
+        out->first = UINT32_MAX;
+        t->taken[k->writes.items[i]] = k->reads.items[i];
+        k->writes.items[i] = k->reads.items[i];
+        t->writes[k->reads.items[i]] = 1;
+    }
+}
+
 static void take_over(struct memplan *mp)
 {
     struct plan *plan = mp->plan;
@@ -111,11 +130,12 @@ static void take_over(struct memplan *mp)
     for (uint32_t b = 0; b < plan->buffers.count; b++) t.taken[b] = b;
     for (uint32_t c = 0; c < plan->commands.count; c++) {
         struct plan_command *k = &plan->commands.items[c];
-        if (k->kind != PLAN_KERNEL) continue;
+        if (k->kind != PLAN_KERNEL && k->kind != PLAN_COLLECTIVE) continue;
         for (size_t i = 0; i < k->reads.count; i++) t.reads[k->reads.items[i] = final(t.taken, k->reads.items[i])]++;
         for (size_t i = 0; i < k->writes.count; i++)
             t.writes[k->writes.items[i] = final(t.taken, k->writes.items[i])] = 1;
-        for (uint32_t m = 0; m < plan_members(k); m++) {
+        if (k->kind == PLAN_COLLECTIVE) take_over_sums(&t, c, k);
+        for (uint32_t m = 0; k->kind == PLAN_KERNEL && m < plan_members(k); m++) {
             const struct plan_group *g = &plan->groups.items[plan_member(k, m)];
             take_over_group(&t, c, g, g->inputs.count ? k->reads.items + m * g->inputs.count : NULL,
                             g->outputs.count ? k->writes.items + m * g->outputs.count : NULL);

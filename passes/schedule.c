@@ -1,11 +1,18 @@
 /* Order: groups, loops and collectives of a function become commands. A unit may run once what it reads is there;
  * among those that may, an update of state goes first (it ends the life of a gradient), then the earliest in the
- * program. Readers of a slot come before its writer where they can, so that the update can be made in place. */
+ * program. Readers of a slot come before its writer where they can, so that the update can be made in place.
+ *
+ * Sums over devices wait for the first unit that reads them, and those of one kind that wait then become one command:
+ * devices meet once for all. They wait no longer than until a bucket is full, so that those of a layer are made while
+ * the layers before it are still computed backwards. What is gathered is joined where it is small. */
 #include "passes/common.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* One command for many tensors: at least how many, and elements at most, because their gradients live until it runs. */
 enum { BATCH_LEAST = 16, BATCH_ELEMENTS = 1 << 22 };
+/* Bytes that are joined: of what is gathered; of sums at most, and what part of all of them. */
+enum { SMALL_BYTES = 1 << 16, BUCKET_BYTES = 1 << 20, BUCKETS = 4 };
 
 struct unit {
     uint32_t group;           /* or UINT32_MAX: the node */
@@ -13,7 +20,7 @@ struct unit {
     VEC(ir_value) calls;      /* of functions with the same code, none of which depends on another: one command */
     VEC(uint32_t) groups;     /* beside `group`: the same for what is not called */
     uint32_t key, hard, soft; /* order in the program; waiting for so many */
-    bool done, writes_state;
+    bool done, writes_state, collective, waits;
     VEC(uint32_t) hard_users, soft_users;
 };
 
@@ -26,6 +33,9 @@ struct schedule {
     uint32_t *writer;       /* by parameter: the unit that makes the new value of its slot, + 1 */
     uint32_t *group_of;     /* by function that is called: its group */
     VEC(uint32_t) ready[2]; /* heaps of units that may run: whose wishes are met, and all */
+    VEC(uint32_t) waiting;  /* collectives that may run */
+    uint32_t full;          /* one of those that fill a bucket, + 1 */
+    uint64_t bucket;        /* bytes */
 };
 
 static ir_value base_of(const struct ir_func *f, ir_value v)
@@ -54,6 +64,7 @@ static void collect_units(struct schedule *s)
         if (!live[v] || (node->op != OP_loop && node->op != OP_call && ir_ops[node->op].emit != EMIT_comm && !join))
             continue;
         struct unit u = {.group = UINT32_MAX, .node = v, .key = v};
+        u.collective = ir_ops[node->op].emit == EMIT_comm && !s->plan->func->module->plans->one_by_one;
         if (node->op == OP_call) vec_push(&s->pass->scratch, &u.calls, v);
         vec_push(&s->pass->scratch, &s->units, u);
         s->producer[v] = (uint32_t)s->units.count;
@@ -209,6 +220,38 @@ static void connect(struct schedule *s)
         }
 }
 
+static const struct ir_node *node_of(const struct schedule *s, uint32_t unit)
+{
+    return ir_get(s->f, s->units.items[unit].node);
+}
+
+/* Of its operand, or of its result where that is more. */
+static uint64_t bytes_of(const struct schedule *s, uint32_t unit)
+{
+    const struct ir_node *n = node_of(s, unit);
+    uint64_t from = (uint64_t)ir_type_elements(ir_type(s->f, n->args[0])), to = (uint64_t)ir_type_elements(&n->type);
+    return (from > to ? from : to) * ir_dtype_bytes((enum ir_dtype)n->type.dtype);
+}
+
+static bool is_sum(const struct ir_node *n) { return n->op == OP_all_reduce || n->op == OP_reduce_scatter; }
+
+/* A sum comes where it is read first. */
+static void wait_for_readers(struct schedule *s)
+{
+    for (uint32_t u = 0; u < s->units.count; u++) {
+        struct unit *unit = &s->units.items[u];
+        uint32_t first = UINT32_MAX;
+        if (!unit->collective || !is_sum(node_of(s, u))) continue;
+        for (size_t i = 0; i < unit->hard_users.count; i++)
+            if (s->units.items[unit->hard_users.items[i]].key < first)
+                first = s->units.items[unit->hard_users.items[i]].key;
+        unit->key = first;
+        s->bucket += bytes_of(s, u) / BUCKETS;
+    }
+    if (s->bucket > BUCKET_BYTES) s->bucket = BUCKET_BYTES;
+    if (s->bucket < SMALL_BYTES) s->bucket = SMALL_BYTES;
+}
+
 static void command(struct schedule *s, struct plan_command c)
 {
     c.counter = c.limit = c.flag = UINT32_MAX;
@@ -285,11 +328,30 @@ static uint32_t heap_pop(struct schedule *s, uint32_t heap)
     return top;
 }
 
+/* Sums take no more memory by it. */
+static bool joins(const struct schedule *s, uint32_t unit, uint32_t with, uint64_t bytes)
+{
+    if (s->units.items[unit].done || unit == with || !plan_goes_with(node_of(s, unit), node_of(s, with))) return false;
+    return is_sum(node_of(s, unit)) || bytes <= SMALL_BYTES;
+}
+
+static void wait(struct schedule *s, uint32_t unit)
+{
+    uint64_t bytes = bytes_of(s, unit);
+    if (s->units.items[unit].waits) return;
+    s->units.items[unit].waits = true;
+    for (size_t i = 0; i < s->waiting.count; i++)
+        if (joins(s, s->waiting.items[i], unit, 0)) bytes += bytes_of(s, s->waiting.items[i]);
+    vec_push(&s->pass->scratch, &s->waiting, unit);
+    if (bytes >= s->bucket && is_sum(node_of(s, unit))) s->full = unit + 1;
+}
+
 /* Notes that a unit waits for less than before. */
 static void update(struct schedule *s, uint32_t unit)
 {
     const struct unit *u = &s->units.items[unit];
     if (u->done || u->hard) return;
+    if (u->collective && !u->soft) wait(s, unit);
     if (!u->soft) heap_push(s, 0, unit);
     heap_push(s, 1, unit);
 }
@@ -297,12 +359,55 @@ static void update(struct schedule *s, uint32_t unit)
 /* The best one whose wishes are met, else the best one that may run at all. */
 static struct unit *next_unit(struct schedule *s)
 {
+    if (s->full && !s->units.items[s->full - 1].done) return &s->units.items[s->full - 1];
+    s->full = 0;
     for (uint32_t heap = 0; heap < 2; heap++)
         while (s->ready[heap].count) {
             struct unit *u = &s->units.items[heap_pop(s, heap)];
             if (!u->done) return u;
         }
     return NULL;
+}
+
+/* What waited for the unit waits for less. */
+static void finish(struct schedule *s, struct unit *u)
+{
+    for (size_t i = 0; i < u->hard_users.count; i++)
+        if (--s->units.items[u->hard_users.items[i]].hard == 0) update(s, u->hard_users.items[i]);
+    for (size_t i = 0; i < u->soft_users.count; i++)
+        if (--s->units.items[u->soft_users.items[i]].soft == 0) update(s, u->soft_users.items[i]);
+}
+
+static int by_key(const void *x, const void *y)
+{
+    const uint64_t *a = x, *b = y;
+    return (*a > *b) - (*a < *b);
+}
+
+/* The collectives that wait and go with the one that stands in the last command. Returns how many. */
+static uint32_t emit_joined(struct schedule *s, uint32_t first)
+{
+    struct plan_command *c = &s->plan->commands.items[s->plan->commands.count - 1];
+    uint64_t *order = arena_new_array(&s->pass->scratch, uint64_t, s->waiting.count + 1), bytes = bytes_of(s, first);
+    uint32_t joined = 0;
+    size_t left = 0;
+    for (size_t i = 0; i < s->waiting.count; i++) {
+        uint32_t u = s->waiting.items[i];
+        if (!s->units.items[u].done) order[left++] = (uint64_t)s->units.items[u].key << 32 | u;
+    }
+    qsort(order, left, sizeof *order, by_key); /* as they are read */
+    s->waiting.count = 0;
+    for (size_t i = 0; i < left; i++) {
+        uint32_t u = (uint32_t)order[i];
+        if (joins(s, u, first, bytes + bytes_of(s, u))) {
+            bytes += bytes_of(s, u);
+            vec_push(s->pass->keep, &c->joined, s->units.items[u].node);
+            s->units.items[u].done = true;
+            order[joined++] = u;
+        } else vec_push(&s->pass->scratch, &s->waiting, u);
+    }
+    for (uint32_t i = 0; i < joined; i++) finish(s, &s->units.items[order[i]]);
+    return joined;
 }
 
 static void schedule_function(struct pass *p, struct plan *plan, const struct ir_func *f)
@@ -313,6 +418,7 @@ static void schedule_function(struct pass *p, struct plan *plan, const struct ir
     for (uint32_t u = 0; u < s.units.count; u++) for_inputs(&s, u, needs);
     batch(&s);
     connect(&s);
+    wait_for_readers(&s);
     for (uint32_t u = 0; u < s.units.count; u++) update(&s, u);
     uint32_t left = 0;
     for (uint32_t u = 0; u < s.units.count; u++) left += !s.units.items[u].done;
@@ -321,10 +427,8 @@ static void schedule_function(struct pass *p, struct plan *plan, const struct ir
         if (!u) BUG("the groups of %s depend on each other in a cycle", f->name);
         u->done = true;
         emit(&s, u);
-        for (size_t i = 0; i < u->hard_users.count; i++)
-            if (--s.units.items[u->hard_users.items[i]].hard == 0) update(&s, u->hard_users.items[i]);
-        for (size_t i = 0; i < u->soft_users.count; i++)
-            if (--s.units.items[u->soft_users.items[i]].soft == 0) update(&s, u->soft_users.items[i]);
+        if (u->collective) left -= emit_joined(&s, (uint32_t)(u - s.units.items));
+        finish(&s, u);
     }
 }
 

@@ -302,24 +302,49 @@ static void play(struct cross *x, uint32_t phase)
     }
 }
 
-/* For all groups of this process; again with more room where it does not suffice. */
-static bool write_script(struct cross *x)
+/* How far a window of so many elements goes in what a collective joins: from element `at` of a region on. */
+struct cursor {
+    uint32_t region;
+    int64_t at;
+};
+
+/* What the next window has of one region; false: nothing. */
+static bool next_slice(struct cross *x, const struct stepc_command *whole, struct cursor *from, int64_t *left)
 {
-    struct rt_script *s = x->script;
+    if (from->region == rt_regions(whole) || !*left) return false;
+    x->c = rt_region(whole, from->region);
+    int64_t all = rt_piece_count(x->c, rt_group_of(x->w->device, whole->axes)->count);
+    x->lo = from->at;
+    x->hi = all - x->lo < *left ? all : x->lo + *left;
+    *left -= x->hi - x->lo;
+    *from = x->hi == all ? (struct cursor){from->region + 1, 0} : (struct cursor){from->region, x->hi};
+    return true;
+}
+
+static void write_slice(struct cross *x)
+{
     uint32_t groups = x->t->mesh_count / rt_group_of(x->w->device, x->c->axes)->count;
     bool adds = x->c->collective == STEPC_ALL_REDUCE || x->c->collective == STEPC_REDUCE_SCATTER;
+    for (uint32_t i = 0; i < groups; i++) {
+        x->g = x->t->groups[x->c->axes][i];
+        if (!x->g || x->g->mine == x->g->count) continue;
+        if (adds) sums(x);
+        else moves(x);
+    }
+}
+
+/* For all groups of this process; again with more room where it does not suffice. */
+static bool write_script(struct cross *x, const struct stepc_command *whole, struct cursor from, int64_t window)
+{
+    struct rt_script *s = x->script;
     for (int try = 0; try < 2; try++) {
         s->used = 0;
         s->full = false;
         s->sources.count = 0;
         for (uint32_t i = 0; i < PHASES; i++) s->tasks[i].count = 0;
         for (uint32_t i = 0; i + 1 < PHASES; i++) s->messages[i].count = 0;
-        for (uint32_t i = 0; i < groups; i++) {
-            x->g = x->t->groups[x->c->axes][i];
-            if (!x->g || x->g->mine == x->g->count) continue;
-            if (adds) sums(x);
-            else moves(x);
-        }
+        struct cursor at = from;
+        for (int64_t left = window; next_slice(x, whole, &at, &left);) write_slice(x);
         if (!s->full) return true;
         char *room = s->used > s->room_bytes ? rt_alloc(x->t, s->used) : NULL;
         if (!room) break;
@@ -369,10 +394,11 @@ bool rt_cross_collective(struct rt_worker *w, const struct stepc_command *c, voi
     if (first) atomic_store(&r->at, c), r->number++;
     if (!all_meet(&x)) return false;
     if (own->mine == own->count) rt_comm_local(w, c, own);
-    int64_t all = rt_piece_count(c, own->count), step = window(t, own->count);
-    for (x.lo = 0; x.lo < all; x.lo = x.hi) {
-        x.hi = all - x.lo < step ? all : x.lo + step;
-        if (first && !write_script(&x)) return false;
+    for (struct cursor at = {0, 0}; at.region < rt_regions(c);) {
+        int64_t left = window(t, own->count);
+        if (first && !write_script(&x, c, at, left)) return false;
+        while (next_slice(&x, c, &at, &left)) continue;
+        x.c = c;
         for (uint32_t phase = 0; phase < PHASES; phase++) {
             if (!all_meet(&x)) return false;
             play(&x, phase);

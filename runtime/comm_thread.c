@@ -89,7 +89,8 @@ void *rt_comm_operand(const struct rt_worker *w, const struct stepc_command *c, 
     struct step_instance *t = w->instance;
     const struct rt_entry *e = &t->entries[t->running];
     const struct rt_device *d = &t->devices[g->members[member] - t->first_local];
-    return d->maps[t->running].pointers[e->commands[c - e->table->commands].arguments + which];
+    const struct stepc_command *whole = c->whole ? c->whole : c;
+    return d->maps[t->running].pointers[e->commands[whole - e->table->commands].arguments + 2 * c->region + which];
 }
 
 struct operands {
@@ -133,7 +134,13 @@ static void reduce_scatter(struct rt_worker *w, const struct stepc_command *c, s
     }
 }
 
-void rt_comm_local(struct rt_worker *w, const struct stepc_command *c, struct rt_group *g)
+uint32_t rt_regions(const struct stepc_command *c) { return c->members > 1 ? c->members : 1; }
+const struct stepc_command *rt_region(const struct stepc_command *c, uint32_t i)
+{
+    return c->members > 1 ? &c->regions[i] : c;
+}
+
+static void local(struct rt_worker *w, const struct stepc_command *c, struct rt_group *g)
 {
     uint32_t me = (uint32_t)w->device->position[c->axes];
     int64_t lo, hi;
@@ -147,6 +154,11 @@ void rt_comm_local(struct rt_worker *w, const struct stepc_command *c, struct rt
                               rt_comm_operand(w, c, g, k, 0), rt_piece_from(c, g->count, me), lo, hi,
                               rt_dtype_bytes(c->dtype));
     }
+}
+
+void rt_comm_local(struct rt_worker *w, const struct stepc_command *c, struct rt_group *g)
+{
+    for (uint32_t i = 0; i < rt_regions(c); i++) local(w, rt_region(c, i), g);
 }
 
 /* ---------------------------------------------------------------- meeting with a deadline */

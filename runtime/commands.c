@@ -30,28 +30,44 @@ static void unpack_kernel(const struct stepc_program *p, struct stepc_command *c
     for (uint32_t i = 0; c->members > 1 && i < c->members; i++) *to->ends++ = (int64_t)rt_packed_number(at);
 }
 
-static void unpack_command(const struct stepc_program *p, struct stepc_command *c, struct arrays *to,
+static bool unpack_collective(struct step_instance *t, struct stepc_command *c, struct arrays *to,
+                              const unsigned char **at)
+{
+    c->collective = *(*at)++;
+    c->reduction = *(*at)++;
+    c->dtype = *(*at)++;
+    c->axes = (uint32_t)rt_packed_number(at);
+    c->members = (uint32_t)rt_packed_number(at);
+    c->buffers = to->buffers;
+    c->buffer_count = 2 * c->members;
+    struct stepc_command *regions = c->members > 1 ? rt_alloc(t, c->members * sizeof *regions) : c;
+    if (!regions) return false;
+    for (uint32_t m = 0; m < c->members; m++) {
+        struct stepc_command *r = &regions[m];
+        if (r != c) *r = *c, r->whole = c, r->region = m;
+        for (int i = 0; i < 2; i++) *to->buffers++ = (uint32_t)rt_packed_number(at);
+        r->count = rt_packed_number(at);
+        r->inner = rt_packed_number(at);
+        r->into = rt_packed_number(at);
+    }
+    c->regions = regions;
+    return true;
+}
+
+static bool unpack_command(struct step_instance *t, struct stepc_command *c, struct arrays *to,
                            const unsigned char **at)
 {
+    const struct stepc_program *p = t->program;
     unsigned bits = *(*at)++;
     c->kind = bits & 3;
     c->barrier = bits >> 2 & 1;
     c->late = bits >> 3 & 1;
     if (c->kind == STEPC_KERNEL) {
         unpack_kernel(p, c, to, at);
-        return;
+        return true;
     }
     if (c->kind == STEPC_COLLECTIVE) {
-        c->collective = *(*at)++;
-        c->reduction = *(*at)++;
-        c->dtype = *(*at)++;
-        c->buffers = to->buffers;
-        c->buffer_count = 2;
-        for (int i = 0; i < 2; i++) *to->buffers++ = (uint32_t)rt_packed_number(at);
-        c->axes = (uint32_t)rt_packed_number(at);
-        c->count = rt_packed_number(at);
-        c->inner = rt_packed_number(at);
-        c->into = rt_packed_number(at);
+        if (!unpack_collective(t, c, to, at)) return false;
     } else {
         c->counter = (uint32_t)rt_packed_number(at);
         c->limit = (uint32_t)rt_packed_number(at);
@@ -60,6 +76,7 @@ static void unpack_command(const struct stepc_program *p, struct stepc_command *
     }
     c->place = (const char *)*at;
     *at += strlen(c->place) + 1;
+    return true;
 }
 
 bool rt_unpack_commands(struct step_instance *t, struct stepc_entry *entries, const unsigned char *at)
@@ -72,7 +89,8 @@ bool rt_unpack_commands(struct step_instance *t, struct stepc_entry *entries, co
     if (!commands || !to.buffers || !to.ends) return false;
     for (uint32_t e = 0; e < p->entry_count; e++) {
         entries[e].commands = commands;
-        for (uint32_t i = 0; i < entries[e].command_count; i++) unpack_command(p, commands++, &to, &at);
+        for (uint32_t i = 0; i < entries[e].command_count; i++)
+            if (!unpack_command(t, commands++, &to, &at)) return false;
     }
     return true;
 }

@@ -535,6 +535,9 @@ struct rt_group *rt_group_of(const struct rt_device *, uint32_t axes);
 void rt_groups_reset(struct step_instance *);
 bool rt_comm_meet(struct rt_worker *, const struct stepc_command *, struct rt_group *);
 void rt_comm_local(struct rt_worker *, const struct stepc_command *, struct rt_group *);
+/* Those that a collective joins, each as a collective. */
+uint32_t rt_regions(const struct stepc_command *);
+const struct stepc_command *rt_region(const struct stepc_command *, uint32_t i);
 /* Operand (0) or result (1) of a member of a group in the collective that `w` is in; the member is one of this process.
  */
 void *rt_comm_operand(const struct rt_worker *w, const struct stepc_command *, const struct rt_group *, uint32_t member,

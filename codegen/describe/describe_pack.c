@@ -162,35 +162,45 @@ static uint64_t extents_from(const struct ir_type *t, int64_t dim)
     return n;
 }
 
-static void add_collective(struct commands *c, const struct plan_command *command)
+/* One of those that a command joins. */
+static void add_region(struct commands *c, const struct plan_command *command, size_t at)
 {
-    const struct ir_node *node = ir_get(command->func, command->node);
+    const struct ir_node *node = ir_get(command->func, plan_joined_node(command, at));
     const struct ir_type *operand = ir_type(command->func, node->args[0]);
     uint64_t inner = 1, into = 0;
     struct ir_type part = node->op == OP_all_gather ? *operand : node->type;
-    uint32_t kind = STEPC_ALL_REDUCE;
     if (node->op == OP_all_to_all) { /* of the operand what goes to one device */
         uint32_t split = (uint32_t)node->attr[1].v[0];
         part = *operand;
         part.dim[split] = node->type.dim[split];
         into = extents_from(&part, node->attr[2].v[0]);
     }
-    switch (node->op) {
-    case OP_all_gather: kind = STEPC_ALL_GATHER, inner = extents_from(&part, node->attr[1].v[0]); break;
-    case OP_reduce_scatter: kind = STEPC_REDUCE_SCATTER, inner = extents_from(&part, node->attr[1].v[0]); break;
-    case OP_all_to_all: kind = STEPC_ALL_TO_ALL, inner = extents_from(&part, node->attr[1].v[0]); break;
-    case OP_permute: kind = STEPC_PERMUTE, inner = (uint64_t)node->attr[1].v[0]; break;
-    }
-    add_byte(&c->p, kind);
-    add_byte(&c->p, node->op == OP_all_reduce ? (uint32_t)node->attr[1].v[0] : STEPC_SUM);
-    add_byte(&c->p, ir_dtype_abi((enum ir_dtype)node->type.dtype));
-    add_number(&c->p, command->reads.items[0]);
-    add_number(&c->p, command->writes.items[0]);
-    add_number(&c->p, (uint64_t)node->attr[0].v[0]);
+    if (node->op == OP_permute) inner = (uint64_t)node->attr[1].v[0];
+    else if (node->op != OP_all_reduce) inner = extents_from(&part, node->attr[1].v[0]);
+    add_number(&c->p, command->reads.items[at]);
+    add_number(&c->p, command->writes.items[at]);
     add_number(&c->p, (uint64_t)ir_type_elements(operand));
     add_number(&c->p, inner);
     add_number(&c->p, into);
     c->buffers += 2;
+}
+
+static void add_collective(struct commands *c, const struct plan_command *command)
+{
+    const struct ir_node *node = ir_get(command->func, command->node);
+    uint32_t kind = STEPC_ALL_REDUCE;
+    switch (node->op) {
+    case OP_all_gather: kind = STEPC_ALL_GATHER; break;
+    case OP_reduce_scatter: kind = STEPC_REDUCE_SCATTER; break;
+    case OP_all_to_all: kind = STEPC_ALL_TO_ALL; break;
+    case OP_permute: kind = STEPC_PERMUTE; break;
+    }
+    add_byte(&c->p, kind);
+    add_byte(&c->p, node->op == OP_all_reduce ? (uint32_t)node->attr[1].v[0] : STEPC_SUM);
+    add_byte(&c->p, ir_dtype_abi((enum ir_dtype)node->type.dtype));
+    add_number(&c->p, (uint64_t)node->attr[0].v[0]);
+    add_number(&c->p, plan_joined(command));
+    for (size_t i = 0; i < plan_joined(command); i++) add_region(c, command, i);
 }
 
 static void add_command(struct commands *c, const struct cg_entry *entry, size_t index)

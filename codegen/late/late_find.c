@@ -31,6 +31,7 @@ static const struct plan_buffer *buffer(const struct search *s, uint32_t b) { re
 /* What a command reads, in the order of its buffers, as a value of the step. */
 static ir_value value_read(const struct search *s, const struct plan_command *c, size_t i)
 {
+    if (c->kind == PLAN_COLLECTIVE) return ir_get(s->f, plan_joined_node(c, i))->args[0];
     size_t inputs = c->reads.count / plan_members(c), member = i / inputs;
     const struct plan_group *g = NULL;
     if (c->kind == PLAN_KERNEL) g = &s->plan->groups.items[plan_member(c, (uint32_t)member)];
@@ -134,7 +135,7 @@ static bool see(struct search *s, uint32_t b, uint32_t at)
         uint32_t i = s->writes[w].command;
         const struct plan_command *c = &plan->commands.items[i];
         if (i >= at) continue;
-        if (c->kind == PLAN_COLLECTIVE) return see(s, c->reads.items[0], i);
+        if (c->kind == PLAN_COLLECTIVE) return see(s, c->reads.items[s->writes[w].index], i);
         bool **seen = &s->out->seen[i];
         if (!*seen) *seen = arena_new_array(s->arena, bool, c->writes.count + 1);
         (*seen)[s->writes[w].index] = found = true;

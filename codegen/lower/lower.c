@@ -70,7 +70,7 @@ static bool **mark_checked(const struct plan *plan, struct arena *arena)
             const struct plan_buffer *to = &plan->buffers.items[c->writes.items[k]];
             if (!must_be_finite(plan, to) && !take_gathered(&gathered, arena, to)) continue;
             if (c->kind == PLAN_COLLECTIVE) {
-                const struct plan_buffer *from = &plan->buffers.items[c->reads.items[0]];
+                const struct plan_buffer *from = &plan->buffers.items[c->reads.items[k]];
                 struct gathered_part part = {from->offset, from->offset + from->bytes};
                 if (from->space == PLAN_ARENA) vec_push(arena, &gathered.parts, part);
             }

@@ -36,7 +36,7 @@ def sent(report):
     """Bytes per step, by how many commands, and those of temporaries."""
     step = next(e for e in report["entries"] if e["name"] == "step")
     commands = step.get("collectives", [])
-    return sum(c["ring"] * c["times"] for c in commands), len(commands), step["memory"]["arena"]
+    return sum(c["ring"] * c["times"] for c in commands), len({c["command"] for c in commands}), step["memory"]["arena"]
 
 
 def renew(options, reports):

@@ -86,6 +86,9 @@ struct stepc_command {
      * Then `extent` is that of all, and the kernel's ranges are those of a member. */
     uint32_t members;    /* 0, 1: one */
     const int64_t *ends; /* by member: iterations of it and those before it */
+    /* A collective over many tensors: each member, as a collective of `whole`, with its number. */
+    const struct stepc_command *regions, *whole;
+    uint32_t region;
     /* A collective's buffers are [operand, result]. Those of all_reduce may be the same memory; those of the other two
      * must not overlap, because peers read the operand while the result is written. */
 };
@@ -195,7 +198,8 @@ struct stepc_program {
      * indices and ends there are in all; per command a byte, kind | barrier << 2 | late << 3. A kernel: its number in
      * `kernels` and in `gemms` (from 1, 0: none), buffers (their number first), extent, grain, work (a float), and the
      * number of its members with their ends if there are several. A loop: counter, limit, flag + 1, other, place with
-     * its zero. A collective: its kind, reduction, dtype (bytes), the two buffers, axes, count, inner, into, place. */
+     * its zero. A collective: its kind, reduction, dtype (bytes), axes, the number of its members, for each the two
+     * buffers, count, inner, into; then place. */
     const unsigned char *packed;
     stepc_kernel_fn *const *kernels;
     const struct stepc_gemm *gemms;
@@ -223,7 +227,7 @@ enum {
     STEPC_PACKED_BOUNDED = 512,  /* an input: nothing that is STEPC_BOUND or more */
     STEPC_PACKED_FIXED = 1024    /* a hyper-parameter: its initial value */
 };
-enum { STEPC_TABLES = 6 };
+enum { STEPC_TABLES = 7 };
 
 extern const struct stepc_program stepc_program;
 #endif

@@ -275,7 +275,8 @@ static inline bool test_collective(struct rt_worker *w, const struct stepc_comma
 {
     rt_comm_enter(w, c);
     if (!rt_meet(w->instance, &w->device->barrier, 0)) return false;
-    if (w->index == 0 && !test_exchange(w, c, arguments)) return false;
+    for (uint32_t i = 0; w->index == 0 && i < rt_regions(c); i++)
+        if (!test_exchange(w, rt_region(c, i), arguments + 2 * i)) return false;
     return rt_meet(w->instance, &w->device->barrier, 0);
 }
 
