@@ -52,7 +52,13 @@ step_status rt_agree_number(struct step_instance *t, uint64_t mine, uint64_t *la
 
 step_status rt_trace(struct step_instance *t, const char *path)
 {
-    return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: not there yet") : STEP_OK;
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "trace: null pointer");
+    if (!t->program->trace)
+        return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: the step is one function, or compiled --without trace")
+                    : STEP_OK;
+    step_status status = rt_enter(t, false);
+    if (status) return status;
+    return rt_leave(t, path ? t->program->trace->begin(t, path) : t->program->trace->stop(t));
 }
 
 step_status rt_dlpack(struct step_instance *t, const char *name, struct DLManagedTensorVersioned **out)

@@ -123,6 +123,7 @@ static void end(struct step_instance *t)
         rt_log(t, 0, "destroy: a worker does not come back; its memory is left");
         return;
     }
+    if (t->trace && t->program->trace->stop(t)) t->program->trace->forget(t);
     if (t->comm && t->comm->close) t->comm->close(t);
     rt_release_all(t);
     free(t->staged);

@@ -81,6 +81,7 @@ struct rt_fp { /* floating point control of a thread: cpu.c */
     uint32_t control;
 };
 
+enum rt_traced { RT_TRACED_CALL, RT_TRACED_COMMAND, RT_TRACED_WAIT };
 struct rt_worker {
     struct step_instance *instance;
     struct rt_device *device;
@@ -248,6 +249,7 @@ struct step_instance {
     bool staged_ready;
     char *staged, *staged_live; /* global inputs in C order: being filled, used by the step */
 
+    struct rt_trace *trace; /* of trace.c; NULL: nobody wants to know */
     struct rt_saved *saved; /* of directory.c; NULL: nothing was saved or loaded yet */
 
     char text[RT_TEXT];    /* of the last failing call */
@@ -483,6 +485,12 @@ struct stepc_finite { /* finite.c */
     bool (*first)(struct step_instance *, char *text, size_t size); /* since then; false: all was finite */
     void (*product)(struct rt_worker *, const struct stepc_gemm *, void *const *arguments);
     void (*told)(struct step_instance *, enum rt_entry_kind); /* of what eval or infer gives, if it is not finite */
+};
+struct stepc_trace { /* trace.c */
+    step_status (*begin)(struct step_instance *, const char *path);
+    step_status (*stop)(struct step_instance *); /* writes the file */
+    void (*note)(struct rt_worker *, enum rt_traced, uint32_t command, uint64_t begin);
+    void (*forget)(struct step_instance *);
 };
 struct stepc_gpu { /* device_cuda.c */
     struct rt_device_ops ops;

@@ -141,14 +141,22 @@ static void finish_chunks(struct rt_progress *p, uint32_t count, uint32_t chunks
         syscall(SYS_futex, (uint32_t *)&p->done.value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static void run_kernel(struct rt_worker *w, const struct rt_entry *e, uint32_t at, void *const *arguments)
+static uint64_t trace_begin(const struct step_instance *t) { return t->trace ? rt_now() : 0; }
+
+static void trace_end(struct rt_worker *w, enum rt_traced what, uint32_t command, uint64_t begin)
+{
+    if (begin) w->instance->program->trace->note(w, what, command, begin);
+}
+
+/* False: others had done it all. */
+static bool run_kernel(struct rt_worker *w, const struct rt_entry *e, uint32_t at, void *const *arguments)
 {
     const struct stepc_command *c = &e->table->commands[at];
     const struct rt_command *how = &e->commands[at];
     const struct rt_device_ops *ops = w->instance->device_ops;
     if (works_alone(w) || !how->chunks) { /* the latter inside a loop of worker 0 */
         ops->launch(w, c, arguments, 0, 1);
-        return;
+        return true;
     }
     struct rt_progress *p = progress_of(w, at);
     uint32_t finished = 0;
@@ -164,6 +172,7 @@ static void run_kernel(struct rt_worker *w, const struct rt_entry *e, uint32_t a
         }
     }
     if (finished) finish_chunks(p, finished, how->chunks);
+    return finished > 0;
 }
 
 /* Whether a command belongs to the part of the step that runs. */
@@ -245,15 +254,19 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
             struct stepc_watch *watch = (void *)((char *)w->scratch - STEPC_FLAG_BEFORE);
             watch->now = depth ? round | i : (uint64_t)i << 44;
         }
+        uint64_t begun = trace_begin(t);
         if ((t->part ? how->part_sync : how->sync) && !(how->solo && w->index) && !works_alone(w)) {
             if (!wait_for_earlier(w, e, known, i)) return;
             known = i;
+            trace_end(w, RT_TRACED_WAIT, i, begun);
+            begun = trace_begin(t);
         }
         if (c->kind == STEPC_KERNEL) {
-            run_kernel(w, e, i, arguments);
+            if (run_kernel(w, e, i, arguments)) trace_end(w, RT_TRACED_COMMAND, i, begun);
             i++;
         } else if (c->kind == STEPC_COLLECTIVE) {
             if (!t->comm->collective(w, c, arguments)) return;
+            trace_end(w, RT_TRACED_COMMAND, i, begun);
             known = ++i; /* all have met */
         } else {
             bool begin = c->kind == STEPC_LOOP_BEGIN;
@@ -274,9 +287,11 @@ static void run_worker(struct rt_worker *w)
     const struct rt_entry *e = &w->instance->entries[w->instance->running];
     const struct rt_map *m = &w->device->maps[w->instance->running];
     const struct rt_device_ops *ops = w->instance->device_ops;
+    uint64_t begun = trace_begin(w->instance);
     if (!e->table->whole) run_commands(w, e, m);
     else if (w->index == 0) ops->launch_entry(w, e->table, m->pointers); /* no collectives: every device on its own */
     if (ops->meet) ops->meet(w->device);
+    trace_end(w, RT_TRACED_CALL, 0, begun);
 }
 
 static void *worker_main(void *argument)

@@ -310,7 +310,7 @@ static void *part(const struct describe *d, bool needed, const char *name)
     return g;
 }
 
-const char *const cg_part_names[CG_PART_COUNT] = {"checkpoint", "directories", "retention"};
+const char *const cg_part_names[CG_PART_COUNT] = {"checkpoint", "directories", "retention", "trace"};
 
 static bool left_out(const struct describe *d, const char *name)
 {
@@ -340,6 +340,7 @@ static void name_parts(struct describe *d, struct stepc_program *r)
     r->indices = part(d, indices, "stepc_part_indices");
     r->finite = part(d, d->target->sites != NULL, "stepc_part_finite");
     r->sites = (void *)(d->target->sites ? string(d, cg_sites_text(d->target->sites, d->e->arena)) : NULL);
+    r->trace = part(d, (team || mesh) && !left_out(d, "trace"), "stepc_part_trace");
     r->checkpoint = part(d, !left_out(d, "checkpoint"),
                          left_out(d, "directories") ? "stepc_part_files"
                          : left_out(d, "retention") ? "stepc_part_directories"
@@ -370,7 +371,7 @@ static void copy_memory(const struct describe *d, uint64_t out[8])
 static const uint64_t program_pointers = P(name) | P(manifest) | P(features) | P(slots) | P(entries) | P(constants) |
                                          P(axis_names) | P(axis_sizes) | P(cuda) | P(team) | P(mesh) | P(blas) |
                                          P(gpu) | P(indices) | P(checkpoint) | P(packed) | P(kernels) | P(gemms) |
-                                         P(finite) | P(sites);
+                                         P(finite) | P(sites) | P(trace);
 #undef P
 
 void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,

@@ -30,6 +30,7 @@ struct object {
     struct step_memory memory;
     double *seconds; /* of a step, per round */
     double loss;
+    struct run_parts by;
 };
 struct bench {
     struct cli *cli;
@@ -205,6 +206,30 @@ static int measure(struct bench *b)
     return code;
 }
 
+enum { TRACED_STEPS = 50 };
+
+static uint64_t traced_steps(const struct object *o)
+{
+    return o->per_round < 3 ? 3 : o->per_round > TRACED_STEPS ? TRACED_STEPS : o->per_round;
+}
+
+static int run_traced(void *object)
+{
+    double ignored;
+    return some_steps(object, traced_steps(object), &ignored);
+}
+
+static int take_apart(struct bench *b)
+{
+    const char *by = cli_text(b->cli, "by", NULL);
+    int code = 0;
+    for (uint32_t i = 0; by && i < b->count && !code; i++) {
+        struct object *o = &b->objects[i];
+        code = run_take_apart(&o->run, strcmp(by, "layer") == 0, run_traced, o, traced_steps(o), &o->by);
+    }
+    return code;
+}
+
 /* ---------------------------------------------------------------- saying */
 
 static double median(struct bench *b, const double *of)
@@ -275,6 +300,36 @@ static void say_object(struct bench *b, struct object *o, struct str *out)
     if (!isfinite(o->loss)) str_add(out, "loss      not finite on these inputs; --data gives others\n");
 }
 
+/* The part of its time that a kernel would need if it reached the nearer one of the machine's peaks. */
+static double share_of_roof(struct bench *b, const struct run_row *row)
+{
+    double least = fmax(row->flops / median(b, b->probes[0]), row->bytes / median(b, b->probes[1]));
+    return row->seconds > 0 ? least / row->seconds : 0;
+}
+
+static void say_rows(struct bench *b, struct object *o, struct str *out)
+{
+    const struct run_parts *by = &o->by;
+    if (!by->rows.count) return;
+    str_addf(out, "\n%s, traced: %s per step, workers wait %.1f %% of it for others\n", o->given,
+             scaled(b, by->seconds, "s"), by->waiting / by->seconds * 100);
+    str_addf(out, "  %6s  %8s  %11s  %9s  %7s  %s\n", "share", "time", "FLOP/s", "B/s", "of roof",
+             by->rows.items[0].kernels ? "layer" : "kernel");
+    for (size_t i = 0; i < by->rows.count; i++) {
+        const struct run_row *row = &by->rows.items[i];
+        double roof = share_of_roof(b, row) * 100;
+        str_addf(out, "  %4.1f %%  %8s  %11s  %9s  %7s  ", row->seconds / by->seconds * 100,
+                 scaled(b, row->seconds, "s"), row->flops > 0 ? scaled(b, row->flops / row->seconds, "") : "-",
+                 row->bytes > 0 ? scaled(b, row->bytes / row->seconds, "") : "-",
+                 roof <= 0 ? "-"
+                 : roof <= 105 || row->flops / median(b, b->probes[0]) > row->seconds
+                     ? arena_format(b->cli->arena, "%.0f %%", roof)
+                     : "caches");
+        if (row->kernels) str_addf(out, "%s (%u kernel%s)\n", row->place, row->kernels, row->kernels == 1 ? "" : "s");
+        else str_addf(out, "%-10s %s  %s\n", row->kind, row->place, row->name);
+    }
+}
+
 static const char *text_of(struct bench *b)
 {
     struct str out = STR(b->cli->arena);
@@ -283,6 +338,7 @@ static const char *text_of(struct bench *b)
     str_addf(&out, "machine   peaks of %u thread%s in the same %u rounds: %s of float32, %s in place\n", b->threads,
              b->threads == 1 ? "" : "s", b->rounds, scaled(b, median(b, b->probes[0]), "FLOP/s"),
              scaled(b, median(b, b->probes[1]), "B/s"));
+    for (uint32_t i = 0; i < b->count; i++) say_rows(b, &b->objects[i], &out);
     if (b->count < 2) return str_text(&out);
     ratio_of(b, &middle, between);
     bool sure = between[0] > 1 || between[1] < 1, faster = middle >= 1;
@@ -294,6 +350,19 @@ static const char *text_of(struct bench *b)
 }
 
 static void add(struct json_tree to, const char *key, double x) { json_add_number(to, key, x, false); }
+
+static void add_row(struct bench *b, struct json_tree to, const struct run_row *row)
+{
+    json_add_text(to, "place", row->place);
+    if (row->kernels) json_add_integer(to, "kernels", row->kernels);
+    else {
+        json_add_integer(to, "command", row->command);
+        json_add_text(to, "kind", row->kind);
+        json_add_text(to, "ops", row->name);
+    }
+    add(to, "seconds", row->seconds), add(to, "flops", row->flops), add(to, "bytes", row->bytes);
+    add(to, "share_of_roof", share_of_roof(b, row));
+}
 
 static const char *json_of(struct bench *b)
 {
@@ -320,6 +389,10 @@ static const char *json_of(struct bench *b)
         json_add_integer(to, "memory_predicted", (int64_t)o->memory.planned_peak);
         json_add_integer(to, "memory_measured", (int64_t)o->memory.measured_peak);
         add(to, "loss", o->loss);
+        if (!o->by.rows.count) continue;
+        add(to, "seconds_traced", o->by.seconds), add(to, "seconds_waiting", o->by.waiting);
+        struct json_tree rows = json_add_array(to, "by");
+        for (size_t k = 0; k < o->by.rows.count; k++) add_row(b, json_add_object(rows, NULL), &o->by.rows.items[k]);
     }
     if (b->count == 2) {
         double middle, between[2];
@@ -373,6 +446,7 @@ int cli_bench(struct cli *cli)
     for (int i = 0; i < 2; i++) b.probes[i] = arena_new_array(cli->arena, double, MOST_ROUNDS);
     if (!code) b.memory = bench_probe_memory(arena_alloc(cli->arena, bench_probe_room()));
     if (!code) code = measure(&b);
+    if (!code) code = take_apart(&b);
     const char *text = code ? "" : cli_count(cli, "json") ? json_of(&b) : text_of(&b);
     if (!code) code = cli_print(cli, text, strlen(text));
     if (!code && most > 0) code = judge(&b, most);

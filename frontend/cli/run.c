@@ -218,18 +218,32 @@ static int save_now(struct run *r, const char *save)
     return code;
 }
 
+/* begin: what follows is traced; else the file is written. Every rank has one of its own. */
+static int trace(struct run *r, bool begin)
+{
+    const char *path = cli_text(r->cli, "trace", NULL);
+    if (!path) return 0;
+    if (r->place.rank) path = arena_format(r->cli->arena, "%s.%u", path, r->place.rank);
+    step_status status = r->api->trace(r->instance, begin ? path : NULL);
+    return status ? run_status(r, status, "--trace") : 0;
+}
+
 static int train(struct run *r)
 {
     struct sigaction old[RUN_SIGNALS];
     const char *save = cli_text(r->cli, "save", NULL);
     run_signals_catch(old);
     r->begin_ns = r->shown_ns = run_now();
-    int code = 0;
+    int code = run_agree(r, trace(r, true));
     for (uint64_t k = 0; !code && !run_stopped(r) && k < r->steps; k++) {
         code = one_step(r, r->first_step + k);
         bool wanted = !code && run_save_wanted(r);
         if (wanted) code = save_now(r, save);
         if (!code) code = run_checkpoint_step(r, wanted);
+    }
+    if (!r->lost) {
+        int traced = trace(r, false);
+        if (!code) code = traced;
     }
     code = run_agree(r, code);
     run_signals_interrupt();

@@ -82,6 +82,59 @@ class Bench(runner.Case):
         safetensors.write(data, {"x": np.ones((2, 8, 64), "f4")})
         self.assertIn('no tensor for input "y"', self.stepc("bench", so, "--data", data, code=1).stderr)
 
+    def test_kernels(self):
+        """Kernels and layers share the time of the step and do the work that the manifest says."""
+        model = dense(256, 256)
+        model["model"] = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 256}, {"type": "relu"}, {"type": "linear", "features": 256}]}
+        so = self.compiled("deep", model)
+        step = next(e for e in json.loads(self.stepc("explain", so, "--json").stdout)["entries"] if e["name"] == "step")
+        got = {}
+        for by in ("kernel", "layer"):
+            one = json.loads(self.stepc("bench", so, "--rounds", "1", "--by", by, "--json").stdout)["objects"][0]
+            self.assertAlmostEqual(sum(r["flops"] for r in one["by"]) / step["flops"], 1, delta=0.01)
+            self.assertTrue(0 < sum(r["seconds"] for r in one["by"]) <= one["seconds_traced"], one)
+            got[by] = one["by"]
+        self.assertEqual(len(got["kernel"]), step["kernels"])
+        self.assertEqual(sum(r["kernels"] for r in got["layer"]), step["kernels"])
+        self.assertTrue({"/model/layers/0", "/model/layers/2"} <= {r["place"] for r in got["layer"]}, got["layer"])
+        text = self.stepc("bench", so, "--rounds", "1", "--by", "layer").stdout
+        self.assertRegex(text, r"traced: .* per step, workers wait .* of it for others\n +share +time +FLOP/s +B/s +of roof +layer\n +[\d.]+ % .*\(\d+ kernels?\)\n")
+
+    def test_trace(self):
+        """A mesh's trace: devices are processes, what workers do lies within their calls and does not overlap, collectives are there on each."""
+        model = dict(dense(64, 64), mesh={"axes": {"data": 2}}, sharding={"inputs": {"x": ["data", None], "y": ["data", None]}})
+        so, data, path = self.compiled("two", model), self.path("data.safetensors"), self.path("trace.json")
+        import numpy as np
+        from tool import safetensors
+        safetensors.write(data, {"x": np.ones((2, 64, 64), "f4"), "y": np.zeros((2, 64, 64), "f4")})
+        run = ["run", so, "--steps", "3", "--data", data, "--threads", "2", "-q", "--save"]
+        self.stepc(*run, self.path("plain.safetensors"))
+        self.stepc(*run, self.path("traced.safetensors"), "--trace", path)
+        with open(self.path("plain.safetensors"), "rb") as a, open(self.path("traced.safetensors"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        with open(path) as f:
+            events = json.load(f)["traceEvents"]
+        tracks = {}
+        for e in events:
+            if e["ph"] == "X":
+                tracks.setdefault((e["pid"], e["tid"]), []).append(e)
+        self.assertEqual({device for device, _ in tracks}, {0, 1})
+        for track in tracks.values():
+            calls = [e for e in track if e["cat"] == "call" and e["args"]["entry"] == "step"]
+            self.assertEqual([e["args"]["step"] for e in calls], [1, 2, 3])
+            inner, last = [e for e in track if e["cat"] != "call" and e["args"]["entry"] == "step"], 0
+            for e in inner:
+                self.assertTrue(any(c["ts"] <= e["ts"] and e["ts"] + e["dur"] <= c["ts"] + c["dur"] + 0.002 for c in calls), e)
+                self.assertGreaterEqual(e["ts"] + 0.002, last)
+                last = e["ts"] + e["dur"]
+        for device in (0, 1):
+            self.assertIn("/model", " ".join(e["args"].get("place", "") for e in tracks[device, 0] if e["cat"] == "kernel"))
+            self.assertTrue(any(e["cat"] == "collective" and e["name"].startswith(("all_reduce", "reduce_scatter")) for e in tracks[device, 0]))
+        self.stepc("compile", self.path("two.json"), "-o", so, "--without", "trace")
+        self.assertIn("compiled --without trace", self.stepc("run", so, "--steps", "1", "--data", data, "--trace", path, code=1).stderr)
+        self.assertIn("compiled --without trace", self.stepc("bench", so, "--rounds", "1", "--by", "kernel", code=1).stderr)
+        self.assertIn("--trace", self.stepc("run", so, "--steps", "1", "--data", data, "--trace", data, code=2).stderr)
+
     def test_mistakes(self):
         so = self.compiled("dense", dense(8, 3))
         for arguments, code, words in (([self.path("none.so")], 3, "cannot read"), ([so, "--fail-above", "2"], 2, "needs a second object"),

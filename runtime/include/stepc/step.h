@@ -232,6 +232,8 @@ struct step_api {
     void (*interrupt)(struct step_instance *);
     void (*abort_peers)(struct step_instance *);
     step_status (*memory)(const struct step_instance *, uint32_t device, struct step_memory *out);
+    /* from now on every worker notes when it ran, waited and communicated; NULL, or destroy, writes that to the path,
+     * as Chrome's trace events. Steps of one function have nothing to note (STEP_EUNSUPPORTED) */
     step_status (*trace)(struct step_instance *, const char *path);
 
     /* since 1.2: a step that was computed with STEP_COMPUTE counts now; `accept` 0: never. Until then the state is as

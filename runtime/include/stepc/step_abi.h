@@ -206,6 +206,7 @@ struct stepc_program {
     /* NULL: values are not checked. By site a line: STEPC_SITE_*, then what it is and its place. */
     const struct stepc_finite *finite;
     const char *sites;
+    const struct stepc_trace *trace;
 };
 /* With the number of a site: whether its inputs are finite is not seen there; it is given to the step; and may be so
  * from the start. */

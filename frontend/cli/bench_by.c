@@ -1,0 +1,154 @@
+/* `stepc bench --by kernel|layer`: some steps are traced as a host would do it, and what the trace says of the workers'
+ * time is put together with what the manifest says of the kernels' work. */
+#include "frontend/cli/bench.h"
+#include "frontend/cli/run.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KERNEL_COLUMNS = 10, FLOPS_COLUMN = 7, BYTES_COLUMN = 8, TIMES_COLUMN = 9 };
+
+static double number(const cJSON *o, const char *key)
+{
+    const cJSON *found = cJSON_GetObjectItemCaseSensitive(o, key);
+    return cJSON_IsNumber(found) ? found->valuedouble : 0;
+}
+
+static const char *text(const cJSON *o, const char *key)
+{
+    const cJSON *found = cJSON_GetObjectItemCaseSensitive(o, key);
+    return cJSON_IsString(found) ? found->valuestring : "";
+}
+
+/* Work of one run of the entry's kernels, by command; collectives compute little. */
+static void read_work(struct run_parts *by, struct arena *a, const cJSON *manifest)
+{
+    const cJSON *e, *g;
+    cJSON_ArrayForEach(e, cJSON_GetObjectItemCaseSensitive(manifest, "entries"))
+    {
+        if (strcmp(text(e, "name"), "step") != 0) continue;
+        cJSON_ArrayForEach(g, cJSON_GetObjectItemCaseSensitive(e, "groups"))
+        {
+            double column[KERNEL_COLUMNS] = {0};
+            for (int k = 0; k < KERNEL_COLUMNS && cJSON_GetArrayItem(g, k); k++)
+                column[k] = cJSON_GetArrayItem(g, k)->valuedouble;
+            struct run_row row = {.command = (uint32_t)column[0],
+                                  .flops = column[FLOPS_COLUMN] * column[TIMES_COLUMN],
+                                  .bytes = column[BYTES_COLUMN] * column[TIMES_COLUMN]};
+            vec_push(a, &by->rows, row);
+        }
+    }
+}
+
+static struct run_row *row_of(struct run_parts *by, struct arena *a, uint32_t command)
+{
+    for (size_t i = 0; i < by->rows.count; i++)
+        if (by->rows.items[i].command == command) return &by->rows.items[i];
+    vec_push(a, &by->rows, (struct run_row){.command = command});
+    return &by->rows.items[by->rows.count - 1];
+}
+
+static void read_events(struct run_parts *by, struct arena *a, const cJSON *trace, double devices)
+{
+    const cJSON *e;
+    cJSON_ArrayForEach(e, cJSON_GetObjectItemCaseSensitive(trace, "traceEvents"))
+    {
+        const char *category = text(e, "cat");
+        const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(e, "args");
+        double seconds = number(e, "dur") * 1e-6;
+        if (strcmp(text(e, "name"), "thread_name") == 0) by->workers++;
+        if (strcmp(text(arguments, "entry"), "step") != 0) continue;
+        if (strcmp(category, "call") == 0 && number(e, "tid") == 0) by->seconds += seconds / devices;
+        if (strcmp(category, "wait") == 0) by->waiting += seconds;
+        if (strcmp(category, "kernel") != 0 && strcmp(category, "collective") != 0) continue;
+        struct run_row *row = row_of(by, a, (uint32_t)number(arguments, "command"));
+        row->seconds += seconds;
+        if (!row->name) {
+            row->name = arena_string(a, text(e, "name"));
+            row->place = arena_string(a, text(arguments, "place"));
+            row->kind = strcmp(category, "kernel") == 0 ? arena_string(a, text(arguments, "kind")) : "collective";
+        }
+    }
+}
+
+/* The parts of a place that say which layer it is: /model/layers/3, /define/block/layers/1, /loss, /optimizer. */
+static const char *layer_of(struct arena *a, const char *place)
+{
+    size_t n = 0;
+    int parts = strncmp(place, "/define/", 8) == 0 ? 4 : strncmp(place, "/model/", 7) == 0 ? 3 : 1;
+    for (int part = 0; part < parts && place[n] == '/'; part++) {
+        n++;
+        while (place[n] && place[n] != '/' && place[n] != ':') n++;
+    }
+    return n ? arena_string_n(a, place, n) : "elsewhere";
+}
+
+static void by_layer(struct run_parts *by, struct arena *a)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < by->rows.count; i++) {
+        struct run_row *row = &by->rows.items[i], *to = NULL;
+        const char *layer = layer_of(a, row->place ? row->place : "");
+        for (size_t k = 0; k < count && !to; k++)
+            if (strcmp(by->rows.items[k].place, layer) == 0) to = &by->rows.items[k];
+        if (to) {
+            to->seconds += row->seconds, to->flops += row->flops, to->bytes += row->bytes;
+            to->kernels++;
+            continue;
+        }
+        struct run_row first = {row->seconds, row->flops, row->bytes, "", layer, "", 0, 1};
+        by->rows.items[count++] = first;
+    }
+    by->rows.count = count;
+}
+
+static int longer(const void *a, const void *b)
+{
+    double x = ((const struct run_row *)a)->seconds, y = ((const struct run_row *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+/* The file is gone when this returns. */
+static int read_trace(struct run *r, const char *path, struct run_parts *by, double devices)
+{
+    char *bytes;
+    size_t length;
+    int code = cli_read(r->cli, path, (size_t)1 << 31, &bytes, &length);
+    unlink(path);
+    if (code) return code;
+    const cJSON *trace = json_read(r->cli->arena, bytes, length);
+    const cJSON *manifest = json_read(r->cli->arena, r->manifest, strlen(r->manifest));
+    if (!trace || !manifest) return cli_failed(r->cli, EXIT_DEFECT, "--by: the trace of %s is no JSON", r->path);
+    read_work(by, r->cli->arena, manifest);
+    read_events(by, r->cli->arena, trace, devices);
+    return 0;
+}
+
+int run_take_apart(struct run *r, bool layers, int (*some_steps)(void *), void *user, uint64_t steps,
+                   struct run_parts *by)
+{
+    const char *where = getenv("TMPDIR");
+    char *path = arena_format(r->cli->arena, "%s/stepc-trace-XXXXXX", where && *where ? where : "/tmp");
+    double devices = cli_report_number(r->cli, r->manifest, NULL, "devices");
+    int fd = mkstemp(path);
+    if (fd < 0) return cli_failed(r->cli, EXIT_ENVIRONMENT, "cannot make %s: %s", path, strerror(errno));
+    close(fd);
+    step_status status = r->api->trace(r->instance, path);
+    int code = status ? run_status(r, status, "--by") : some_steps(user);
+    if (!status && r->api->trace(r->instance, NULL) && !code) code = run_status(r, STEP_EIO, "--by");
+    if (code) unlink(path);
+    else code = read_trace(r, path, by, devices);
+    if (code) return code;
+    for (size_t i = 0; i < by->rows.count; i++) { /* of one step of the mesh; workers work at the same time */
+        struct run_row *row = &by->rows.items[i];
+        row->seconds /= (double)by->workers * (double)steps;
+        row->flops *= devices, row->bytes *= devices;
+    }
+    by->seconds /= (double)steps, by->waiting /= (double)by->workers * (double)steps;
+    if (layers) by_layer(by, r->cli->arena);
+    qsort(by->rows.items, by->rows.count, sizeof *by->rows.items, longer);
+    return 0;
+}
