@@ -141,6 +141,7 @@ static int pass_settings(struct way *w)
         .verify_each = cli_count(cli, "verify-each") > 0 || getenv("STEPC_VERIFY_EACH") != NULL,
         .time_passes = cli_count(cli, "time-passes") > 0,
         .one_by_one = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0,
+        .check_finite = cli_count(cli, "check-finite") > 0,
         .blas = strcmp(blas, "own") == 0        ? 1
                 : strcmp(blas, "openblas") == 0 ? 2
                                                 : 0,

@@ -60,6 +60,7 @@ static void follow_all(struct input *k, int32_t slot)
 
 void shard_inputs(struct shard *s)
 {
+    s->cut_short = arena_new_array(s->arena, bool, s->module->slots.count);
     for (size_t i = 0; i < s->module->slots.count; i++) {
         struct ir_slot *slot = &s->module->slots.items[i];
         if (slot->role != IR_ROLE_INPUT) continue;
@@ -70,6 +71,7 @@ void shard_inputs(struct shard *s)
         }
         k.settled = true;
         follow_all(&k, (int32_t)i);
+        s->cut_short[i] = !shard_equal(&slot->sharding, &k.lies);
         slot->sharding = k.lies;
     }
 }

@@ -69,7 +69,9 @@ struct shard {
     struct arena *arena;
     uint32_t batch_axes;      /* what "as the batch" stands for */
     bool settled;             /* every node has chosen once */
+    bool check_finite;        /* padding must not be the first that is not finite */
     struct shard_func *funcs; /* per function of the module */
+    bool *cut_short;          /* per slot: an input of which more is needed than the document gives a device */
 };
 
 /* shard_convert.c: from one layout to another, one step after the other. */

@@ -263,6 +263,19 @@ static void mask_operands(struct spmd_part *p, ir_value v, ir_value *args)
     }
 }
 
+/* Where values are checked, padding is a number of which every function is finite. */
+static void keep_finite(struct spmd_part *p, ir_value v, ir_value *args)
+{
+    const struct ir_node *n = ir_get(p->f->func, v);
+    if (!p->s->check_finite || !ir_is_ewise((enum ir_op)n->op) || ir_is_cheap((enum ir_op)n->op)) return;
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        const struct ir_type *global = ir_type(p->f->func, n->args[i]);
+        if (!ir_dtype_is_float((enum ir_dtype)global->dtype) || !ir_dtype_is_float((enum ir_dtype)n->type.dtype))
+            continue;
+        args[i] = masked_along(p, args[i], global, &p->f->wanted[v][i], ALL_DIMENSIONS, 0.5);
+    }
+}
+
 /* Nodes that are more than the same with local shapes if a dimension is split: rows by index, extrema. */
 static ir_value remake_split(struct spmd_part *p, ir_value v, ir_value *args)
 {
@@ -271,6 +284,7 @@ static ir_value remake_split(struct spmd_part *p, ir_value v, ir_value *args)
     uint32_t mask = 0;
     if (n->op == OP_pad) return shard_window_pad(p->s, p->f, &p->b, v, args);
     mask_operands(p, v, args);
+    keep_finite(p, v, args);
     if (n->op == OP_take || n->op == OP_scatter_add) {
         uint32_t dim = (uint32_t)n->attr[0].v[0];
         int64_t rows = ir_type(p->f->func, n->args[0])->dim[dim], own = ir_type(p->b.f, args[0])->dim[dim];
@@ -334,7 +348,8 @@ static void note_layout(struct spmd_part *p, struct ir_module *to, ir_value v)
     } else if (n->op == OP_param) {
         int32_t index = f->func->params.items[n->attr[0].v[0]].slot;
         const struct ir_slot *slot = index < 0 ? NULL : &p->s->module->slots.items[index];
-        if (slot && slot->param && !slot->sharding_given) l.from = IR_LAYOUT_PARAMETER;
+        if (slot && p->s->cut_short[index]) l.from = IR_LAYOUT_READERS;
+        else if (slot && slot->param && !slot->sharding_given) l.from = IR_LAYOUT_PARAMETER;
         else if (slot) l.from = slot->sharding_given || slot->sharding.dim[0] ? IR_LAYOUT_DOCUMENT : IR_LAYOUT_DEFAULT;
         if (slot && slot->place) l.place = slot->place;
     }

@@ -48,7 +48,7 @@ PASSES.update({
 })
 # No floats come out, nothing is computed, or it stands in no plan; collectives are in the documents with meshes below.
 OTHERS = set("""param constant iota not is_finite and or xor shl shr eq ne lt le threefry argmax argmin call loop proj grad accumulate
-scan vmap sharding_constraint all_reduce all_gather reduce_scatter device_index""".split())
+scan vmap sharding_constraint all_reduce all_gather reduce_scatter all_to_all permute device_index""".split())
 
 
 # What is said between a name and the element: by objects of what only a select takes, by the interpreter of the numbers.
@@ -206,6 +206,7 @@ def elsewhere(options):
         model, data, so = (os.path.join(folder, n) for n in ("m.json", "data.safetensors", "m.so"))
         for more, x, wanted in (({}, 1.6e38, {"eval": "reduce_sum at /loss", "infer": None}), ({}, 3.2e38, {"eval": "reduce_sum at /loss", "infer": None}),
                                 ({"mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]}}, 1.6e38, {"step 1": "what is not finite comes from a sum over devices"}),
+                                ({"mesh": {"axes": {"data": 3}}, "sharding": {"rules": [["batch", "data"]]}, "loss": "sum(log(model)) + sum(sqrt(0 - model))"}, 2, {"step 1": "sqrt at /loss"}),  # not the padding
                                 ({"loss": "sum(log(model))"}, -1, {"eval": "log at /loss", "infer": None}), ({"loss": "sum(model * 0)"}, np.nan, {"eval": "input x", "infer": "input x"})):
             with open(model, "w") as f:
                 json.dump({**SUM, **more}, f)
