@@ -283,14 +283,12 @@ static step_status save_directory(struct step_instance *t, const struct step_sav
     /* this, the writer and the host each hold it; the other ranks wait for the first */
     j->holders = 2 + (out != NULL);
     if (t->rank) rt_drop_job(j), atomic_store(&j->done, 1);
-    else if (!out || t->ranks > 1 || !(j->threaded = rt_start_thread(&j->thread, rt_write_job, j))) rt_write_job(j);
+    else if (!(j->threaded = rt_start_thread(&j->thread, rt_write_job, j))) rt_write_job(j);
     t->saved->job = j;
     if (out) *out = &j->base;
-    else {
-        job_sleep(j, -1);
-        status = settle(t);
-    }
+    else status = settle(t);
     if (t->ranks == 1) return status;
+    if (out) job_sleep(j, -1);
     if (out && j->status) status = rt_fail(t, j->status, "save: %s", j->error);
     status = rt_agree(t, status);
     if (status && out) { /* it is over, and save says how */

@@ -478,9 +478,7 @@ step_status st_steps(const char *path, uint64_t **steps, uint32_t *count, char e
     size_t room = 0;
     *count = 0;
     *steps = NULL;
-    snprintf(error, ST_TEXT, "%s: %s", path, folder ? "out of memory" : strerror(errno));
-    if (!folder) return STEP_EIO;
-    for (const struct dirent *e; (e = readdir(folder));) {
+    for (const struct dirent *e; folder && (errno = 0, e = readdir(folder));) {
         uint64_t step = 0;
         const char *at = e->d_name + 5;
         if (strncmp(e->d_name, "step-", 5) != 0 || (*at == '0' && at[1])) continue;
@@ -488,16 +486,20 @@ step_status st_steps(const char *path, uint64_t **steps, uint32_t *count, char e
         if (*at || at == e->d_name + 5) continue;
         if (*count == room) {
             uint64_t *more = realloc(*steps, (room = 2 * room + 16) * sizeof **steps);
-            if (!more) {
-                free(*steps);
-                closedir(folder);
-                return STEP_ENOMEM;
-            }
+            if (!more) break;
             *steps = more;
         }
         (*steps)[(*count)++] = step;
     }
-    closedir(folder);
+    int why = errno; /* of readdir: what it has not shown may be the newest */
+    if (folder) closedir(folder);
+    if (why) {
+        free(*steps);
+        *steps = NULL;
+        *count = 0;
+        snprintf(error, ST_TEXT, "%s: %s", path, strerror(why));
+        return why == ENOMEM ? STEP_ENOMEM : STEP_EIO;
+    }
     if (*count) qsort(*steps, *count, sizeof **steps, highest_first);
     return STEP_OK;
 }

@@ -92,7 +92,8 @@ bool st_remove_step(int parent, uint64_t step, char error[ST_TEXT])
         if (rt_move(parent, name, other, 0)) break;
         good = errno == EEXIST || errno == ENOTEMPTY;
     }
-    good = good && rt_empty_folder(at, false, false) && !st_call(unlinkat, parent, other, AT_REMOVEDIR);
+    good = good && st_sync(parent) && rt_empty_folder(at, false, false) &&
+           !st_call(unlinkat, parent, other, AT_REMOVEDIR);
     if (!good)
         snprintf(error, ST_TEXT, "%s stays: %s", name, at >= 0 && !ours ? "it holds other files" : strerror(errno));
     if (at >= 0) close(at);

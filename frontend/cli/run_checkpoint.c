@@ -85,7 +85,9 @@ static bool any_there(const struct run *r)
     char error[ST_TEXT];
     uint64_t *steps;
     uint32_t count = 0;
-    bool some = st_steps(r->checkpoint.folder, &steps, &count, error) == STEP_OK && count;
+    bool some = st_steps(r->checkpoint.folder, &steps, &count, error)
+                    ? access(r->checkpoint.folder, F_OK) == 0 /* loading will say why it cannot be listed */
+                    : count > 0;
     free(steps);
     return some;
 }

@@ -7,7 +7,9 @@
  *   CALL_LOADS=1    counts from the first opening of a manifest on
  *   CALL_LOG=F      what is done is appended to file F, line by line: open FD FLAGS PATH, write FD, sync FD, close FD,
  * name CALL_NOSYNC=1   fsync does nothing and says that it did: the control of who reads the log */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,6 +31,11 @@ static long at;
 static int error;
 static bool kills, halves, forever;
 
+/* For a program that this is linked into. */
+void calls_arm(long call, const char *what, bool on);
+long calls_end(void);
+void calls_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 static long raw(long number, long a, long b, long c, long d, long e, long f)
 {
     static long (*real)(long, ...);
@@ -36,7 +43,7 @@ static long raw(long number, long a, long b, long c, long d, long e, long f)
     return real(number, a, b, c, d, e, f);
 }
 
-static void note(const char *format, ...)
+void calls_note(const char *format, ...)
 {
     static int log = -2;
     char line[512];
@@ -80,6 +87,12 @@ WRAP(int, rename, -1, (const char *from, const char *to), from, to)
 WRAP(DIR *, fdopendir, NULL, (int fd), fd)
 WRAP(int, fstatat, -1, (int fd, const char *path, struct stat *s, int flags), fd, path, s, flags)
 
+struct dirent *readdir(DIR *folder)
+{
+    REAL(struct dirent *, readdir, DIR *);
+    return comes_to_harm(false) ? NULL : real(folder);
+}
+
 int mkdir(const char *path, mode_t mode)
 {
     REAL(int, mkdir, const char *, mode_t);
@@ -90,7 +103,7 @@ int mkdir(const char *path, mode_t mode)
 int close(int fd)
 {
     REAL(int, close, int);
-    note("close %d\n", fd);
+    calls_note("close %d\n", fd);
     if (!comes_to_harm(false)) return real(fd);
     int told = errno;
     real(fd); /* Linux closes it all the same */
@@ -103,7 +116,7 @@ static int opens(int fd, const char *path, int flags, mode_t mode)
     if (getenv("CALL_LOADS") && strstr(path, "manifest.json")) active = true;
     if (comes_to_harm(false)) return -1;
     int opened = (int)raw(SYS_openat, fd, (long)path, flags, mode, 0, 0);
-    note("open %d %d %d %s\n", opened, fd, flags & O_CREAT ? 1 : 0, path);
+    calls_note("open %d %d %d %s\n", opened, fd, flags & O_CREAT ? 1 : 0, path);
     return opened;
 }
 
@@ -130,8 +143,13 @@ ssize_t write(int fd, const void *data, size_t n)
 {
     REAL(ssize_t, write, int, const void *, size_t);
     if (fd <= 2) return real(fd, data, n);
-    note("write %d\n", fd);
     int harm = comes_to_harm(true);
+    for (size_t i = 0; getenv("CALL_LOG") && i < n; i += 200) {
+        char hex[401];
+        for (size_t k = i; k < n && k < i + 200; k++)
+            snprintf(hex + 2 * (k - i), 3, "%02x", ((const unsigned char *)data)[k]);
+        calls_note("write %d %s\n", fd, hex);
+    }
     return harm == 1 ? -1 : real(fd, data, harm == 2 && n > 1 ? n / 2 : n);
 }
 
@@ -157,19 +175,40 @@ long syscall(long number, ...)
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) known |= number == counted[i];
     if (known && comes_to_harm(false)) return -1;
     if (number == SYS_fsync && getenv("CALL_NOSYNC")) return 0;
-    if (number == SYS_fsync) note("sync %d\n", (int)a[0]);
-    if (number == SYS_renameat2) note("name %d %s %s\n", (int)a[0], (const char *)a[1], (const char *)a[3]);
+    if (number == SYS_mkdirat) calls_note("mkdir %d %s\n", (int)a[0], (const char *)a[1]);
+    if (number == SYS_symlinkat) calls_note("link %d %s\n", (int)a[1], (const char *)a[2]);
+    if (number == SYS_unlinkat) calls_note("unlink %d %s\n", (int)a[0], (const char *)a[1]);
+    if (number == SYS_fsync) calls_note("sync %d\n", (int)a[0]);
+    if (number == SYS_renameat2) calls_note("name %d %s %s\n", (int)a[0], (const char *)a[1], (const char *)a[3]);
     return raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static void come(long call, const char *what, bool on)
+{
+    at = call;
+    kills = what && strcmp(what, "kill") == 0;
+    halves = what && strcmp(what, "short") == 0;
+    error = what ? atoi(what) : 0;
+    forever = on;
+}
+
+void calls_arm(long call, const char *what, bool on)
+{
+    come(call, what, on);
+    calls = 0;
+    active = true;
+}
+
+long calls_end(void)
+{
+    active = false;
+    return calls;
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *n = getenv("CALL_AT"), *what = getenv("CALL_DO");
-    at = n ? atol(n) : 0;
-    kills = what && strcmp(what, "kill") == 0;
-    halves = what && strcmp(what, "short") == 0;
-    error = what ? atoi(what) : 0;
-    forever = getenv("CALL_FOREVER") != NULL;
+    const char *n = getenv("CALL_AT");
+    come(n ? atol(n) : 0, getenv("CALL_DO"), getenv("CALL_FOREVER") != NULL);
 }
 
 __attribute__((destructor)) static void end(void)
