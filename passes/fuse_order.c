@@ -5,8 +5,8 @@
 #include "passes/fuse.h"
 
 /* Edges; where a search gives up, two clusters stay two. All searches of a function together may take so many for each
- * of its values; from then on they are short. */
-enum { LIMIT = 100000, LIMIT_OF_VALUE = 200, LIMIT_THEN = 100 };
+ * of its values; from then on they are short, and after as many again there are none. */
+enum { LIMIT = 100000, LIMIT_OF_VALUE = 50, LIMIT_THEN = 100 };
 
 /* Breadth first, one edge at a time. The queues are those of the searches before, of which there are many. */
 static struct fuse_search *begin(struct fuse_search *s)
@@ -36,8 +36,8 @@ static bool found(struct fuse *z, uint32_t target, uint32_t top)
 {
     struct fuse_search *sources = &z->sources, *readers = begin(&z->readers);
     uint32_t bottom = z->clusters.items[target].height;
-    bool spent = z->edges > (uint64_t)z->f->count * LIMIT_OF_VALUE + LIMIT;
-    uint32_t limit = spent ? LIMIT_THEN : LIMIT;
+    uint64_t budget = (uint64_t)z->f->count * LIMIT_OF_VALUE + LIMIT;
+    uint32_t limit = z->edges <= budget ? LIMIT : z->edges <= 2 * budget ? LIMIT_THEN : 0;
     z->clusters.items[target].stamp[1] = z->stamp;
     vec_push(z->arena, &readers->queue, target);
     for (uint32_t i = 0; i < limit && sources->head < sources->queue.count && readers->head < readers->queue.count;
