@@ -2,10 +2,10 @@
  * move. A node belongs to the update if its place in the document is the optimizer's or the averages'.
  *
  * The least: each slot that the update reads is read once, each that it changes is written once, each gradient is read
- * once; what a reduction (a norm) must have seen before the update can begin is read once more. Gradients that are made
- * by the kernel that uses them, and tensors that stay in a core's cache between two passes, are read less often than
- * that. What fits into a page is not counted (scalars, partial sums, biases; neither their bytes nor their elements),
- * unless everything does. */
+ * once, unless the kernel that uses it makes it; what a reduction (a norm) must have seen before the update can begin
+ * is read once more, and no more than is moved: a tensor may stay in a core's cache between two passes. What fits into
+ * a page is not counted (scalars, partial sums, biases; neither their bytes nor their elements), unless everything
+ * does. */
 #include "ir/report.h"
 #include <string.h>
 
@@ -177,17 +177,36 @@ static bool *mark_reduced(struct traffic *t, const struct ir_func *f, const bool
     return reduced;
 }
 
+/* By value: only the kernel that makes it uses it. */
+static bool *mark_inner(const struct traffic *t, const struct ir_func *f)
+{
+    bool *inner = arena_new_array(t->arena, bool, f->count);
+    for (size_t i = 0; i < t->plan->groups.count; i++) {
+        const struct plan_group *g = &t->plan->groups.items[i];
+        for (size_t n = 0; n < g->nodes.count && g->func == f; n++) inner[g->nodes.items[n]] = true;
+    }
+    for (size_t i = 0; i < t->plan->groups.count; i++) {
+        const struct plan_group *g = &t->plan->groups.items[i];
+        for (size_t n = 0; n < g->outputs.count && g->func == f; n++) {
+            ir_value v = g->outputs.items[n];
+            for (; is_view(ir_get(f, v)); v = ir_get(f, v)->args[0]) inner[v] = false;
+            inner[v] = false;
+        }
+    }
+    return inner;
+}
+
 static void add_least(struct traffic *t)
 {
     const struct ir_func *f = t->plan->func;
     const struct ir_module *m = f->module;
-    bool *live = ir_live(f, t->arena), *reduced = mark_reduced(t, f, live),
+    bool *live = ir_live(f, t->arena), *reduced = mark_reduced(t, f, live), *inner = mark_inner(t, f),
          *read = arena_new_array(t->arena, bool, f->count);
     for (ir_value v = 1; v < f->count; v++)
         for (uint32_t i = 0; live[v] && of_update(f, v) && i < f->nodes[v].arg_count; i++)
             read[shown(f, f->nodes[v].args[i])] = true;
     for (ir_value v = 1; v < f->count; v++)
-        if (read[v] && !of_update(f, v) && f->nodes[v].op != OP_constant && f->nodes[v].op != OP_iota)
+        if (read[v] && !inner[v] && !of_update(f, v) && f->nodes[v].op != OP_constant && f->nodes[v].op != OP_iota)
             t->out->least += bytes_of(t, f, v) * (reduced[v] ? 2 : 1);
     for (size_t i = 0; i < f->results.count; i++) {
         const struct ir_result *r = &f->results.items[i];
@@ -200,6 +219,7 @@ static void add_least(struct traffic *t)
         if (m->slots.items[r->slot].role == IR_ROLE_PARAM && bytes_of(t, f, r->value))
             t->out->parameters += (uint64_t)ir_type_elements(&node->type);
     }
+    if (t->out->least > t->out->bytes) t->out->least = t->out->bytes;
 }
 
 static void measure(const struct plan *plan, const double *times, uint64_t small, struct arena *arena,
