@@ -136,7 +136,8 @@ bool scan_number(struct rt_scan *s, double *out)
         *out = infinite ? *text == '-' ? -INFINITY : INFINITY : NAN;
         return text && (infinite || strcmp(text, "NaN") == 0 || fail(s, "expected a number"));
     }
-    double x = 0, sign = 1;
+    long double x = 0, power = 1, base = 10; /* wide enough that 17 digits give the double that they were made of */
+    double sign = 1;
     int scale = 0, places = 0, exponent = 0;
     const char *begin = s->at;
     if (s->at < s->end && *s->at == '-') sign = -1, begin = ++s->at;
@@ -149,12 +150,16 @@ bool scan_number(struct rt_scan *s, double *out)
     if (s->at < s->end && (*s->at | 32) == 'e') {
         int up = 1;
         if (++s->at < s->end && (*s->at == '-' || *s->at == '+')) up = *s->at++ == '-' ? -1 : 1;
-        while (s->at < s->end && *s->at >= '0' && *s->at <= '9') exponent = (exponent * 10 + (*s->at++ - '0')) % 10000;
+        while (s->at < s->end && *s->at >= '0' && *s->at <= '9') {
+            exponent = exponent * 10 + (*s->at++ - '0');
+            if (exponent > 9999) exponent = 9999;
+        }
         scale += up * exponent;
     }
-    for (; scale > 0 && x < INFINITY; scale--) x *= 10;
-    for (; scale < 0 && x > 0; scale++) x /= 10;
-    *out = sign * x;
+    for (int n = scale < 0 ? -scale : scale; n; n /= 2, base *= base)
+        if (n & 1) power *= base;
+    if (x > 0) x = scale < 0 ? x / power : x * power;
+    *out = sign * (double)x;
     return true;
 }
 

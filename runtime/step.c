@@ -306,6 +306,13 @@ static step_status batch_check(struct step_instance *t, const struct step_batch 
     return STEP_OK;
 }
 
+/* As of the batch, the other ranks hear of it when they bind theirs. */
+static step_status result_check(struct step_instance *t, const struct step_result *result, const char *call)
+{
+    if (!result || rt_sized(result)) return STEP_OK;
+    return rt_fail(t, STEP_EINVAL, "%s: result has a wrong size field", call);
+}
+
 /* A locked instruction only if there is something to take. */
 static step_status interrupt_check(struct step_instance *t, const char *when, uint64_t ahead)
 {
@@ -321,7 +328,8 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
     struct call_hypers hypers;
     struct step_result result = {.size = sizeof result};
     hypers.count = 0;
-    step_status status = batch_check(t, from, &batch, RT_STEP);
+    step_status status = result_check(t, results, "step");
+    if (!status) status = batch_check(t, from, &batch, RT_STEP);
     if (!status && (batch.flags & ~(leading ? 0u : (uint32_t)STEP_COMPUTE)) > STEP_ON_NONFINITE_SKIP)
         status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
     if (t->ranks > 1 && !status) status = interrupt_check(t, "before", 1);
@@ -349,8 +357,6 @@ static step_status steps_call(struct step_instance *t, const struct step_batch *
     if (!t) return rt_fail(NULL, STEP_EINVAL, "step: null pointer");
     step_status status = rt_enter(t, false);
     if (status) return status;
-    if (results && !rt_sized(results))
-        return rt_leave(t, rt_fail(t, STEP_EINVAL, "%s: result has a wrong size field", "step"));
     t->fp = rt_fp_enter();
     status = steps_run(t, batch, n, leading, results);
     rt_fp_leave(t->fp);
@@ -453,7 +459,8 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
     struct call_hypers hypers;
     uint64_t begin = rt_now();
     hypers.count = 0;
-    step_status status = batch_check(t, from, &batch, kind);
+    step_status status = result_check(t, result, "eval");
+    if (!status) status = batch_check(t, from, &batch, kind);
     if (!status) status = weights_select(t, kind, weights);
     if (!status) status = outputs_go(t, outputs, false);
     if (!status) status = hypers_apply(t, &batch, &hypers);
@@ -478,8 +485,6 @@ static step_status evaluate(struct step_instance *t, enum rt_entry_kind kind, co
     if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", kind == RT_INFER ? "infer" : "eval");
     step_status status = rt_enter(t, false);
     if (status) return status;
-    if (result && !rt_sized(result))
-        return rt_leave(t, rt_fail(t, STEP_EINVAL, "%s: result has a wrong size field", "eval"));
     struct rt_fp fp = rt_fp_enter();
     status = evaluate_locked(t, kind, batch, weights, result, &outputs);
     rt_fp_leave(fp);

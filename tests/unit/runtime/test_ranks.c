@@ -140,7 +140,7 @@ static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &row, NULL};
 static int64_t axes[] = {2, 3};
 static const char *const names[] = {"a", "b"};
 static struct stepc_command commands[2];
-static uint32_t dtype, stopped = UINT32_MAX;
+static uint32_t dtype, stopped = UINT32_MAX, wrong_result = UINT32_MAX; /* the latter: a rank, and then all step */
 
 /* Sums of these depend on their order. */
 static void fill(void *const *b, int64_t lo, int64_t hi, void *scratch)
@@ -196,6 +196,10 @@ static void *work(void *party)
     if (p->world.ranks) o.transport = "fake", o.communicator = &p->world;
     p->status = rt_create(&p->program, &o, &p->t);
     if (!p->status) p->status = rt_init(p->t);
+    if (p->status || wrong_result == UINT32_MAX) return p;
+    struct step_batch batch = {.size = sizeof batch};
+    struct step_result result = {.size = p->world.rank == wrong_result ? 0 : sizeof result};
+    p->status = rt_step(p->t, &batch, &result);
     return p;
 }
 
@@ -313,4 +317,19 @@ START_TEST(one_late)
 }
 END_TEST
 
-int main(void) { return run_case("ranks", CASE_OF(240, as_one, one_late)); }
+START_TEST(one_with_a_wrong_result)
+{ /* nobody waits for it: the others end with what they find themselves, there is no step here */
+    dtype = STEP_F32;
+    wrong_result = 1;
+    together(3, 1);
+    wrong_result = UINT32_MAX;
+    for (uint32_t r = 0; r < 3; r++) {
+        const char *text = rt_last_error(ranks[r].t);
+        ck_assert_msg(ranks[r].status == (r == 1 ? STEP_EINVAL : STEP_EUNSUPPORTED), "rank %u: %s", r, text);
+        ck_assert_msg(r != 1 || strstr(text, "step: result has a wrong size field"), "rank %u: %s", r, text);
+        rt_destroy(ranks[r].t);
+    }
+}
+END_TEST
+
+int main(void) { return run_case("ranks", CASE_OF(240, one_with_a_wrong_result, as_one, one_late)); }
