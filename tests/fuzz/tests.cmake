@@ -44,5 +44,5 @@ if(TARGET stepc)
   target_link_libraries(stepc_server PRIVATE frontend passes codegen runtime)
 endif()
 if(PYTHON AND TARGET stepc) # one that searched for an order of clusters for 10 s
-  add_test(NAME fuzz.unfolding COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/fuzz/unfolding.py --stepc $<TARGET_FILE:stepc> --seed 1223 --cases 1)
+  add_test(NAME fuzz.unfolding_order COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/fuzz/unfolding.py --stepc $<TARGET_FILE:stepc> --seed 1223 --cases 1)
 endif()
