@@ -286,7 +286,7 @@ static double want(struct scale *k, ir_value v, const struct ir_sharding *wanted
     double cost = 0;
     uint32_t i = 0;
     if (n->type.dtype == IR_TUPLE || (!n->type.rank && !f->made[v].partial)) return 0;
-    if (ir_is_number(n)) return 0;
+    if (ir_is_number(n) || n->op == OP_iota) return 0; /* any part of it is there */
     if (f->input[v] == SHARD_INPUT) return shard_cost(k->s, f, v, &f->made[v], wanted);
     if (f->free[v]) {
         shard_operands_for(f, v, wanted, from);

@@ -72,6 +72,7 @@ struct shard {
     bool check_finite;        /* padding must not be the first that is not finite */
     struct shard_func *funcs; /* per function of the module */
     bool *cut_short;          /* per slot: an input of which more is needed than the document gives a device */
+    struct map layouts;       /* hash of a layout -> among those that the module reports */
 };
 
 /* shard_convert.c: from one layout to another, one step after the other. */

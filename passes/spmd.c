@@ -15,8 +15,10 @@ struct spmd_part {
         ir_value old;
         struct ir_sharding sharding;
         ir_value made;
+        uint32_t next; /* of the same old value, + 1 */
     })
     made;
+    uint32_t *first; /* by old value: in `made`, + 1 */
 };
 
 static int64_t mask_size(const struct ir_mesh *mesh, uint32_t mask)
@@ -196,8 +198,8 @@ static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_shar
     bool again = p->f->free[old];
     ir_value made;
     if (!again && shard_equal(has, to)) return p->map[old];
-    for (size_t i = 0; i < p->made.count; i++)
-        if (p->made.items[i].old == old && shard_equal(&p->made.items[i].sharding, to)) return p->made.items[i].made;
+    for (uint32_t i = p->first[old]; i; i = p->made.items[i - 1].next)
+        if (shard_equal(&p->made.items[i - 1].sharding, to)) return p->made.items[i - 1].made;
     if (again) {
         struct ir_sharding wanted[SHARD_MAX_REMADE];
         ir_value args[SHARD_MAX_REMADE];
@@ -207,7 +209,8 @@ static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_shar
     } else {
         made = convert(p, p->map[old], &n->type, has, to);
     }
-    vec_push(p->s->arena, &p->made, ((struct made){old, *to, made}));
+    vec_push(p->s->arena, &p->made, ((struct made){old, *to, made, p->first[old]}));
+    p->first[old] = (uint32_t)p->made.count;
     return made;
 }
 
@@ -361,13 +364,17 @@ static void note_layout(struct spmd_part *p, struct ir_module *to, ir_value v)
                          f->value[n->args[i]].dim[k] == l.sharding.dim[d];
         if (!found) l.from = IR_LAYOUT_READERS;
     }
-    for (size_t i = 0; i < to->layouts.count; i++) {
-        struct ir_layout *other = &to->layouts.items[i];
-        if (other->place != l.place || other->op != l.op || other->from != l.from) continue;
-        if (!ir_type_equal(&other->type, &l.type) || !shard_equal(&other->sharding, &l.sharding)) continue;
+    uint64_t key = hash_u64(hash_u64(hash_u64(l.place, l.op), l.from), l.sharding.partial);
+    for (uint32_t d = 0; d < l.type.rank; d++)
+        key = hash_u64(hash_u64(key, (uint64_t)l.type.dim[d]), l.sharding.dim[d]);
+    uint32_t at = map_get_number(&p->s->layouts, key);
+    struct ir_layout *other = at == MAP_NONE ? NULL : &to->layouts.items[at];
+    if (other && other->place == l.place && other->op == l.op && other->from == l.from &&
+        ir_type_equal(&other->type, &l.type) && shard_equal(&other->sharding, &l.sharding)) {
         other->count++;
         return;
     }
+    map_set_number(&p->s->layouts, key, (uint32_t)to->layouts.count);
     vec_push(&to->arena, &to->layouts, l);
 }
 
@@ -377,6 +384,7 @@ static void partition_func(struct shard *s, struct ir_module *to, uint32_t index
     struct spmd_part p = {.s = s, .f = f, .b = {.f = to->funcs.items[index]}};
     if (p.b.f->results.count) return; /* done already */
     p.map = arena_new_array(s->arena, ir_value, f->func->count);
+    p.first = arena_new_array(s->arena, uint32_t, f->func->count);
     p.zeros = MAP(s->arena);
     bool *live = ir_live(f->func, s->arena);
     for (size_t i = 0; i < f->func->params.count; i++) live[f->func->params.items[i].value] = true;
@@ -415,6 +423,7 @@ static void pin_loop_results(struct shard *s)
 struct ir_module *shard_partition(struct shard *s)
 {
     pin_loop_results(s);
+    s->layouts = MAP(s->arena);
     struct ir_module *to = ir_module_like(s->module);
     to->stage = IR_AT_SPMD;
     for (uint32_t i = 0; i < s->module->funcs.count; i++)

@@ -335,6 +335,19 @@ class Cli(runner.Case):
         self.assertLessEqual(os.path.getsize(so), small + 8192)
         self.assertIn("4,096 devices", self.stepc("explain", so, "--comm").stdout)
 
+    def test_mesh_of_many_threads(self):
+        """A collective has no small number of members: 128 devices, some without rows, learn what one does."""
+        document = dict(DOCUMENT, sharding={"rules": [["batch", ["data", "more"]]]}, mesh={"axes": {"data": 1, "more": 1}}, inputs={k: dict(i, shape=[96, i["shape"][1]]) for k, i in DOCUMENT["inputs"].items()})
+        model, so = self.write("many.json", json.dumps(document)), self.path("many.so")
+        values, losses = np.sin(np.arange(96 * 7)).astype("f4"), []
+        data = self.tensors("data.safetensors", x=values[:384].reshape(1, 96, 4), y=values[384:].reshape(1, 96, 3))
+        for mesh in ("data=1,more=1", "data=16,more=8"):
+            self.stepc("compile", model, "--mesh", mesh, "-o", so)
+            lines = self.stepc("run", so, "--steps", "3", "--data", data, "--metrics", "-", "-q").stdout.splitlines()
+            losses.append([json.loads(line)["loss"] for line in lines])
+        np.testing.assert_allclose(*losses, rtol=1e-5)
+        self.assertIn("at most 4096", self.stepc("compile", model, "--mesh", "data=128,more=128", "-o", so, code=1).stderr)
+
     def test_explain_sharding(self):
         """Every tensor with its layout and who decided it, and what collectives send."""
         ruled = {"rules": [["batch", "data"]], "params": {"first.kernel": [None, "model"]}}
