@@ -25,6 +25,7 @@ struct cg_target {
     uint32_t l1_bytes, l2_bytes; /* for the blocking of contractions */
     int level;                   /* -O0 .. -O3 */
     int blas;                    /* 0 auto, 1 own, 2 openblas */
+    bool invariant;              /* products and sums are rounded each, on all levels alike: no fused multiply-add */
     bool cuda;
     const char *cuda_arch;  /* "sm_80,sm_90" */
     struct cg_sites *sites; /* NULL: values are not checked; else those that the lowering finds */

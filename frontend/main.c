@@ -142,10 +142,16 @@ static int pass_settings(struct way *w)
         .time_passes = cli_count(cli, "time-passes") > 0,
         .one_by_one = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0,
         .check_finite = cli_count(cli, "check-finite") > 0,
+        .invariant = strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0,
         .blas = strcmp(blas, "own") == 0        ? 1
                 : strcmp(blas, "openblas") == 0 ? 2
                                                 : 0,
     };
+    if (!w->options.invariant) return 0;
+    if (w->options.one_by_one || w->options.blas == 2)
+        return cli_usage(
+            cli, "--numerics invariant: only with --target cpu and --blas own; others sum in an order of their own");
+    w->options.blas = 1;
     return 0;
 }
 
@@ -240,6 +246,7 @@ static int to_object(struct way *w, const char *output, struct cg_bytes *object)
         return cli_usage(cli, "--cpu %s: %s", cpu, why ? why : "unknown processor");
     options.target.level = (int)cli_integer(cli, "optimize", 2);
     options.target.blas = w->options.blas;
+    options.target.invariant = w->options.invariant;
     options.target.cuda = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0;
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
     options.target.without = cli_text(cli, "without", "");

@@ -412,6 +412,14 @@ static struct ir_type without_dims(const struct ir_type *from, uint32_t mask)
     return type;
 }
 
+/* What is summed in a fixed order: leaves of the first dimension. */
+static bool has_leaves(struct infer *c, struct ir_ints leaf, const struct ir_type *x, struct ir_ints dims)
+{
+    bool fits = !leaf.n || (leaf.n == 1 && dims.n && leaf.v[0] > 0 && x->dim[dims.v[0]] % leaf.v[0] == 0);
+    return fits || infer_fail(c, "expected a leaf that divides the first dimension that is summed, found %s",
+                              infer_ints_text(c, leaf));
+}
+
 static bool infer_reduce(struct infer *c)
 {
     uint32_t mask = 0;
@@ -419,7 +427,7 @@ static bool infer_reduce(struct infer *c)
     if (x->dtype == IR_BOOL && (c->node->op == OP_reduce_sum || c->node->op == OP_reduce_prod))
         return infer_fail(c, "expected numbers, found %s", infer_text(c, x));
     return distinct_dims(c, c->node->attr[0], x, &mask) && ascending(c, c->node->attr[0]) &&
-           infer_result(c, without_dims(x, mask));
+           has_leaves(c, c->node->attr[1], x, c->node->attr[0]) && infer_result(c, without_dims(x, mask));
 }
 
 static bool infer_argreduce(struct infer *c)
@@ -464,6 +472,7 @@ static bool infer_dot(struct infer *c)
     if (!distinct_dims(c, a[0], x, &x_mask) || !distinct_dims(c, a[2], x, &x_mask)) return false;
     if (!distinct_dims(c, a[1], y, &y_mask) || !distinct_dims(c, a[3], y, &y_mask)) return false;
     if (!matching(c, a[0], a[1], "batch") || !matching(c, a[2], a[3], "contracted")) return false;
+    if (!has_leaves(c, a[4], x, a[2])) return false;
     struct ir_type x_free = without_dims(x, x_mask), y_free = without_dims(y, y_mask);
     uint32_t rank = a[0].n + x_free.rank + y_free.rank;
     if (rank > IR_MAX_RANK)

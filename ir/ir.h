@@ -21,7 +21,7 @@ enum ir_dtype {
     IR_DTYPE_COUNT
 };
 
-enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 4, IR_MAX_AXES = 6 };
+enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 5, IR_MAX_AXES = 6 };
 #define IR_MAX_ELEMENTS ((INT64_C(1) << 48) - 1) /* of one tensor */
 
 /* How a value lies on the mesh (stage spmd). Axes are numbered in the order of the mesh; `dim[i]` lists the axes

@@ -5,36 +5,22 @@
  * to the same places through dynamic_update, in a buffer that the loop carries: every place is written once, so the
  * updates are done in place; what an early end does not reach is 0. A sum is divided by the nominal M for a mean; a
  * running mean is right wherever it stops. What is carried begins as the operand that stands for it and goes from one
- * round to the next. Of a scan, buffers that nobody reads are left out; a single round needs no loop. */
-#include "passes/common.h"
+ * round to the next. Of a scan, buffers that nobody reads are left out; a single round needs no loop.
+ *
+ * --numerics invariant adds sums of microbatches as a tree (accumulate_rows.c): a loop of two rounds holds the sum of
+ * each half, in which a loop of two rounds holds the sum of each quarter, and so on. */
+#include "passes/accumulate.h"
 #include <string.h>
 
 enum { CONTIGUOUS = 1 };
-enum { SUM, MEAN, RUNNING_MEAN, CONCATENATE, CARRY };
-enum role { CAPTURED, CARRIED, SPLIT, NUMBERS /* of the rows of what is split: computed, no operand of the loop */ };
 
-struct marker {
-    struct pass *pass;
-    const struct ir_node *n;
-    struct ir_func *body; /* of one round, rebuilt */
-    const ir_value *operands;
-    uint32_t params, results;
-    int64_t count;       /* rounds, nominally */
-    bool batch, reverse; /* rounds have microbatches, not single rows; the last row comes first */
-    uint32_t dim;        /* where the dimension of the rounds stands in what is split */
-    uint32_t carried;    /* the first of the parameters that are carried */
-    uint8_t *roles;      /* of parameters */
-    const int64_t *kinds;
-    const bool *used; /* by result: the loop makes it */
-};
-
-static struct ir_type result_type(const struct marker *k, uint32_t r)
+static struct ir_type result_type(const struct pass_marker *k, uint32_t r)
 {
     return *ir_type(k->body, k->body->results.items[r].value);
 }
 
 /* A part, seen with the dimension of so many rounds. */
-static struct ir_type split_type(const struct marker *k, const struct ir_type *part, int64_t rounds)
+static struct ir_type split_type(const struct pass_marker *k, const struct ir_type *part, int64_t rounds)
 {
     int64_t shape[IR_MAX_RANK + 1];
     for (uint32_t i = 0; i <= part->rank; i++) shape[i] = i == k->dim ? rounds : part->dim[i < k->dim ? i : i - 1];
@@ -42,13 +28,13 @@ static struct ir_type split_type(const struct marker *k, const struct ir_type *p
 }
 
 /* Result r as the loop carries it, and as it is when all is done. */
-static struct ir_type carried_type(const struct marker *k, uint32_t r)
+static struct ir_type carried_type(const struct pass_marker *k, uint32_t r)
 {
     struct ir_type type = result_type(k, r);
     return k->kinds[r] == CONCATENATE ? split_type(k, &type, k->count) : type;
 }
 
-static struct ir_type whole_type(const struct marker *k, uint32_t r)
+static struct ir_type whole_type(const struct pass_marker *k, uint32_t r)
 {
     struct ir_type type = result_type(k, r);
     if (k->kinds[r] != CONCATENATE) return type;
@@ -58,12 +44,12 @@ static struct ir_type whole_type(const struct marker *k, uint32_t r)
 }
 
 /* Starts of the part of round `i` in a tensor of split_type. */
-static void starts_at(const struct marker *k, struct ir_builder *b, ir_value i, uint32_t rank, ir_value *starts)
+static void starts_at(const struct pass_marker *k, struct ir_builder *b, ir_value i, uint32_t rank, ir_value *starts)
 {
     for (uint32_t d = 0; d < rank; d++) starts[d] = d == k->dim ? i : ir_scalar(b, IR_I32, 0);
 }
 
-static ir_value read_part(const struct marker *k, struct ir_builder *b, ir_value whole, ir_value i,
+static ir_value read_part(const struct pass_marker *k, struct ir_builder *b, ir_value whole, ir_value i,
                           const struct ir_type *part)
 {
     struct ir_type split = split_type(k, part, k->count), one = split_type(k, part, 1);
@@ -78,7 +64,7 @@ static ir_value read_part(const struct marker *k, struct ir_builder *b, ir_value
         b, (struct ir_node){.op = OP_sharding_constraint, .arg_count = 1, .args = &made, .attr = {{axes, part->rank}}});
 }
 
-static ir_value write_part(const struct marker *k, struct ir_builder *b, ir_value into, ir_value i, ir_value part)
+static ir_value write_part(const struct pass_marker *k, struct ir_builder *b, ir_value into, ir_value i, ir_value part)
 {
     struct ir_type one = split_type(k, ir_type(b->f, part), 1);
     ir_value starts[IR_MAX_RANK + 1];
@@ -87,13 +73,13 @@ static ir_value write_part(const struct marker *k, struct ir_builder *b, ir_valu
 }
 
 /* Row numbers 0, 1, .. of the whole: those of a part are computed, not read. */
-static bool is_row_numbers(const struct marker *k, const struct ir_func *f, ir_value whole)
+static bool is_row_numbers(const struct pass_marker *k, const struct ir_func *f, ir_value whole)
 {
     const struct ir_node *n = ir_get(f, whole);
     return n->op == OP_iota && n->attr[0].v[0] == 0 && (k->batch || n->type.rank == 1);
 }
 
-static ir_value part_numbers(const struct marker *k, struct ir_builder *b, ir_value i, const struct ir_type *part)
+static ir_value part_numbers(const struct pass_marker *k, struct ir_builder *b, ir_value i, const struct ir_type *part)
 {
     if (!k->batch) return ir_cast(b, i, (enum ir_dtype)part->dtype);
     ir_value row = ir_iota(b, *part, 0), first = ir_cast(b, i, (enum ir_dtype)part->dtype);
@@ -119,8 +105,49 @@ static ir_value running_mean(struct ir_builder *b, ir_value carry, ir_value valu
                      ir_binary(b, OP_mul, value, spread(b, weight, value)));
 }
 
+/* A loop of two rounds is in one that has made `before` rounds: its round i is round 2 * before + i of all. */
+static ir_value round_in_tree(struct ir_builder *b, ir_value i)
+{
+    ir_value before = ir_param_new(b, "before", ir_type_scalar(IR_I32), -1);
+    return ir_binary(b, OP_add, ir_binary(b, OP_add, before, before), i);
+}
+
+/* A sum of nothing that changes no other, not even -0. */
+static ir_value no_sum(const struct pass_marker *k, struct ir_builder *b, uint32_t r)
+{
+    struct ir_type type = carried_type(k, r);
+    return ir_number(b, type, k->tree && ir_dtype_is_float((enum ir_dtype)type.dtype) ? -0.0 : 0);
+}
+
+/* The body of a loop of two rounds, each of which is a loop of two with the body `inner`. */
+static struct ir_func *make_level(const struct pass_marker *k, const struct ir_func *outer, struct ir_func *inner)
+{
+    struct arena *scratch = &k->pass->scratch;
+    struct ir_builder b = {.f = pass_new_body(k->pass, outer->module, k->body, "half"), .place = k->n->place};
+    ir_value *carry = arena_new_array(scratch, ir_value, k->results + 1),
+             *initial = arena_new_array(scratch, ir_value, k->results + 1),
+             *captured = arena_new_array(scratch, ir_value, k->params + 2);
+    uint32_t n = 1;
+    ir_value i = ir_param_new(&b, "i", ir_type_scalar(IR_I32), -1);
+    for (uint32_t r = 0; r < k->results; r++) {
+        carry[r] = ir_param_new(&b, k->body->results.items[r].name, carried_type(k, r), -1);
+        initial[r] = k->kinds[r] == SUM ? no_sum(k, &b, r) : carry[r];
+    }
+    captured[0] = round_in_tree(&b, i);
+    for (uint32_t a = 0; a < k->params; a++)
+        if (k->roles[a] == SPLIT || k->roles[a] == CAPTURED)
+            captured[n++] = ir_param_new(&b, k->body->params.items[a].name, *ir_type(outer, k->operands[a]), -1);
+    ir_value loop = ir_loop(&b, inner, ir_scalar(&b, IR_I32, 2), initial, k->results, false, captured, n);
+    for (uint32_t r = 0; r < k->results; r++) {
+        ir_value made = ir_proj(&b, loop, r);
+        ir_result_add(&b, k->body->results.items[r].name,
+                      k->kinds[r] == SUM ? ir_binary(&b, OP_add, carry[r], made) : made, -1);
+    }
+    return b.f;
+}
+
 /* The loop's body, (i, carried.., what is split or captured..) -> carried..: parts, one call, accumulators. */
-static struct ir_func *make_body(const struct marker *k, const struct ir_func *outer)
+static struct ir_func *make_body(const struct pass_marker *k, const struct ir_func *outer)
 {
     struct arena *scratch = &k->pass->scratch;
     struct ir_builder b = {.f = pass_new_body(k->pass, outer->module, k->body, "loop"), .place = k->n->place};
@@ -131,6 +158,7 @@ static struct ir_func *make_body(const struct marker *k, const struct ir_func *o
     if (k->reverse) i = ir_binary(&b, OP_sub, ir_scalar(&b, IR_I32, (double)k->count - 1), i);
     for (uint32_t r = 0; r < k->results; r++)
         if (k->used[r]) carry[r] = ir_param_new(&b, k->body->results.items[r].name, carried_type(k, r), -1);
+    if (k->tree) i = round_in_tree(&b, i);
     for (uint32_t a = 0; a < k->params; a++)
         if (k->roles[a] == SPLIT || k->roles[a] == CAPTURED)
             args[a] = ir_param_new(&b, k->body->params.items[a].name, *ir_type(outer, k->operands[a]), -1);
@@ -154,17 +182,18 @@ static struct ir_func *make_body(const struct marker *k, const struct ir_func *o
 }
 
 /* Results of the marker in `out`. `limit`: of the rounds; 0: none. */
-static void expand(const struct marker *k, struct ir_builder *b, ir_value limit, ir_value *out)
+static void expand(const struct pass_marker *k, struct ir_builder *b, ir_value limit, ir_value *out)
 {
     struct arena *scratch = &k->pass->scratch;
     ir_value *initial = arena_new_array(scratch, ir_value, k->results + 1),
-             *captured = arena_new_array(scratch, ir_value, k->params + 1);
+             *captured = arena_new_array(scratch, ir_value, k->params + 2);
     uint32_t last = k->carried, carried = 0, n = 0;
     for (uint32_t r = 0; r < k->results; r++)
-        if (k->used[r])
-            initial[carried++] = k->kinds[r] == CARRY ? k->operands[last++] : ir_number(b, carried_type(k, r), 0);
+        if (k->used[r]) initial[carried++] = k->kinds[r] == CARRY ? k->operands[last++] : no_sum(k, b, r);
     struct ir_func *body = make_body(k, b->f);
-    ir_value rounds = ir_scalar(b, IR_I32, (double)k->count);
+    for (int64_t half = k->count; k->tree && half > 2; half /= 2) body = make_level(k, b->f, body);
+    ir_value rounds = ir_scalar(b, IR_I32, k->tree ? 2 : (double)k->count);
+    if (k->tree) captured[n++] = ir_scalar(b, IR_I32, 0);
     if (limit) rounds = ir_binary(b, OP_min, limit, rounds);
     for (uint32_t a = 0; a < k->params; a++)
         if (k->roles[a] == SPLIT || k->roles[a] == CAPTURED) captured[n++] = k->operands[a];
@@ -179,8 +208,30 @@ static void expand(const struct marker *k, struct ir_builder *b, ir_value limit,
     }
 }
 
+/* Is anything more than put together, as what is inferred? */
+static bool has_sums(const struct pass_marker *k)
+{
+    bool any = false;
+    for (uint32_t r = 0; r < k->results; r++) any |= k->kinds[r] != CONCATENATE;
+    return any;
+}
+
+/* Results that do not depend on the number of rounds. */
+static void expand_tree(const struct pass_marker *k, struct ir_builder *b, ir_value limit, ir_value *out)
+{
+    struct pass_marker sums;
+    struct pass_rows *rows = pass_rows_of(k, b, limit, &sums);
+    if (!rows) { /* which has been said */
+        for (uint32_t r = 0; r < k->results; r++) out[r] = ir_number(b, whole_type(k, r), 0);
+        return;
+    }
+    ir_value *made = arena_new_array(&k->pass->scratch, ir_value, sums.results + 1);
+    expand(&sums, b, 0, made);
+    pass_rows_finish(rows, b, made, out);
+}
+
 /* No round, or one that always runs: no loop. */
-static void expand_plainly(const struct marker *k, struct ir_builder *b, ir_value *out)
+static void expand_plainly(const struct pass_marker *k, struct ir_builder *b, ir_value *out)
 {
     ir_value *args = arena_new_array(&k->pass->scratch, ir_value, k->params + 1), tuple = 0;
     uint32_t last = k->carried;
@@ -197,7 +248,7 @@ static void expand_plainly(const struct marker *k, struct ir_builder *b, ir_valu
     }
 }
 
-static bool is_plain(const struct marker *k, const struct ir_func *f, ir_value limit)
+static bool is_plain(const struct pass_marker *k, const struct ir_func *f, ir_value limit)
 {
     double number;
     return k->count <= 1 && (!limit || (pass_number(f, limit, &number) && number >= 1));
@@ -221,7 +272,7 @@ struct state {
 };
 
 /* Fills in what the two markers say in different ways. */
-static void read_marker(struct marker *k, const struct ir_func *from, ir_value old)
+static void read_marker(struct pass_marker *k, const struct ir_func *from, ir_value old)
 {
     const struct ir_node *n = k->n;
     bool *used = arena_new_array(&k->pass->scratch, bool, k->results + 1);
@@ -263,18 +314,19 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     bool limited = n->op == OP_accumulate;
     ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count + 1u);
     for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
-    struct marker k = {.pass = s->pass,
-                       .n = n,
-                       .body = b->f->module->funcs.items[n->func],
-                       .operands = operands + limited,
-                       .params = n->arg_count - limited,
-                       .results = ir_tuple_count(from, old)};
+    struct pass_marker k = {.pass = s->pass,
+                            .n = n,
+                            .body = b->f->module->funcs.items[n->func],
+                            .operands = operands + limited,
+                            .params = n->arg_count - limited,
+                            .results = ir_tuple_count(from, old)};
     read_marker(&k, from, old);
     for (uint32_t a = 0; a < k.params; a++)
         if (k.roles[a] == SPLIT && is_row_numbers(&k, b->f, k.operands[a])) k.roles[a] = NUMBERS;
     s->results[old] = arena_new_array(scratch, ir_value, k.results + 1u);
     ir_value limit = limited ? operands[0] : 0;
     if (is_plain(&k, b->f, limit)) expand_plainly(&k, b, s->results[old]);
+    else if (limited && s->pass->options->invariant && has_sums(&k)) expand_tree(&k, b, limit, s->results[old]);
     else expand(&k, b, limit, s->results[old]);
     return 0; /* a tuple that nobody reads any more */
 }

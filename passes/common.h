@@ -52,6 +52,11 @@ enum { PASS_TURNS = 3 };
 /* In a sharding_constraint: the axes along which the batch lies. */
 enum { PASS_AS_BATCH = -1 };
 
+/* How many steps of an extent make a leaf (invariant.c); each of them sums `rest` products. A leaf has PASS_LEAF at
+ * least, if there are so many: what a tree costs beside them. */
+enum { PASS_LEAF = 8 };
+int64_t pass_leaf(int64_t extent, int64_t rest);
+
 /* Lists for the builder's calls. */
 struct pass_dims {
     int64_t v[IR_MAX_RANK];

@@ -3,6 +3,8 @@
  * memory (plan_join), where one kernel would ask for each element which of them it is from. */
 #include "passes/fuse.h"
 
+enum { LONG_ROW = 16384 /* elements that one worker sums */ };
+
 struct preparing {
     struct pass *pass;
     struct fuse_sums sums;
@@ -24,8 +26,28 @@ static ir_value rewrite_full(struct ir_builder *b, const struct ir_node *node, i
     return 0;
 }
 
+/* A sum that has a tree over contiguous elements: as rows, then over these, which is the same tree. */
+static ir_value rewrite_tree(struct ir_builder *b, const struct ir_node *node, ir_value x)
+{
+    int64_t extent = ir_type(b->f, x)->dim[node->attr[0].v[0]], leaf = node->attr[1].v[0], rows = 1, one = 1;
+    while (extent / leaf % (2 * rows) == 0 && (rows < 256 || extent / rows > LONG_ROW)) rows *= 2;
+    if (rows < 2) return 0;
+    int64_t shape[] = {ir_type_elements(ir_type(b->f, x)) / extent, rows, extent / rows}, dims[] = {2, 1};
+    x = ir_reshape(b, x, 3, shape);
+    struct ir_node sum = {.op = node->op, .arg_count = 1, .args = &x, .attr = {{&dims[0], 1}, {&leaf, 1}}};
+    x = ir_make(b, sum);
+    sum.attr[0].v = &dims[1], sum.attr[1].v = &one;
+    return ir_reshape(b, ir_make(b, sum), node->type.rank, node->type.dim);
+}
+
 static bool is_large_reduction(const struct ir_func *f, const struct ir_node *n)
 {
+    if ((n->op == OP_reduce_sum || n->op == OP_reduce_prod) && n->attr[1].n) {
+        const struct ir_type *x = ir_type(f, n->args[0]);
+        int64_t behind = 1, extent = x->dim[n->attr[0].v[0]];
+        for (uint32_t i = (uint32_t)n->attr[0].v[0] + 1; i < x->rank; i++) behind *= x->dim[i];
+        return n->op == OP_reduce_sum && behind == 1 && extent > LONG_ROW && extent / n->attr[1].v[0] % 2 == 0;
+    }
     bool reduce = n->op == OP_reduce_sum || n->op == OP_reduce_max || n->op == OP_reduce_min;
     return reduce && n->type.rank == 0 && ir_type_elements(ir_type(f, n->args[0])) >= 65536;
 }
@@ -72,10 +94,11 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
 {
     struct preparing *p = user;
     const struct ir_node *node = ir_get(from, old);
-    ir_value sum = fuse_sum(&p->sums, b, from, old, map);
+    ir_value sum = p->pass->options->invariant ? 0 : fuse_sum(&p->sums, b, from, old, map);
     if (sum) return sum;
     if (is_large_reduction(from, node)) {
-        ir_value r = rewrite_full(b, node, map[node->args[0]]);
+        bool tree = node->op == OP_reduce_sum && node->attr[1].n;
+        ir_value r = (tree ? rewrite_tree : rewrite_full)(b, node, map[node->args[0]]);
         if (r) return r;
     }
     if (is_wide_join(p, from, old)) return rewrite_wide_join(p, b, node, map);

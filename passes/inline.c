@@ -1,7 +1,7 @@
 /* Calls are replaced by their bodies, and every loop gets a body of its own, so that from here on a function and a
  * value name one tensor. Entry functions come first and keep their order; functions that nothing names any more are
  * left behind. */
-#include "passes/common.h"
+#include "passes/accumulate.h"
 
 struct state {
     struct pass *pass;
@@ -57,6 +57,35 @@ static void rebuild(struct state *s, const struct ir_func *from, struct ir_func 
     struct state inner = *s;
     inner.results = arena_new_array(&s->pass->scratch, ir_value *, from->count);
     ir_rebuild(from, to, rewrite, &inner, &s->pass->scratch);
+}
+
+/* Calls that stay elsewhere are replaced here, too. */
+static ir_value flatten(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
+{
+    struct state *s = user;
+    const struct ir_node *n = ir_get(from, old);
+    if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
+    if (n->op != OP_call) return pass_remake(s->pass, b, n, map);
+    const struct ir_func *callee = b->f->module->funcs.items[n->func];
+    struct state inner = {.pass = s->pass, .results = arena_new_array(&s->pass->scratch, ir_value *, callee->count)};
+    ir_value *operands = arena_new_array(&s->pass->scratch, ir_value, n->arg_count + 1u);
+    for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
+    s->results[old] = arena_new_array(&s->pass->scratch, ir_value, callee->results.count + 1);
+    pass_copy_body(b, callee, operands, s->results[old], flatten, &inner, &s->pass->scratch);
+    return 0;
+}
+
+struct ir_func *pass_flat(struct pass *p, struct ir_module *m, const struct ir_func *body)
+{
+    struct ir_builder b = {.f = pass_new_body(p, m, body, "flat")};
+    struct state s = {.pass = p, .results = arena_new_array(&p->scratch, ir_value *, body->count)};
+    ir_value *operands = arena_new_array(&p->scratch, ir_value, body->params.count + 1);
+    ir_value *results = arena_new_array(&p->scratch, ir_value, body->results.count + 1);
+    for (size_t i = 0; i < body->params.count; i++)
+        operands[i] = ir_param_new(&b, body->params.items[i].name, body->params.items[i].type, -1);
+    pass_copy_body(&b, body, operands, results, flatten, &s, &p->scratch);
+    for (size_t i = 0; i < body->results.count; i++) ir_result_add(&b, body->results.items[i].name, results[i], -1);
+    return b.f;
 }
 
 static bool nothing_to_do(const struct ir_module *m)

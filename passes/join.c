@@ -344,5 +344,7 @@ struct ir_module *pass_join(struct pass *p, struct ir_module *m)
 {
     const struct ir_func *step = ir_func_find(m, "step");
     struct join j = {.pass = p, .arena = &p->scratch};
-    return step && !p->options->one_by_one && look_at(&j, step) ? pass_rebuild(p, m, rewrite, &j) : m;
+    return step && !p->options->one_by_one && !p->options->invariant && look_at(&j, step)
+               ? pass_rebuild(p, m, rewrite, &j)
+               : m;
 }

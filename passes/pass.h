@@ -14,6 +14,7 @@ struct pass_options {
     bool one_by_one;   /* a command computes one group: a launch of a GPU has one set of buffers */
     bool check_finite; /* objects say what is not finite: nothing else may be */
     int blas;          /* 0 auto, 1 own, 2 openblas */
+    bool invariant;    /* --numerics invariant */
     bool consumes;     /* the module that comes in is not needed any more: it is freed as those between passes are */
 };
 

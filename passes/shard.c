@@ -60,8 +60,11 @@ struct ir_module *pass_shard(struct pass *p, struct ir_module *m)
         return to;
     }
     follow_parameters(m);
-    struct shard s = {
-        .module = m, .arena = &p->scratch, .batch_axes = batch_axes(m), .check_finite = p->options->check_finite};
+    struct shard s = {.module = m,
+                      .arena = &p->scratch,
+                      .batch_axes = batch_axes(m),
+                      .check_finite = p->options->check_finite,
+                      .invariant = p->options->invariant};
     s.funcs = arena_new_array(&p->scratch, struct shard_func, m->funcs.count);
     for (size_t i = 0; i < m->funcs.count; i++) {
         struct shard_func *f = &s.funcs[i];

@@ -187,6 +187,14 @@ double shard_hold(const struct shard *s, struct shard_func *f, ir_value v)
 
 /* ---------------------------------------------------------------- the choice */
 
+/* Devices get equally many leaves, in the order in which sums over them go. */
+static bool keeps_tree(const struct shard *s, const struct shard_rule *r, uint32_t axes)
+{
+    for (uint32_t rest = axes; rest >> 4; rest >>= 4)
+        if ((rest & 15) > (rest >> 4 & 15)) return false;
+    return r->leaves % ir_axes_size(&s->module->mesh, axes) == 0;
+}
+
 /* Whether a factor falls into parts: equal ones, or rounded up ones that are smaller than all, in dimensions that are
  * the factor and nothing else (a reshape puts the padding of [10, 3] elsewhere than that of [30]). */
 static bool falls_apart(const struct shard *s, const struct shard_rule *r, int8_t factor, uint32_t axes)
@@ -234,6 +242,7 @@ static void propose_as(const struct scale *k, struct proposals *all, int8_t fact
     int64_t parts = ir_axes_size(&k->s->module->mesh, axes);
     struct shard_lead lead = {lies->step[d], lies->step[d]};
     if (factor < 0 || !axes || r->whole >> factor & 1) return;
+    if (r->leaves && r->summed >> factor & 1 && !keeps_tree(k->s, r, axes)) return;
     if (r->window >> factor & 1) {
         if (!shard_lead(k->f, k->v, d, parts, of_result, &lead)) return;
     } else if (!lead.to || !shard_windows_pass(k->f, k->v, (uint32_t)factor, lead.to)) {

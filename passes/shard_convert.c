@@ -15,6 +15,7 @@ struct conversion {
     double sent;
     struct shard_step *steps;
     uint32_t count;
+    bool ordered; /* see shard_keep_order */
 };
 
 static uint32_t axes_in_use(const struct conversion *c)
@@ -80,7 +81,7 @@ static void split(struct conversion *c, enum shard_step_kind kind, uint32_t amon
         while (bits < 32 && (to >> bits & 15) && (among >> ((to >> bits & 15) - 1) & 1)) bits += 4;
         while (bits > from && !nested(c->mesh, c->global->dim[d], to, bits)) bits -= 4;
         uint32_t mask = shard_axes_mask(following(leading(to, bits), from));
-        if (!mask) continue;
+        if (!mask || (kind == SHARD_SCATTER && c->ordered && (c->now.partial & ~mask) > (mask & -mask))) continue;
         c->now.dim[d] = leading(c->to.dim[d], bits);
         c->now.partial &= ~mask;
         among &= ~mask;
@@ -185,10 +186,11 @@ static void enter_windows(struct conversion *c, const struct ir_sharding *to, ui
 }
 
 uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, const struct ir_sharding *from,
-                     const struct ir_sharding *end, struct shard_step *steps, double *sent)
+                     const struct ir_sharding *end, bool ordered, struct shard_step *steps, double *sent)
 {
     const struct ir_type local = shard_local_type(mesh, global, from);
-    struct conversion c = {.mesh = mesh, .global = global, .rank = global->rank, .now = *from, .steps = steps};
+    struct conversion c = {
+        .mesh = mesh, .global = global, .rank = global->rank, .now = *from, .steps = steps, .ordered = ordered};
     const struct ir_sharding *to = &c.to;
     c.bytes = (double)ir_type_elements(&local) * (double)ir_dtype_bytes((enum ir_dtype)global->dtype);
     for (uint32_t d = 0; d < c.rank; d++)
@@ -227,7 +229,7 @@ double shard_cost(const struct shard *s, const struct shard_func *f, ir_value v,
     struct shard_step steps[SHARD_MAX_STEPS];
     double sent;
     if (shard_equal(from, to) || ir_is_number(ir_get(f->func, v)) || f->free[v]) return 0;
-    shard_steps(&s->module->mesh, ir_type(f->func, v), from, to, steps, &sent);
+    shard_steps(&s->module->mesh, ir_type(f->func, v), from, to, s->invariant, steps, &sent);
     return f->input[v] ? sent * (f->input[v] == SHARD_VIEW ? SHARD_SENT : SHARD_BEYOND) : sent;
 }
 

@@ -20,6 +20,7 @@ struct shard_rule {
     bool product;      /* linear in each of `linear` alone: at most one may be partial */
     uint32_t window;   /* factors along which the op slides or pads: windows on one side, parts on the other */
     enum { SHARD_NO_WINDOWS, SHARD_COPIES, SHARD_ADDENDS } windows; /* that may pass along other factors */
+    int64_t leaves; /* of the tree over the factor that is summed: devices have equally many; 0: it is any sum */
 };
 static inline bool shard_is_linear(const struct shard_rule *r, uint32_t operand)
 {
@@ -28,6 +29,8 @@ static inline bool shard_is_linear(const struct shard_rule *r, uint32_t operand)
 
 /* shard_rules.c: the rule of a node by the shard column of the op table. */
 void shard_rule_of(const struct ir_func *, const struct ir_node *, struct arena *, struct shard_rule *);
+/* --numerics invariant: floats are summed over devices where that is the rest of their tree, and at once. */
+void shard_keep_order(const struct ir_func *, const struct ir_node *, struct shard_rule *);
 bool shard_is_zero(const struct ir_func *, ir_value);
 
 /* Axes of one dimension: nibbles (axis + 1), outermost first; see struct ir_sharding. */
@@ -68,6 +71,7 @@ struct shard {
     struct ir_module *module; /* stage tensor: global shapes */
     struct arena *arena;
     uint32_t batch_axes;      /* what "as the batch" stands for */
+    bool invariant;           /* sums have an order: see shard_keep_order */
     bool settled;             /* every node has chosen once */
     bool check_finite;        /* padding must not be the first that is not finite */
     struct shard_func *funcs; /* per function of the module */
@@ -103,7 +107,7 @@ struct shard_step {
 enum { SHARD_MAX_STEPS = 8 * IR_MAX_RANK + 4 };
 /* Returns how many; `sent`: the bytes that every device sends in a ring. */
 uint32_t shard_steps(const struct ir_mesh *, const struct ir_type *global, const struct ir_sharding *from,
-                     const struct ir_sharding *to, struct shard_step *, double *sent);
+                     const struct ir_sharding *to, bool ordered, struct shard_step *, double *sent);
 /* What costs as much as sending a byte: elements that are made, products of a contraction. Whoever may choose between
  * more to send and more to compute, because devices do the same work, sends. */
 enum { SHARD_ELEMENTS = 4, SHARD_PRODUCTS = 1 };

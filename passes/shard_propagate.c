@@ -42,6 +42,7 @@ static void prepare(struct shard *s, struct shard_func *f)
         for (uint32_t i = 0; i < n->arg_count; i++) f->use_begin[n->args[i] + 2]++;
         struct shard_rule *r = arena_new_array(s->arena, struct shard_rule, 1);
         shard_rule_of(func, n, s->arena, r);
+        if (s->invariant) shard_keep_order(func, n, r);
         f->rule[v] = r;
         f->free[v] = shard_freedom(f, v);
         note_view(f, v);

@@ -245,6 +245,25 @@ void shard_rule_of(const struct ir_func *f, const struct ir_node *n, struct aren
                                                                                            : SHARD_COPIES;
 }
 
+void shard_keep_order(const struct ir_func *f, const struct ir_node *n, struct shard_rule *r)
+{
+    struct ir_ints leaf = n->op == OP_dot          ? n->attr[4]
+                          : n->op == OP_reduce_sum ? n->attr[1]
+                                                   : (struct ir_ints){NULL, 0};
+    r->whole |= r->window; /* rims are added in no order of a tree */
+    r->windows = SHARD_NO_WINDOWS;
+    bool moves = ir_ops[n->op].emit == EMIT_view || n->op == OP_neg,
+         floats = ir_dtype_is_float((enum ir_dtype)n->type.dtype);
+    if (!moves) r->linear = 0;
+    if (!floats || n->op == OP_take) return;
+    int64_t dim = leaf.n ? n->attr[n->op == OP_dot ? 2 : 0].v[0] : 0;
+    int8_t tree = leaf.n ? r->arg[0][dim] : -1;
+    uint32_t kept = tree < 0 ? 0 : 1u << tree;
+    r->whole |= r->summed & ~kept;
+    r->summed &= kept;
+    if (kept) r->leaves = ir_type(f, n->args[0])->dim[dim] / leaf.v[0];
+}
+
 bool shard_is_zero(const struct ir_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f, v);

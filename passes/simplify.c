@@ -98,7 +98,6 @@ static ir_value reduce_of_one(RULE_ARGUMENTS)
 /* A reduction reads a transposed operand as it lies, if what is kept stays in order. */
 static ir_value reduce_of_transposed(RULE_ARGUMENTS)
 {
-    (void)uses;
     const struct ir_node x = *get(b, args[0]);
     struct pass_dims dims = {.n = 0};
     int64_t last = -1;
@@ -110,7 +109,7 @@ static ir_value reduce_of_transposed(RULE_ARGUMENTS)
         if (x.attr[0].v[i] < last) return 0;
         last = x.attr[0].v[i];
     }
-    return x.op == OP_transpose ? ir_reduce_plain(b, (enum ir_op)n->op, x.args[0], dims.v, dims.n) : 0;
+    return x.op == OP_transpose && uses ? ir_reduce_plain(b, (enum ir_op)n->op, x.args[0], dims.v, dims.n) : 0;
 }
 
 /* A contraction reads its operands in any order: a transposed one is read as it lies, if the order of its free
@@ -169,10 +168,10 @@ static ir_value casts(RULE_ARGUMENTS)
 }
 
 /* What is scattered into zeros and then added is scattered into the other summand: the gradient of an embedding that
- * is used twice needs no table of its own. */
+ * is used twice needs no table of its own. Sums are in another order then. */
 static ir_value scatter_into_sum(RULE_ARGUMENTS)
 {
-    for (uint32_t side = 0; side < 2; side++) {
+    for (uint32_t side = 0; side < 2 && uses; side++) {
         const struct ir_node scatter = *get(b, args[side]);
         double number;
         if (scatter.op != OP_scatter_add || uses[n->args[side]] != 1 || !pass_number(b->f, scatter.args[0], &number) ||
@@ -209,7 +208,7 @@ static ir_value simpler(RULE_ARGUMENTS)
 struct state {
     struct pass *pass;
     const struct ir_func *from;
-    const uint32_t *uses; /* of its values */
+    const uint32_t *uses; /* of its values; NULL: sums keep their order */
 };
 
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
@@ -218,7 +217,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     const struct ir_node *n = ir_get(from, old);
     ir_value *args = arena_new_array(&s->pass->scratch, ir_value, n->arg_count + 1u);
     for (uint32_t i = 0; i < n->arg_count; i++) args[i] = map[n->args[i]];
-    if (s->from != from) s->uses = ir_use_counts(s->from = from, &s->pass->scratch);
+    if (s->from != from && !s->pass->options->invariant) s->uses = ir_use_counts(s->from = from, &s->pass->scratch);
     ir_value found = simpler(b, n, args, s->uses);
     return found ? found : ir_remake(b, n, args);
 }

@@ -148,7 +148,7 @@ static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *g
         same.type = shard_local_type(&p->s->module->mesh, global, to);
         return ir_make(&p->b, same);
     }
-    uint32_t count = shard_steps(&p->s->module->mesh, global, from, to, steps, &sent);
+    uint32_t count = shard_steps(&p->s->module->mesh, global, from, to, p->s->invariant, steps, &sent);
     for (uint32_t i = 0; i < count; i++) {
         struct shard_step k = steps[i];
         struct ir_type t = *ir_type(p->b.f, x);
@@ -244,7 +244,8 @@ static ir_value take_own(struct spmd_part *p, const struct ir_node *n, const ir_
     wide.dtype = IR_BOOL;
     has = ir_make(&p->b, (struct ir_node){
                              .op = OP_broadcast, .arg_count = 1, .args = &has, .type = wide, .attr = {{dims, t.rank}}});
-    return ir_select(&p->b, has, made, ir_number_like(&p->b, made, 0));
+    /* x + -0 is x, also of -0 */
+    return ir_select(&p->b, has, made, ir_number_like(&p->b, made, p->s->invariant ? -0.0 : 0));
 }
 
 /* What the node takes together must hold no padding. Indices are of rows that there are, or name those of `updates`. */

@@ -26,7 +26,7 @@ void emit_begin(struct emit *e, const struct cg_target *target, struct arena *ar
     e->f32 = LLVMFloatTypeInContext(context);
     e->f64 = LLVMDoubleTypeInContext(context);
     e->ptr = LLVMPointerTypeInContext(context, 0);
-    e->has_fma = target->vector_bytes >= 32;
+    e->has_fma = target->vector_bytes >= 32 && !target->invariant;
     e->has_f16c = target->vector_bytes >= 32;
 }
 

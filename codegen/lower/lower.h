@@ -40,8 +40,8 @@ struct lower_reduced {
     uint32_t stage;  /* passes that must be complete before it can be computed */
     uint32_t marked; /* 1 + the last pass that was seen to need it */
     uint32_t reg;    /* register of a reduction */
-    uint32_t local;
-    bool keep; /* in the local, from its pass on */
+    uint32_t local;  /* terms that are laid out, or sums that wait */
+    bool keep;       /* in the local, from its pass on */
 };
 
 /* `unit`: steps of its axis part that one step of the variable is; `splits`: the part may be split on its behalf. */
@@ -136,6 +136,15 @@ nest_value lower_and(struct lower *, nest_value, nest_value);                   
  * concatenated. False: that it is not, or the slices are stored. */
 bool lower_taps(struct lower *, ir_value concat, const struct lower_pos *outer, const struct lower_pos *inner,
                 nest_value *result);
+
+/* lower_tree.c: sums that are trees. A row of terms in a local becomes its sum, in element 0. */
+void lower_tree_row(struct lower *, enum ir_dtype, uint32_t local, int64_t leaf, int64_t leaves);
+/* Behind leaf number `leaf`: what is in registers waits at a level (add: false), or what waits there is added to it.
+ * The last one leaves the whole sum at level `levels`. */
+typedef void lower_tree_move(void *user, uint32_t level, bool add);
+enum { LOWER_TREE_LEVELS = 13 };
+uint32_t lower_tree_levels(int64_t leaves);
+void lower_tree_join(struct lower *, const struct lower_pos *leaf, uint32_t levels, lower_tree_move *, void *user);
 
 /* One template each; called again after a split. */
 void lower_map(struct lower *);

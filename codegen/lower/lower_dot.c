@@ -113,9 +113,9 @@ static void choose_blocks(struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
     bool one_part = l->axes[AXIS_K].parts == 1;
-    p->outer_k = choose_outer_k(&l->axes[AXIS_K]);
+    p->outer_k = p->leaf ? UINT32_MAX : choose_outer_k(&l->axes[AXIS_K]);
     p->block_k = p->k;
-    if (one_part && p->k > LONG_K) {
+    if (one_part && !p->leaf && p->k > LONG_K) {
         p->block_k = BLOCK_K;
         for (int64_t size = LONG_K; size >= BLOCK_K / 2; size--)
             if (p->k % size == 0) {
@@ -337,6 +337,10 @@ static void choose_locals(struct lower_dot_product *p, bool panels_parallel)
     bool several = p->panels + (p->tail_columns > 0) > 1;
     if (fits && several && (p->local_tile || (epilogue_streams(p) >= 2 && rows > 1))) p->wide = p->local_tile = true;
     p->tile_columns = p->wide ? columns : p->panel_columns;
+    if (p->leaf) {
+        int64_t planes = lower_tree_levels(l->axes[AXIS_K].extent / p->leaf) + 1;
+        p->tree_local = nest_local(&l->b, p->sum, planes * p->rows * p->panel_columns);
+    }
     if (p->pack) p->panel_local = nest_local(&l->b, p->sum, dot_packed_k(p) * p->panel_columns);
     if (p->pack_rows) p->rows_local = nest_local(&l->b, p->sum, rows * p->block_k);
     if (p->local_tile) p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
@@ -405,6 +409,26 @@ static bool probe(struct lower_dot_product *p)
     return true;
 }
 
+/* Where k is more than one leaf: its parts have to meet at their borders. False: the lowering starts over. */
+static bool find_leaves(struct lower_dot_product *p, const struct ir_node *node)
+{
+    struct lower_axis *k = &p->l->axes[AXIS_K];
+    if (!node->attr[4].n || !k->extent) return true;
+    int64_t leaf = node->attr[4].v[0], inside = 1;
+    for (uint32_t i = 1; i < node->attr[2].n; i++) leaf *= ir_type(p->l->f, node->args[0])->dim[node->attr[2].v[i]];
+    if (leaf == k->extent) return true;
+    p->leaf = leaf;
+    if (lower_tree_levels(k->extent / leaf) > LOWER_TREE_LEVELS)
+        lower_fail(p->l, p->root, "a contraction in a fixed order over that many steps");
+    uint32_t i = k->parts;
+    while (i > 0 && leaf % (inside * k->part[i - 1]) == 0) inside *= k->part[--i];
+    int64_t rest = leaf / inside;
+    if (i > 0 && k->part[i - 1] % rest == 0) return true;
+    *k = (struct lower_axis){.extent = k->extent, .parts = 2, .part = {k->extent / leaf, leaf}};
+    p->l->retry = true;
+    return false;
+}
+
 static void fill_gemm(const struct lower_dot_product *p, struct cg_gemm *g)
 {
     const struct lower *l = p->l;
@@ -452,6 +476,7 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
         for (uint32_t i = 0; i < 4; i++)
             l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
     }
+    if (!find_leaves(&p, node)) return;
     p.m = last_part(l, AXIS_M), p.n = last_part(l, AXIS_N), p.k = last_part(l, AXIS_K);
     if (probe(&p)) return;
     p.even = !l->argument[p.x.value] && l->axes[AXIS_M].parts > 1;

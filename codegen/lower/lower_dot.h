@@ -20,6 +20,8 @@ struct lower_dot_product {
     ir_value root;
     enum ir_dtype dtype, sum;
     struct lower_dot_operand x, y;
+    int64_t leaf;         /* steps of k that are a leaf, if the sum is a tree (lower_tree.c) of several; 0 */
+    uint32_t tree_local;  /* sums that wait */
     int64_t m, n, k;      /* extents of the last parts, which the tile covers */
     int64_t lanes, width; /* columns of one vector */
     uint32_t vectors, rows;

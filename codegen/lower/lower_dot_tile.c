@@ -93,6 +93,34 @@ static struct lower_pos local_pos(struct lower_dot_product *p, const struct lowe
     return at;
 }
 
+/* The loops over leaves: whole outer parts of k, and pieces of the part in which a leaf ends. Returns that part;
+ * `piece`: its steps in a leaf. */
+static uint32_t open_leaves(struct lower_dot_product *p, struct lower_pos *leaf, int64_t *piece)
+{
+    const struct lower_axis *axis = &p->l->axes[AXIS_K];
+    for (uint32_t i = 0;; i++) {
+        int64_t stride = lower_axis_stride(axis, i);
+        *piece = stride >= p->leaf ? 1 : p->leaf / stride;
+        int64_t count = axis->part[i] / *piece, step = stride * *piece / p->leaf;
+        if (stride < p->leaf && *piece >= axis->part[i]) return i; /* the leaf begins with this part */
+        if (count > 1)
+            lower_pos_add_term(p->l, leaf, dot_open(p, NEST_SERIAL, AXIS_K, i, count, *piece, &p->local_k), step);
+        if (stride <= p->leaf) return stride == p->leaf ? i + 1 : i;
+    }
+}
+
+/* The steps of one leaf. */
+static void open_leaf(struct lower_dot_product *p, uint32_t part, int64_t piece)
+{
+    const struct lower_axis *axis = &p->l->axes[AXIS_K];
+    int64_t inside = part < axis->parts ? lower_axis_stride(axis, part) : 1;
+    for (uint32_t i = part; i < axis->parts; i++) {
+        int64_t size = i == part && piece * inside == p->leaf ? piece : axis->part[i];
+        bool last = i + 1 == axis->parts;
+        if (size > 1) dot_open(p, last && size <= 4 ? NEST_UNROLL : NEST_SERIAL, AXIS_K, i, size, 1, &p->local_k);
+    }
+}
+
 /* Loops over the outer parts of k, then over `extent` of the last one. */
 static void open_k(struct lower_dot_product *p, int64_t extent)
 {
@@ -172,13 +200,19 @@ static nest_value multiply_add(struct lower_dot_product *p, nest_value x, nest_v
     return lower_binary(l, p->sum == IR_BOOL ? OP_or : OP_add, p->sum, product, z);
 }
 
+struct steps { /* of k: `extent` of the last part, or a leaf */
+    int64_t extent, piece;
+    uint32_t part;
+};
+
 static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows, uint32_t vectors, bool masked,
-                       int64_t extent)
+                       struct steps steps)
 {
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
     uint32_t right = nest_reg(&l->b, p->sum, vectors, true, 0);
-    open_k(p, extent);
+    if (p->leaf) open_leaf(p, steps.part, steps.piece);
+    else open_k(p, steps.extent);
     struct lower_dot_place step = dot_place(p);
     struct lower_dot_column c = dot_open_column(p, vectors, masked && !p->pack);
     struct lower_pos at = local_pos(p, &p->local_k, &c);
@@ -234,10 +268,71 @@ static void move_tile(struct lower_dot_product *p, enum move move, uint32_t acc,
     dot_return(p, &before);
 }
 
+/* A tile's sum goes on to its neighbour's, in the local of those that wait. */
+struct tile {
+    struct lower_dot_product *p;
+    uint32_t acc, rows, vectors;
+};
+
+static void move_tree(void *user, uint32_t level, bool add)
+{
+    struct tile *t = user;
+    struct lower_dot_product *p = t->p;
+    struct lower *l = p->l;
+    nest_var row = lower_open(l, NEST_UNROLL, t->rows), vector = lower_open(l, NEST_UNROLL, t->vectors);
+    nest_var lane = lower_open(l, NEST_VECTOR, p->width);
+    struct nest_index reg = reg_index(l, row, t->vectors, vector), index;
+    struct lower_pos at = lower_pos_constant((int64_t)level * p->rows * p->panel_columns);
+    lower_pos_add_term(l, &at, row, p->panel_columns);
+    lower_pos_add_term(l, &at, vector, p->width);
+    lower_pos_add_term(l, &at, lane, 1);
+    index = lower_pos_index(l, &at);
+    if (add) {
+        nest_value sum = nest_load(&l->b, p->tree_local, index, 0);
+        nest_set(&l->b, t->acc, reg, lower_binary(l, OP_add, p->sum, sum, nest_get(&l->b, t->acc, reg)));
+    } else {
+        nest_store(&l->b, p->tree_local, index, nest_get(&l->b, t->acc, reg), 0);
+    }
+    for (int i = 0; i < 3; i++) nest_close(&l->b);
+}
+
+/* The whole sum, back in registers. */
+static void take_tree(struct tile *t, uint32_t level)
+{
+    struct lower_dot_product *p = t->p;
+    struct lower *l = p->l;
+    nest_var row = lower_open(l, NEST_UNROLL, t->rows), vector = lower_open(l, NEST_UNROLL, t->vectors);
+    nest_var lane = lower_open(l, NEST_VECTOR, p->width);
+    struct lower_pos at = lower_pos_constant((int64_t)level * p->rows * p->panel_columns);
+    lower_pos_add_term(l, &at, row, p->panel_columns);
+    lower_pos_add_term(l, &at, vector, p->width);
+    lower_pos_add_term(l, &at, lane, 1);
+    nest_set(&l->b, t->acc, reg_index(l, row, t->vectors, vector),
+             nest_load(&l->b, p->tree_local, lower_pos_index(l, &at), 0));
+    for (int i = 0; i < 3; i++) nest_close(&l->b);
+}
+
+static void sum_leaves(struct lower_dot_product *p, uint32_t acc, uint32_t rows, uint32_t vectors, bool masked)
+{
+    struct lower *l = p->l;
+    struct lower_dot_place before = dot_place(p);
+    struct lower_pos leaf = lower_pos_constant(0);
+    uint32_t levels = lower_tree_levels(l->axes[AXIS_K].extent / p->leaf);
+    struct steps steps = {0};
+    steps.part = open_leaves(p, &leaf, &steps.piece);
+    struct tile t = {p, nest_reg(&l->b, p->sum, rows * vectors, true, 0), rows, vectors};
+    accumulate(p, t.acc, rows, vectors, masked, steps);
+    lower_tree_join(l, &leaf, levels, move_tree, &t);
+    dot_return(p, &before);
+    t.acc = acc;
+    take_tree(&t, levels);
+}
+
 void dot_tile(struct lower_dot_product *p, uint32_t rows, uint32_t vectors, bool masked, int64_t extent_k, bool first)
 {
     uint32_t acc = nest_reg(&p->l->b, p->sum, rows * vectors, true, 0);
     if (!first) move_tile(p, MOVE_IN, acc, rows, vectors, masked);
-    if (extent_k) accumulate(p, acc, rows, vectors, masked, extent_k);
+    if (p->leaf) sum_leaves(p, acc, rows, vectors, masked);
+    else if (extent_k) accumulate(p, acc, rows, vectors, masked, (struct steps){.extent = extent_k});
     move_tile(p, p->local_tile ? MOVE_OUT : MOVE_FINISH, acc, rows, vectors, masked);
 }

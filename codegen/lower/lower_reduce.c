@@ -4,7 +4,10 @@
  *
  * A reduction that needs another one's result comes a pass later over the same columns. What a later pass needs again
  * is computed again, but for expensive operations: those are kept in a local row. Outputs are stored in the last pass,
- * so that an output may take the place of an input. */
+ * so that an output may take the place of an input.
+ *
+ * A sum with leaves (ir/ops.def, dot) is a tree: in a row over terms that are laid out, in a column of sums that wait
+ * for their neighbour (lower_tree.c). */
 #include "codegen/lower/lower.h"
 #include <string.h>
 
@@ -19,6 +22,7 @@ struct reduction {
     bool by_rows;  /* the last run is reduced */
     bool in_order; /* by rows: one element after the other, as there are 16-bit sums, which are rounded at every step */
     bool laid_out; /* ... whose terms are computed by the lanes and laid out in a local row first */
+    int64_t leaf;  /* of sums that are trees; 0: there are none */
     uint32_t passes;
     VEC(ir_value) sums;         /* the reductions */
     struct lower_reduced *of;   /* by value */
@@ -33,10 +37,15 @@ struct reduction {
 /* ---------------------------------------------------------------- what is computed when */
 
 static bool is_reduce(const struct ir_node *node) { return ir_ops[node->op].emit == EMIT_reduce; }
+static int64_t leaf_of(const struct ir_node *node)
+{
+    bool sum = node->op == OP_reduce_sum || node->op == OP_reduce_prod;
+    return sum && node->attr[1].n ? node->attr[1].v[0] : 0;
+}
 static bool is_stepwise(const struct ir_node *node)
 {
     bool sum = node->op == OP_reduce_sum || node->op == OP_reduce_prod;
-    return sum && (node->type.dtype == IR_BF16 || node->type.dtype == IR_F16);
+    return leaf_of(node) || (sum && (node->type.dtype == IR_BF16 || node->type.dtype == IR_F16));
 }
 static bool in_order(const struct reduction *r, const struct ir_node *node)
 {
@@ -73,10 +82,14 @@ static void find_runs(struct reduction *r, const struct ir_node *node)
         *(r->reduced[i] ? &r->columns : &r->rows) *= extent[i];
     }
     r->by_rows = r->reduced[r->runs - 1];
-    if (r->l->axis_count == 0) {
-        r->l->axis_count = r->runs;
-        for (uint32_t i = 0; i < r->runs; i++)
-            r->l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
+    if (r->l->axis_count) return;
+    r->l->axis_count = r->runs;
+    for (uint32_t i = 0; i < r->runs; i++) {
+        struct lower_axis *axis = &r->l->axes[i];
+        *axis = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
+        if (r->by_rows || !r->reduced[i] || r->leaf < 2 || r->leaf == extent[i]) continue;
+        axis->parts = 2;
+        axis->part[0] = extent[i] / r->leaf, axis->part[1] = r->leaf;
     }
 }
 
@@ -93,6 +106,7 @@ static void find_stages(struct reduction *r)
         if (!is_reduce(node)) continue;
         vec_push(l->arena, &r->sums, v);
         r->in_order |= is_stepwise(node);
+        if (node->op == OP_reduce_sum && leaf_of(node)) r->leaf = leaf_of(node);
         r->of[v].stage++; /* reduced in pass stage - 1 */
         r->passes = r->of[v].stage > r->passes ? r->of[v].stage : r->passes;
     }
@@ -176,12 +190,12 @@ static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_par
         }
 }
 
-/* The reduced parts; in a row kernel the innermost one is the vector loop. */
-static void open_reduced(struct reduction *r)
+/* The reduced parts, from the given one of their axis on; in a row kernel the innermost one is the vector loop. */
+static void open_reduced(struct reduction *r, uint32_t first)
 {
     struct lower *l = r->l;
     for (uint32_t a = 0; a < r->runs; a++)
-        for (uint32_t p = 0; p < l->axes[a].parts && r->reduced[a]; p++) {
+        for (uint32_t p = first; p < l->axes[a].parts && r->reduced[a]; p++) {
             bool last = r->by_rows && a + 1 == r->runs && p + 1 == l->axes[a].parts;
             if (l->axes[a].part[p] == 1 && !last) continue;
             open_part(r, last && (!r->in_order || r->laid_out) ? NEST_VECTOR : NEST_SERIAL, a, p);
@@ -209,13 +223,20 @@ static enum ir_op combine_op(const struct ir_node *node)
     }
 }
 
-static void declare_sums(struct reduction *r, uint32_t pass)
+/* Of a column kernel: a sum that goes leaf by leaf. */
+static bool is_tree(const struct reduction *r, const struct ir_node *node)
+{
+    return !r->by_rows && node->op == OP_reduce_sum && leaf_of(node) && leaf_of(node) < r->columns;
+}
+
+/* Registers of trees, or all others. */
+static void declare_sums(struct reduction *r, uint32_t pass, bool trees)
 {
     for (size_t i = 0; i < r->sums.count; i++) {
         ir_value v = r->sums.items[i];
         const struct ir_node *node = ir_get(r->l->f, v);
         enum ir_dtype dtype = (enum ir_dtype)node->type.dtype;
-        if (r->of[v].stage == pass + 1)
+        if (r->of[v].stage == pass + 1 && is_tree(r, node) == trees)
             r->of[v].reg = nest_reg(&r->l->b, dtype, r->vectors, !in_order(r, node),
                                     identity_of((enum ir_op)node->op, dtype));
     }
@@ -267,7 +288,9 @@ static void sum_row(struct reduction *r, ir_value v)
     struct lower *l = r->l;
     const struct ir_node *node = ir_get(l->f, v);
     struct nest_index zero = {0};
-    nest_var var = lower_open(l, NEST_SERIAL, r->columns);
+    int64_t leaf = leaf_of(node), leaves = leaf ? r->columns / leaf : 1;
+    if (leaves > 1) lower_tree_row(l, (enum ir_dtype)node->type.dtype, r->of[v].local, leaf, leaves);
+    nest_var var = lower_open(l, NEST_SERIAL, leaves > 1 ? 1 : r->columns);
     struct nest_term term = {var, 1};
     nest_value x = nest_load(&l->b, r->of[v].local, (struct nest_index){.term_count = 1, .terms = &term}, 0);
     nest_reduce(&l->b, combine_op(node), r->of[v].reg, zero, x);
@@ -280,8 +303,8 @@ static void row_pass(struct reduction *r, uint32_t pass)
     struct lower_pos full = r->full, row = r->row;
     struct nest_index zero = {0};
     uint32_t depth = l->b.depth;
-    declare_sums(r, pass);
-    open_reduced(r);
+    declare_sums(r, pass, false);
+    open_reduced(r, 0);
     body(r, pass, zero);
     nest_close_to(&l->b, depth);
     r->full = full, r->row = row;
@@ -311,6 +334,8 @@ static void row_kernel(struct reduction *r)
         if (r->of[v].keep) r->of[v].local = nest_local(&l->b, (enum ir_dtype)ir_type(l->f, v)->dtype, r->columns);
     }
     r->laid_out = r->in_order && has_one_run(r);
+    if (r->leaf && r->leaf != r->columns && !r->laid_out)
+        lower_fail(l, l->group->outputs.items[0], "a sum in a fixed order over that many elements");
     for (size_t i = 0; i < r->sums.count && r->laid_out; i++) {
         const struct ir_node *node = ir_get(l->f, r->sums.items[i]);
         if (is_stepwise(node))
@@ -378,6 +403,99 @@ static void choose_tile(struct reduction *r, int64_t extent)
         }
 }
 
+/* What a leaf of a tree has come to goes on (lower_tree.c); its registers and local are those of the tile. */
+struct tile_tree {
+    struct reduction *r;
+    ir_value v;
+};
+
+static void move_tile(void *user, uint32_t level, bool add)
+{
+    struct tile_tree *t = user;
+    struct lower *l = t->r->l;
+    const struct lower_reduced *of = &t->r->of[t->v];
+    nest_var unroll = lower_open(l, NEST_UNROLL, t->r->vectors), lane = lower_open(l, NEST_VECTOR, t->r->width);
+    struct lower_pos at = lower_pos_constant((int64_t)level * t->r->vectors * t->r->width);
+    struct nest_index reg = tile_index(l, unroll), index;
+    lower_pos_add_term(l, &at, unroll, t->r->width);
+    lower_pos_add_term(l, &at, lane, 1);
+    index = lower_pos_index(l, &at);
+    if (add) {
+        nest_value sum = nest_load(&l->b, of->local, index, 0);
+        sum = lower_binary(l, OP_add, nest_dtype(&l->b, sum), sum, nest_get(&l->b, of->reg, reg));
+        nest_set(&l->b, of->reg, reg, sum);
+    } else {
+        nest_store(&l->b, of->local, index, nest_get(&l->b, of->reg, reg), 0);
+    }
+    nest_close(&l->b);
+    nest_close(&l->b);
+}
+
+/* The loops over leaves, if this pass has trees; where in its axis what is inside of a leaf begins. */
+static uint32_t open_leaves(struct reduction *r, uint32_t pass, struct lower_pos *leaf)
+{
+    struct lower *l = r->l;
+    bool any = false;
+    for (size_t i = 0; i < r->sums.count; i++)
+        any |= r->of[r->sums.items[i]].stage == pass + 1 && is_tree(r, ir_get(l->f, r->sums.items[i]));
+    for (uint32_t a = 0; a < r->runs && any; a++) {
+        if (!r->reduced[a]) continue;
+        uint32_t p = 0;
+        for (; p < l->axes[a].parts && lower_axis_stride(&l->axes[a], p) >= r->leaf; p++) {
+            int64_t stride = lower_axis_stride(&l->axes[a], p);
+            nest_var var = lower_open_part(l, NEST_SERIAL, a, p);
+            add_part(r, a, var, stride);
+            lower_pos_add_term(l, leaf, var, stride / r->leaf);
+        }
+        return p;
+    }
+    return 0;
+}
+
+static void close_leaves(struct reduction *r, uint32_t pass, const struct lower_pos *leaf)
+{
+    uint32_t levels = lower_tree_levels(r->columns / r->leaf);
+    if (levels > LOWER_TREE_LEVELS)
+        lower_fail(r->l, r->l->group->outputs.items[0], "a sum in a fixed order over that many elements");
+    for (size_t i = 0; i < r->sums.count; i++) {
+        struct tile_tree t = {r, r->sums.items[i]};
+        if (r->of[t.v].stage == pass + 1 && is_tree(r, ir_get(r->l->f, t.v)))
+            lower_tree_join(r->l, leaf, levels, move_tile, &t);
+    }
+}
+
+/* The whole sums, from where the last leaf has left them. */
+static void take_sums(struct reduction *r, uint32_t pass)
+{
+    struct lower *l = r->l;
+    for (size_t i = 0; i < r->sums.count; i++) {
+        ir_value v = r->sums.items[i];
+        const struct ir_node *node = ir_get(l->f, v);
+        if (r->of[v].stage != pass + 1 || !is_tree(r, node)) continue;
+        r->of[v].reg = nest_reg(&l->b, (enum ir_dtype)node->type.dtype, r->vectors, true, 0);
+        nest_var unroll = lower_open(l, NEST_UNROLL, r->vectors), lane = lower_open(l, NEST_VECTOR, r->width);
+        int64_t last = lower_tree_levels(r->columns / r->leaf);
+        struct lower_pos at = lower_pos_constant(last * r->vectors * r->width);
+        lower_pos_add_term(l, &at, unroll, r->width);
+        lower_pos_add_term(l, &at, lane, 1);
+        nest_set(&l->b, r->of[v].reg, tile_index(l, unroll),
+                 nest_load(&l->b, r->of[v].local, lower_pos_index(l, &at), 0));
+        nest_close(&l->b);
+        nest_close(&l->b);
+    }
+}
+
+static void declare_waiting(struct reduction *r)
+{
+    for (size_t i = 0; i < r->sums.count; i++) {
+        const struct ir_node *node = ir_get(r->l->f, r->sums.items[i]);
+        if (!is_tree(r, node)) continue;
+        int64_t planes = lower_tree_levels(r->columns / r->leaf) + 1;
+        r->of[r->sums.items[i]].local = nest_local(&r->l->b, (enum ir_dtype)node->type.dtype,
+                                                   planes * r->vectors * r->width);
+    }
+}
+
 static void column_kernel(struct reduction *r)
 {
     struct lower *l = r->l;
@@ -387,17 +505,24 @@ static void column_kernel(struct reduction *r)
     int64_t tile = r->vectors * r->width, blocks = (extent + tile - 1) / tile;
     bool masked = extent % tile != 0;
     nest_var unroll;
+    declare_waiting(r);
     open_kept(r, axis, part, blocks);
     uint32_t depth = l->b.depth;
     struct lower_pos full = r->full, row = r->row;
     for (uint32_t pass = 0; pass < r->passes; pass++) {
-        declare_sums(r, pass);
-        open_reduced(r);
+        struct lower_pos leaf = lower_pos_constant(0);
+        declare_sums(r, pass, false);
+        uint32_t inner = open_leaves(r, pass, &leaf), leaf_depth = l->b.depth;
+        declare_sums(r, pass, true);
+        open_reduced(r, inner);
         open_tile(r, extent, masked, &unroll);
         struct nest_index reg = tile_index(l, unroll);
         read_sums(r, pass, reg);
         body(r, pass, reg);
-        close_tile(r, depth);
+        close_tile(r, leaf_depth);
+        if (leaf_depth > depth) close_leaves(r, pass, &leaf);
+        nest_close_to(&l->b, depth);
+        take_sums(r, pass);
         r->full = full, r->row = row;
     }
     open_tile(r, extent, masked, &unroll);

@@ -35,6 +35,7 @@ FUZZERS = {
     "bytes": Fuzzer("documents.py", ["--bytes"], 200, 3000),
     "compiled": Fuzzer("documents.py", ["--compile"], 50, 1000),
     "documents": Fuzzer("documents.py", [], 200, 3000),
+    "invariant": Fuzzer("invariant.py", [], 8, 100),
     "keys": Fuzzer("keys.py", ["--share", "40"], None, None, long=[]),
     "mistakes": Fuzzer("mistakes.py", [], 500, 3000),
     "parts": Fuzzer("parts.py", ["--quick"], None, None, long=[]),

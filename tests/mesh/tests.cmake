@@ -19,6 +19,12 @@ if(PYTHON AND TARGET stepc)
   set_tests_properties(mesh.windows PROPERTIES PROCESSORS 2 TIMEOUT 600 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
 endif()
 
+# The same bits on every mesh, for any number of threads and microbatches, on every instruction set.
+if(PYTHON AND TARGET stepc)
+  add_test(NAME mesh.invariant COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/invariant.py $<TARGET_FILE:stepc>)
+  set_tests_properties(mesh.invariant PROPERTIES PROCESSORS 2 TIMEOUT 900 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+endif()
+
 # What devices send in a step, against what was recorded of XLA's partitioner.
 if(PYTHON AND TARGET stepc)
   add_test(NAME mesh.traffic COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/traffic.py --stepc $<TARGET_FILE:stepc>)

@@ -247,7 +247,7 @@ START_TEST(options)
     struct ir_module *last = run_with((struct pass_options){.disable = "simplify", .stop_after = "shard"}, m, &pass);
     ck_assert_int_eq((int)diags.errors, 0);
     ck_assert_int_eq((int)last->stage, IR_AT_SPMD);
-    ck_assert_int_eq((int)pass.times.count, 6); /* outline, autodiff, accumulate, inline, ghost, shard */
+    ck_assert_int_eq((int)pass.times.count, 7); /* outline, autodiff, accumulate, inline, ghost, invariant, shard */
     ck_assert(!pass.times.items[0].changed);
 }
 END_TEST

@@ -1,0 +1,358 @@
+/* --numerics invariant: microbatches give the bits of the whole batch. What a microbatch computes is taken apart: what
+ * every row is by itself, sums over rows, and what is linear in these (the division of a mean, penalties that know no
+ * row). Sums over rows are added over microbatches as the tree over the whole batch has them (passes/invariant.c),
+ * those of scattered rows row by row; what is linear in them is computed once, behind the loop. All else would depend
+ * on how many microbatches there are, and is refused at its place: statistics of a microbatch, roots of means, rows
+ * that are counted from 0.
+ *
+ * A mean over 2^k microbatches of 2^-k times as many rows scales every sum by a power of two, which rounds nothing. */
+#include "passes/accumulate.h"
+#include "passes/shard_int.h"
+#include <string.h>
+
+enum kind { SAME /* for all rows */, ROW, LINEAR /* in sums over rows */, AFFINE, OTHER };
+
+struct pass_rows {
+    const struct pass_marker *k;
+    struct ir_func *flat;
+    uint8_t *kind;    /* by value */
+    int8_t *dim;      /* by value: of a row, the dimension along which rows lie */
+    uint8_t *leaf;    /* by value: SUM, or CARRY for what is scattered; else UINT8_MAX */
+    uint32_t *number; /* by value: of a leaf, which result of the loop it is */
+    const char **why; /* by value: what is OTHER */
+    ir_value *blamed; /* and which value made it so */
+    VEC(ir_value) leaves;
+    VEC(uint32_t) concatenated; /* results that are put together */
+};
+
+static enum kind other(struct pass_rows *r, ir_value v, const char *why)
+{
+    r->why[v] = why;
+    r->blamed[v] = v;
+    return OTHER;
+}
+
+/* Is the value the same along a dimension? */
+static bool is_uniform(const struct ir_func *f, ir_value v, uint32_t d)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (ir_is_number(n) || n->type.dim[d] == 1) return true;
+    if (n->op == OP_iota) return n->attr[0].v[0] != (int64_t)d;
+    if (n->op == OP_broadcast) {
+        for (uint32_t i = 0; i < n->attr[0].n; i++)
+            if (n->attr[0].v[i] == (int64_t)d)
+                return ir_type(f, n->args[0])->dim[i] == 1 || is_uniform(f, n->args[0], i);
+        return true;
+    }
+    bool all = ir_is_ewise((enum ir_op)n->op);
+    for (uint32_t i = 0; i < n->arg_count && all; i++) all = is_uniform(f, n->args[i], d);
+    return all;
+}
+
+/* ---------------------------------------------------------------- what a node is */
+
+static enum kind linear(struct pass_rows *r, ir_value v)
+{
+    const struct ir_node *n = ir_get(r->flat, v);
+    uint32_t sums = 0, affine = 0, same = 0;
+    bool first = n->arg_count && r->kind[n->args[0]] != SAME, moves = ir_ops[n->op].emit == EMIT_view;
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        uint8_t kind = r->kind[n->args[i]];
+        sums += kind != SAME, affine += kind == AFFINE, same += kind == SAME;
+    }
+    enum kind kept = affine ? AFFINE : LINEAR;
+    switch ((enum ir_op)n->op) {
+    case OP_add:
+    case OP_sub: return same ? AFFINE : kept;
+    case OP_mul:
+    case OP_dot: return sums == 1 ? kept : other(r, v, "a product of sums over rows");
+    case OP_div: return sums == 1 && first ? kept : other(r, v, "a quotient by a sum over rows");
+    case OP_concat: return same ? AFFINE : kept;
+    case OP_select: return r->kind[n->args[0]] == SAME ? (same > 1 ? AFFINE : kept) : other(r, v, "a choice by a sum");
+    case OP_scatter_add: return affine || !shard_is_zero(r->flat, n->args[0]) ? AFFINE : LINEAR;
+    case OP_neg:
+    case OP_reduce_sum:
+    case OP_stop_gradient:
+    case OP_sharding_constraint: return kept;
+    case OP_cast: return ir_dtype_is_float((enum ir_dtype)n->type.dtype) ? kept : other(r, v, "a sum made an integer");
+    default: return moves ? kept : other(r, v, "a function of a sum over rows that is not linear");
+    }
+}
+
+static bool is_exact_sum(enum ir_dtype dtype)
+{
+    return dtype == IR_F32 || dtype == IR_F64 || !ir_dtype_is_float(dtype);
+}
+
+static enum kind leaf(struct pass_rows *r, ir_value v, uint8_t how)
+{
+    if (!is_exact_sum((enum ir_dtype)ir_type(r->flat, v)->dtype)) return other(r, v, "a sum of 16-bit floats");
+    r->leaf[v] = how;
+    r->number[v] = (uint32_t)r->leaves.count;
+    vec_push(&r->k->pass->scratch, &r->leaves, v);
+    return LINEAR;
+}
+
+/* A sum over rows, whose tree has to begin with them. */
+static enum kind sum_of_rows(struct pass_rows *r, ir_value v)
+{
+    const struct ir_node *n = ir_get(r->flat, v);
+    const struct ir_type *x = ir_type(r->flat, n->args[0]);
+    if (n->op == OP_scatter_add) return leaf(r, v, CARRY);
+    if (n->op != OP_dot && n->op != OP_reduce_sum) return other(r, v, "rows that depend on each other");
+    struct ir_ints dims = n->attr[n->op == OP_dot ? 2 : 0];
+    int64_t rest = 1, rows = x->dim[r->dim[n->args[0]]];
+    for (uint32_t i = 0; i < dims.n; i++) rest *= dims.v[i] == r->dim[n->args[0]] ? 1 : x->dim[dims.v[i]];
+    if (n->op == OP_reduce_sum && r->dim[n->args[0]] == 0) rest = PASS_LEAF; /* as in invariant.c */
+    int64_t leaf_rows = pass_leaf(rows * r->k->count, rest > 0 ? rest : 1);
+    bool floats = ir_dtype_is_float((enum ir_dtype)n->type.dtype);
+    if (floats && leaf_rows && rows % leaf_rows)
+        return other(
+            r, v,
+            arena_format(r->k->pass->diags->arena,
+                         "a sum over rows, of which %lld are summed one after the other and a microbatch has %lld",
+                         (long long)leaf_rows, (long long)rows));
+    for (uint32_t i = 0; i < dims.n && dims.v[i] != r->dim[n->args[0]]; i++)
+        if (x->dim[dims.v[i]] % 2 == 0 || (n->op != OP_dot && x->dim[dims.v[i]] != 1))
+            return other(r, v, "a sum that does not begin with the rows");
+    return leaf(r, v, SUM);
+}
+
+static enum kind row(struct pass_rows *r, ir_value v)
+{
+    const struct ir_node *n = ir_get(r->flat, v);
+    struct shard_rule rule;
+    int8_t factor = -1;
+    if (n->op == OP_loop || n->op == OP_proj) return other(r, v, "a loop");
+    shard_rule_of(r->flat, n, &r->k->pass->scratch, &rule);
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        if (r->kind[n->args[i]] != ROW) continue;
+        int8_t is = rule.arg[i][r->dim[n->args[i]]];
+        if (is < 0 || (factor >= 0 && is != factor)) return other(r, v, "rows that depend on each other");
+        factor = is;
+    }
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        for (uint32_t d = 0; r->kind[n->args[i]] != ROW && d < ir_type(r->flat, n->args[i])->rank; d++)
+            if (rule.arg[i][d] == factor && !is_uniform(r->flat, n->args[i], d))
+                return other(r, v, "rows that are numbered by microbatch");
+    if (rule.summed >> factor & 1 && n->op != OP_take) return sum_of_rows(r, v);
+    if ((rule.extremum | rule.whole | rule.summed) >> factor & 1) return other(r, v, "rows that depend on each other");
+    for (uint32_t d = 0; d < n->type.rank; d++)
+        if (rule.result[d] == factor) {
+            r->dim[v] = (int8_t)d;
+            return ROW;
+        }
+    return other(r, v, "rows that depend on each other");
+}
+
+static enum kind kind_of(struct pass_rows *r, ir_value v)
+{
+    const struct ir_node *n = ir_get(r->flat, v);
+    bool rows = false, sums = false;
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        ir_value a = n->args[i];
+        if (r->kind[a] == OTHER) {
+            r->why[v] = r->why[a], r->blamed[v] = r->blamed[a];
+            return OTHER;
+        }
+        rows |= r->kind[a] == ROW;
+        sums |= r->kind[a] == LINEAR || r->kind[a] == AFFINE;
+    }
+    if (n->op == OP_scatter_add && sums && (r->kind[n->args[1]] != SAME || r->kind[n->args[0]] != SAME))
+        return other(r, v, "a table of sums over rows");
+    if (rows && sums) return other(r, v, "rows that depend on a sum over rows");
+    return rows ? row(r, v) : sums ? linear(r, v) : SAME;
+}
+
+static void look_at(struct pass_rows *r)
+{
+    const struct ir_func *f = r->flat;
+    struct arena *a = &r->k->pass->scratch;
+    bool *live = ir_live(f, a);
+    r->kind = arena_new_array(a, uint8_t, f->count);
+    r->dim = arena_new_array(a, int8_t, f->count);
+    r->leaf = arena_new_array(a, uint8_t, f->count);
+    r->number = arena_new_array(a, uint32_t, f->count);
+    r->why = arena_new_array(a, const char *, f->count);
+    r->blamed = arena_new_array(a, ir_value, f->count);
+    memset(r->leaf, UINT8_MAX, f->count);
+    for (uint32_t i = 0; i < f->params.count; i++) {
+        ir_value v = f->params.items[i].value;
+        r->kind[v] = r->k->roles[i] >= SPLIT ? ROW : r->k->roles[i] == CAPTURED ? SAME : OTHER;
+        r->blamed[v] = v, r->why[v] = "what one microbatch hands to the next";
+    }
+    for (ir_value v = 1; v < f->count; v++)
+        if (live[v] && ir_get(f, v)->op != OP_param) r->kind[v] = (uint8_t)kind_of(r, v);
+}
+
+/* ---------------------------------------------------------------- what cannot be */
+
+static void refuse(const struct pass_marker *k, uint32_t place, const char *what, const char *hint)
+{
+    if (k->pass->diags->errors) return; /* of entries that share it, once */
+    struct diag *d = pass_error(k->pass, k->body->module, place ? place : k->n->place, "E0434",
+                                "--numerics invariant: %s", what);
+    d->hint = hint;
+}
+
+static bool can_be(const struct pass_marker *k, const struct ir_func *outer, ir_value limit)
+{
+    double number;
+    if (k->dim != 0) refuse(k, 0, "microbatches have to be runs of rows", "\"split\": \"contiguous\"");
+    else if (k->count & (k->count - 1)) refuse(k, 0, "the number of microbatches has to be a power of two", NULL);
+    else if (limit && (!pass_number(outer, limit, &number) || number < (double)k->count))
+        refuse(k, 0, "all microbatches have to run: num_real_microbatches is not supported", NULL);
+    else return true;
+    return false;
+}
+
+/* Is the result what is said above? */
+static bool check_result(struct pass_rows *r, uint32_t number)
+{
+    const struct ir_result *result = &r->flat->results.items[number];
+    const struct ir_node *n = ir_get(r->flat, result->value);
+    uint8_t kind = r->kind[result->value];
+    int64_t how = r->k->kinds[number];
+    const char *why = kind == OTHER ? r->why[result->value] : NULL;
+    if (how == CARRY || how == RUNNING_MEAN) why = "what one microbatch hands to the next";
+    else if (how == CONCATENATE && (kind != ROW || r->dim[result->value] != 0))
+        why = why ? why : "a sum per microbatch";
+    else if (how == SUM && (kind == SAME || kind == AFFINE)) why = "a sum over microbatches of what has no rows";
+    else if (how != CONCATENATE && kind == ROW) why = "a sum over microbatches of what has rows";
+    if (!why) return true;
+    uint32_t place = kind == OTHER ? ir_get(r->flat, r->blamed[result->value])->place : n->place;
+    refuse(
+        r->k, place,
+        arena_format(r->k->pass->diags->arena, "%s: \"%s\" depends on the number of microbatches", why, result->name),
+        "only sums and means over rows do not");
+    return false;
+}
+
+/* ---------------------------------------------------------------- the loop's marker */
+
+static ir_value remade(struct pass_rows *r, struct ir_builder *b, ir_value v, const ir_value *map, ir_value carry)
+{
+    const struct ir_node *n = ir_get(r->flat, v);
+    struct ir_node made = *n;
+    int64_t first[2][IR_MAX_RANK], rest = 1, leaf;
+    ir_value args[3];
+    if (r->leaf[v] == UINT8_MAX || !ir_dtype_is_float((enum ir_dtype)n->type.dtype) || n->op == OP_reduce_sum)
+        return pass_remake(r->k->pass, b, n, map);
+    for (uint32_t i = 0; i < n->arg_count; i++) args[i] = map[n->args[i]];
+    made.args = args;
+    if (r->leaf[v] == CARRY) {
+        args[0] = carry;
+        return ir_make(b, made);
+    }
+    uint32_t tree = 0; /* the rows first, as pass invariant has it where the batch is whole */
+    struct ir_ints lhs = n->attr[2], rhs = n->attr[3];
+    while (lhs.v[tree] != r->dim[n->args[0]]) tree++;
+    for (uint32_t i = 0; i < lhs.n; i++) {
+        uint32_t from = i == 0 ? tree : i <= tree ? i - 1 : i;
+        first[0][i] = lhs.v[from], first[1][i] = rhs.v[from];
+        rest *= i ? ir_type(r->flat, n->args[0])->dim[lhs.v[from]] : 1;
+    }
+    leaf = rest ? pass_leaf(ir_type(r->flat, n->args[0])->dim[first[0][0]] * r->k->count, rest) : 1;
+    made.attr[2].v = first[0], made.attr[3].v = first[1], made.attr[4] = (struct ir_ints){&leaf, 1};
+    return ir_make(b, made);
+}
+
+static void make_marker(struct pass_rows *r, struct ir_builder *outer, struct pass_marker *to)
+{
+    const struct pass_marker *k = r->k;
+    struct arena *a = &k->pass->scratch;
+    struct ir_builder b = {.f = pass_new_body(k->pass, outer->f->module, k->body, "rows"), .place = k->n->place};
+    uint32_t all = (uint32_t)(r->leaves.count + r->concatenated.count), folds = 0;
+    ir_value *map = arena_new_array(a, ir_value, r->flat->count), *carry = arena_new_array(a, ir_value, r->flat->count);
+    ir_value *operands = arena_new_array(a, ir_value, k->params + all + 1);
+    uint8_t *roles = arena_new_array(a, uint8_t, k->params + all + 1);
+    int64_t *kinds = arena_new_array(a, int64_t, all + 1);
+    bool *used = arena_new_array(a, bool, all + 1), *live = ir_live(r->flat, a);
+    memcpy(operands, k->operands, k->params * sizeof *operands);
+    memcpy(roles, k->roles, k->params * sizeof *roles);
+    memset(used, true, all + 1);
+    for (uint32_t i = 0; i < k->params; i++)
+        map[r->flat->params.items[i].value] = ir_param_new(&b, r->flat->params.items[i].name,
+                                                           r->flat->params.items[i].type, -1);
+    for (uint32_t i = 0; i < all; i++) {
+        kinds[i] = i < r->leaves.count ? r->leaf[r->leaves.items[i]] : CONCATENATE;
+        if (kinds[i] != CARRY) continue;
+        const struct ir_type type = *ir_type(r->flat, r->leaves.items[i]);
+        carry[r->leaves.items[i]] = ir_param_new(&b, "sum", type, -1);
+        roles[k->params + folds] = CARRIED;
+        operands[k->params + folds++] = ir_number(outer, type, 0);
+    }
+    for (ir_value v = 1; v < r->flat->count; v++)
+        if (live[v] && !map[v]) {
+            b.place = ir_get(r->flat, v)->place;
+            map[v] = remade(r, &b, v, map, carry[v]);
+        }
+    for (size_t i = 0; i < r->leaves.count; i++) ir_result_add(&b, "sum", map[r->leaves.items[i]], -1);
+    for (size_t i = 0; i < r->concatenated.count; i++) {
+        const struct ir_result *result = &r->flat->results.items[r->concatenated.items[i]];
+        ir_result_add(&b, result->name, map[result->value], -1);
+    }
+    *to = *k;
+    to->tree = true;
+    to->body = b.f;
+    to->operands = operands, to->roles = roles, to->kinds = kinds, to->used = used;
+    to->carried = k->params;
+    to->params = k->params + folds;
+    to->results = all;
+}
+
+struct pass_rows *pass_rows_of(const struct pass_marker *k, struct ir_builder *b, ir_value limit,
+                               struct pass_marker *to)
+{
+    struct pass_rows *r = arena_new(&k->pass->scratch, struct pass_rows);
+    *r = (struct pass_rows){.k = k};
+    if (!can_be(k, b->f, limit)) return NULL;
+    r->flat = pass_flat(k->pass, b->f->module, k->body);
+    look_at(r);
+    for (uint32_t i = 0; i < k->results; i++) {
+        if (!check_result(r, i)) return NULL;
+        if (k->kinds[i] == CONCATENATE) vec_push(&k->pass->scratch, &r->concatenated, i);
+    }
+    make_marker(r, b, to);
+    return r;
+}
+
+/* ---------------------------------------------------------------- behind the loop */
+
+static void want(const struct pass_rows *r, ir_value v, bool *wanted, bool *integers)
+{
+    if (wanted[v]) return;
+    wanted[v] = true;
+    if (r->leaf[v] != UINT8_MAX) *integers |= !ir_dtype_is_float((enum ir_dtype)ir_type(r->flat, v)->dtype);
+    else
+        for (uint32_t i = 0; i < ir_get(r->flat, v)->arg_count; i++)
+            want(r, ir_get(r->flat, v)->args[i], wanted, integers);
+}
+
+static ir_value divided(const struct pass_rows *r, struct ir_builder *b, ir_value x)
+{
+    return ir_binary(b, OP_div, x, ir_number_like(b, x, (double)r->k->count));
+}
+
+/* One result: of the sums over all microbatches, or of their means. */
+static ir_value finish(struct pass_rows *r, struct ir_builder *b, const ir_value *sums, uint32_t number)
+{
+    const struct pass_marker *k = r->k;
+    ir_value v = r->flat->results.items[number].value;
+    bool *wanted = arena_new_array(&k->pass->scratch, bool, r->flat->count), integers = false;
+    ir_value *map = arena_new_array(&k->pass->scratch, ir_value, r->flat->count);
+    want(r, v, wanted, &integers);
+    bool means = k->kinds[number] == MEAN && !(integers && r->kind[v] == LINEAR);
+    for (uint32_t i = 0; i < k->params; i++) map[r->flat->params.items[i].value] = k->operands[i];
+    for (size_t i = 0; i < r->leaves.count; i++)
+        if (wanted[r->leaves.items[i]]) map[r->leaves.items[i]] = means ? divided(r, b, sums[i]) : sums[i];
+    pass_copy_nodes(b, r->flat, wanted, map, pass_copy_node, k->pass);
+    return k->kinds[number] == MEAN && !means ? divided(r, b, map[v]) : map[v];
+}
+
+void pass_rows_finish(struct pass_rows *r, struct ir_builder *b, const ir_value *sums, ir_value *out)
+{
+    uint32_t at = (uint32_t)r->leaves.count;
+    for (uint32_t i = 0; i < r->k->results; i++)
+        out[i] = r->k->kinds[i] == CONCATENATE ? sums[at++] : finish(r, b, sums, i);
+}

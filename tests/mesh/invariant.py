@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""`compile --numerics invariant`: one document gives the same bits on every mesh, with any number of threads and of microbatches
+and on every instruction set, and what cannot is refused.
+
+    tests/mesh/invariant.py build/stepc [TEST...]
+"""
+import itertools
+import json
+import os
+import sys
+
+import numpy as np
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner, safetensors
+
+ROWS, STEPS = 32, 3
+CPUS = ["x86-64-v2", "x86-64-v3", "native"]
+MESHES = [{"data": 2}, {"data": 4}, {"data": 8}, {"data": 2, "model": 2}, {"data": 2, "model": 4}, {"model": 2}, {"data": 3}]
+
+PERCEPTRON = {
+    "inputs": {"x": {"shape": [ROWS, 20], "dtype": "float32", "axes": ["batch", None]}, "y": {"shape": [ROWS], "dtype": "int32", "axes": ["batch"]}},
+    "model": {"type": "sequential", "input": "x", "layers": [
+        {"type": "linear", "features": 48, "name": "first"}, {"type": "gelu"}, {"type": "layer_norm"},
+        {"type": "linear", "features": 24, "name": "second"}, {"type": "tanh"}, {"type": "linear", "features": 10}]},
+    "loss": "mean(softmax_cross_entropy_with_integer_labels(model, y)) + 1e-3 * sum(params.first.kernel ** 2)",
+    "metrics": {"accuracy": "mean(argmax(model, axis=-1) == y)"},
+    "sharding": {"rules": [["batch", "data"]], "params": {"first.kernel": [None, "model"], "second.kernel": ["model", None], "**": []}}}
+TRANSFORMER = {
+    "inputs": {"x": {"shape": [ROWS, 8], "dtype": "int32", "axes": ["batch", None]}, "y": {"shape": [ROWS, 8], "dtype": "int32", "axes": ["batch", None]}},
+    "model": {"type": "sequential", "input": "x", "layers": [
+        {"type": "embed", "num_embeddings": 10, "features": 16},
+        {"type": "residual", "layers": [{"type": "rms_norm"}, {"type": "multi_head_attention", "num_heads": 4, "is_causal": True, "name": "attention"}]},
+        {"type": "residual", "layers": [{"type": "linear", "features": 32, "name": "up"}, {"type": "silu"}, {"type": "linear", "features": 16, "name": "down"}]},
+        {"type": "linear", "features": 10}]},
+    "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "y", "reduction": "mean"},
+    "sharding": {"rules": [["batch", "data"]], "params": {"**.up.kernel": [None, "model"], "**.down.kernel": ["model", None], "**": []}}}
+CONVOLUTIONS = {
+    "inputs": {"x": {"shape": [ROWS, 6, 6, 2], "dtype": "float32", "axes": ["batch", None, None, None]}, "y": {"shape": [ROWS], "dtype": "int32", "axes": ["batch"]}},
+    "model": {"type": "sequential", "input": "x", "layers": [
+        {"type": "conv", "features": 8, "kernel_size": [3, 3]}, {"type": "batch_norm"}, {"type": "relu"}, {"type": "max_pool", "window_shape": [2, 2], "strides": [2, 2]},
+        {"type": "dropout", "rate": 0.1}, {"type": "linear", "features": 10, "input": "reshape(x, (x.shape[0], -1))"}]},
+    "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "y", "reduction": "mean"},
+    "sharding": {"rules": [["batch", "data"]]}}
+OPTIMIZER = {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 0.5}, {"type": "adamw", "learning_rate": 1e-2}]}
+
+
+def document(base, mesh=None, microbatches=1):
+    o = {"stepc": 1, "name": "invariant", **base, "optimizer": OPTIMIZER, "seed": 1}
+    sharding = o.pop("sharding")
+    if mesh:
+        spec = lambda s: [a if a in mesh else None for a in s]
+        o["mesh"] = {"axes": mesh}
+        o["sharding"] = {"rules": [["batch", "data" if "data" in mesh else None]], **({"params": {k: spec(v) for k, v in sharding["params"].items()}} if "params" in sharding else {})}
+    if microbatches > 1:
+        o["accumulate"] = {"microbatch_size": ROWS // microbatches, "split": "contiguous"}
+    return o
+
+
+class Invariant(runner.Case):
+    verify = False
+
+    def bits(self, o, arguments=("--numerics", "invariant"), threads=1):
+        """The whole state and the metrics of all steps."""
+        r = np.random.default_rng(7)
+        draw = lambda i: r.integers(0, 10, [STEPS] + i["shape"]).astype("i4") if i["dtype"] == "int32" else r.normal(size=[STEPS] + i["shape"]).astype("f4")
+        safetensors.write(self.path("data.safetensors"), {k: draw(i) for k, i in o["inputs"].items()})
+        self.write("model.json", o)
+        self.stepc("compile", "model.json", "-q", "-o", "step.so", *arguments)
+        self.stepc("run", "step.so", "-q", "--steps", str(STEPS), "--data", "data.safetensors", "--save", "out.safetensors", "--all-state", "--metrics", "out.jsonl",
+                   "--threads", str(threads))
+        return {k: bytes(t.data) for k, t in safetensors.raw(self.path("out.safetensors")).items()}, runner.metrics(self.path("out.jsonl"))
+
+    def same(self, base, ways):
+        first = self.bits(document(base))
+        for mesh, microbatches, cpu, threads in ways:
+            with self.subTest(mesh=mesh, microbatches=microbatches, cpu=cpu, threads=threads):
+                state, lines = self.bits(document(base, mesh, microbatches), ("--numerics", "invariant", "--cpu", cpu), threads)
+                self.assertEqual([k for k in first[0] if first[0][k] != state.get(k)], [])
+                self.assertEqual(first[1], lines)
+
+    def ways(self, most):
+        """Some of all, in which every mesh, number and instruction set stands."""
+        all_of = list(itertools.product([None, *MESHES], most, CPUS, [1, 2, 4]))
+        return all_of[1::max(1, len(all_of) // 14) | 1]
+
+    def test_perceptron(self):
+        self.same(PERCEPTRON, self.ways([1, 2, 4]))
+
+    def test_transformer(self):
+        self.same(TRANSFORMER, self.ways([1, 2, 4, 8]))
+
+    def test_convolutions(self):
+        self.same(CONVOLUTIONS, self.ways([1]))
+
+    def test_others_differ(self):
+        """Which is what the option is for."""
+        plain = self.bits(document(PERCEPTRON), ("--cpu", "x86-64-v2"))
+        self.assertNotEqual(plain, self.bits(document(PERCEPTRON), ("--cpu", "x86-64-v3")))
+        self.assertNotEqual(plain, self.bits(document(PERCEPTRON, {"data": 4}), ("--cpu", "x86-64-v2")))
+
+    def test_refused(self):
+        def refusal(o, *arguments, code=1):
+            return self.stepc("compile", self.write("refused.json", o), "-o", "refused.so", "--numerics", "invariant", *arguments, code=code).stderr
+        self.assertIn("batch_norm", json.dumps(CONVOLUTIONS))
+        said = refusal(document(CONVOLUTIONS, None, 2))
+        self.assertRegex(said, r"E0434.*depends on the number of microbatches")
+        self.assertIn("/model/layers/1", said)
+        strided = document(PERCEPTRON, None, 2)
+        del strided["accumulate"]["split"]
+        self.assertRegex(refusal(strided), r'E0434.*runs of rows(.|\n)*"split": "contiguous"')
+        self.assertRegex(refusal(document(PERCEPTRON, None, 8)), "E0434.*of which 8 are summed one after the other and a microbatch has 4")
+        odd = document(PERCEPTRON, None, 2)
+        odd["accumulate"]["microbatch_size"], odd["inputs"]["x"]["shape"][0], odd["inputs"]["y"]["shape"][0] = 32, 96, 96
+        self.assertRegex(refusal(odd), "E0434.*power of two")
+        self.assertIn("--blas own", refusal(document(PERCEPTRON), "--blas", "openblas", code=2))
+
+
+if __name__ == "__main__":
+    runner.main()
