@@ -33,7 +33,7 @@ struct cg_target {
 };
 
 /* describe.c: parts of the runtime that an object can do without. */
-enum { CG_PART_COUNT = 4 };
+enum { CG_PART_COUNT = 5 };
 extern const char *const cg_part_names[CG_PART_COUNT];
 
 /* A kernel command's code: the nest, and for a contraction what a library needs to do the same. */

@@ -6,7 +6,7 @@
  * not given become copies of the parameters), and the rest is as after init. All problems are found before the state
  * is touched, and it is replaced only after everything was read. */
 #include "ir/base/str.h"
-#include "runtime/rt.h"
+#include "runtime/load.h"
 #include "runtime/header_scan.h"
 #include <stepc/step_tools.h>
 
@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define NO_DIRECTORIES "directories: name a .safetensors file"
+#define NOTHING "checkpoint (save and load)"
 
 static bool is_file_name(const char *path)
 {
@@ -23,10 +26,9 @@ static bool is_file_name(const char *path)
 
 static step_status no_memory(const struct step_instance *t) { return rt_fail(t, STEP_ENOMEM, "out of memory"); }
 
-static step_status files_only(const struct step_instance *t, const char *path)
+static step_status left_out(struct step_instance *t, const char *part)
 {
-    return rt_fail(t, STEP_EUNSUPPORTED, "%s: this object was compiled --without directories; name a .safetensors file",
-                   path);
+    return rt_fail(t, STEP_EUNSUPPORTED, "object compiled --without %s", part);
 }
 
 /* ---------------------------------------------------------------- save */
@@ -108,8 +110,7 @@ static step_status save_file(struct save_plan *plan, const struct step_save *sav
     struct step_instance *t = plan->t;
     step_status status = STEP_OK;
     if (save->item_count || save->keep || save->metric_count)
-        status = rt_fail(t, STEP_EINVAL, "save: items, metrics and keep are of directories; %s is a file",
-                         save->directory);
+        status = rt_fail(t, STEP_EINVAL, "save: items, metrics and keep are of directories");
     if (!status) status = collect(plan);
     if (!status && plan->computed) status = rt_derive(t);
     status = rt_agree(t, status);
@@ -137,7 +138,7 @@ static step_status save(struct step_instance *t, const struct step_save *save, s
     step_status status = STEP_OK;
     if (!t->initialized) status = rt_fail(t, STEP_EINVAL, "save: call init or load first");
     else if (!save->directory || save->flags) status = rt_fail(t, STEP_EINVAL, "save: no directory, or unknown flags");
-    else if (!file && !directories) status = files_only(t, save->directory);
+    else if (!file && !directories) status = left_out(t, NO_DIRECTORIES);
     if (!status) status = parse_patterns(&plan, save->slots);
     if (!status && !file) status = directories->save(t, save, plan.list, plan.pattern_count, out);
     else if (!status) {
@@ -149,20 +150,14 @@ static step_status save(struct step_instance *t, const struct step_save *save, s
     return status;
 }
 
-static step_status left_out(struct step_instance *t)
-{
-    return rt_fail(t, STEP_EUNSUPPORTED, "this object was compiled --without checkpoint: it neither saves nor loads");
-}
-
 step_status rt_save(struct step_instance *t, const struct step_save *from, struct step_job **out)
 {
     struct step_save save;
     if (out) *out = NULL;
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "save: null pointer");
-    if (!rt_take(&save, sizeof save, from)) return rt_fail(t, STEP_EINVAL, "save: NULL or a wrong size field");
+    if (!t || !rt_take(&save, sizeof save, from)) return rt_fail(t, STEP_EINVAL, "save: NULL or a wrong size");
     step_status status = rt_enter(t, false);
     if (status) return status;
-    return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->save(t, &save, out) : left_out(t));
+    return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->save(t, &save, out) : left_out(t, NOTHING));
 }
 
 step_status rt_job_wait(struct step_job *job, int64_t timeout_ms)
@@ -180,74 +175,21 @@ void rt_job_free(struct step_job *job)
 
 enum { RT_LOAD_PART = STEP_LOAD_PARTIAL | STEP_LOAD_PARAMS_ONLY }; /* the rest keeps what it is */
 
-struct load_plan {
-    struct step_instance *t;
-    struct st_file *file;
-    const struct st_checkpoint *checkpoint; /* NULL: a file alone */
-    uint32_t flags;
-    bool whole;  /* the file holds the whole state */
-    bool adapts; /* it holds adapters */
-    enum { READ, FIRST, REST } phase;
-    struct load_item {
-        const struct st_tensor *source;
-        uint64_t offset; /* in `memory` */
-        step_status status;
-        bool wrong;
-    } *items;     /* per slot; source NULL: not in the file or not wanted */
-    char *memory; /* of the first rank */
-    uint64_t room;
-    uint32_t faults;
-    char text[RT_TEXT / 2];
-};
-
-static void fault(struct load_plan *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void fault(struct load_plan *l, const char *format, ...)
+static void match_file(struct rt_load_plan *l)
 {
-    va_list args;
-    size_t n = strlen(l->text);
-    if (l->faults++ < 10 && n + 4 < sizeof l->text) {
-        memcpy(l->text + n, l->faults > 1 ? "\n  " : "", l->faults > 1 ? 4 : 1);
-        n += strlen(l->text + n);
-        va_start(args, format);
-        vsnprintf(l->text + n, sizeof l->text - n, format, args);
-        va_end(args);
+    const struct rt_maps *maps = l->t->program->checkpoint->maps;
+    for (uint32_t i = 0; i < l->file->count; i++) {
+        const struct st_tensor *tensor = &l->file->tensors[i];
+        int32_t slot = rt_slot_find(l->t, tensor->name);
+        if (slot >= 0 && rt_slot_role(&l->t->program->slots[slot]) <= STEP_STATE)
+            rt_load_match(l, (uint32_t)slot, tensor);
+        else if (maps ? maps->unknown(l, tensor) : !(l->flags & STEP_LOAD_PARTIAL))
+            rt_load_fault(l, "tensor \"%s\" is not one of this object's", tensor->name);
     }
-}
-
-/* Of a LoRA layer or adapter, by the last of its name. */
-static bool adapts(const struct stepc_slot *s)
-{
-    size_t n = strlen(s->name);
-    return n > 7 && strncmp(s->name + n - 7, ".lora_", 6) == 0;
-}
-
-static void match_tensor(struct load_plan *l, const struct st_tensor *tensor)
-{
-    int32_t i = rt_slot_find(l->t, tensor->name);
-    if (i < 0 || rt_slot_role(&l->t->program->slots[i]) > STEP_STATE) {
-        if (!(l->flags & STEP_LOAD_PARTIAL)) fault(l, "tensor \"%s\" is not one of this object's", tensor->name);
-        return;
-    }
-    const struct stepc_slot *s = &l->t->program->slots[i];
-    if ((l->flags & STEP_LOAD_PARAMS_ONLY) && s->role != STEP_PARAM) return;
-    bool same = tensor->rank == s->rank,
-         cast = (l->flags & STEP_LOAD_CAST) && rt_dtype_float(tensor->dtype) && rt_dtype_float(s->dtype);
-    for (int32_t k = 0; same && k < s->rank; k++) same = tensor->shape[k] == s->shape[k];
-    if (!same || (tensor->dtype != s->dtype && !cast)) {
-        char want[200], found[200];
-        fault(l, "tensor \"%s\": expected %s, found %s", tensor->name,
-              rt_type_text(want, sizeof want, s->dtype, s->rank, s->shape),
-              rt_type_text(found, sizeof found, tensor->dtype, tensor->rank, tensor->shape));
-        l->items[i].wrong = true;
-        return;
-    }
-    if (rt_slot_role(s) == STEP_OPT_STATE || (rt_slot_role(s) == STEP_STATE && !rt_slot_statistic(s))) l->whole = true;
-    l->adapts |= adapts(s);
-    l->items[i].source = tensor;
 }
 
 /* A file of parameters that holds no adapter is one of the base: adapters stay as init left them. */
-static void match_missing(struct load_plan *l)
+static void match_missing(struct rt_load_plan *l)
 {
     const struct stepc_program *p = l->t->program;
     const char *lacking = NULL;
@@ -256,38 +198,30 @@ static void match_missing(struct load_plan *l)
         const struct stepc_slot *s = &p->slots[i];
         bool needed = s->role == STEP_PARAM || (!(l->flags & STEP_LOAD_PARAMS_ONLY) && (all || rt_slot_statistic(s)));
         char text[200];
-        if (!rt_slot_stored(s) || !needed || l->items[i].source || l->items[i].wrong || l->flags & STEP_LOAD_PARTIAL)
+        if (!rt_slot_stored(s) || !needed || l->items[i].source || l->items[i].wrong || l->items[i].way > ST_SOURCE ||
+            l->flags & STEP_LOAD_PARTIAL)
             continue;
-        if (base && adapts(s)) lacking = s->name;
+        if (base && rt_slot_adapts(s)) lacking = s->name;
         else
-            fault(l, "tensor \"%s\" is missing; expected %s", s->name,
-                  rt_type_text(text, sizeof text, s->dtype, s->rank, s->shape));
+            rt_load_fault(l, "tensor \"%s\" is missing; expected %s", s->name,
+                          rt_type_text(text, sizeof text, s->dtype, s->rank, s->shape));
     }
     if (lacking && !l->faults)
         rt_log(l->t, 1, "%s lacks adapters; \"%s\" etc. are as init left them", l->file->path, lacking);
-}
-
-static void store(struct step_instance *t, const struct stepc_slot *s, char *data)
-{
-    int64_t stride[RT_MAX_RANK];
-    if (s->computed) return;
-    rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-    if (t->ranks > 1) t->program->mesh->exchange(t, s, data, stride, RT_TO_DEVICE);
-    else rt_scatter(t, s, data, stride);
 }
 
 /* What is done with a tensor: read, converted to the slot's dtype if it has another one (its own bytes lie behind it
  * then); stored, parameters and statistics first. */
 static void handle(void *user, uint32_t i)
 {
-    struct load_plan *l = user;
-    struct load_item *item = &l->items[i];
+    struct rt_load_plan *l = user;
+    struct rt_load_item *item = &l->items[i];
     const struct stepc_slot *s = &l->t->program->slots[i];
     const struct st_tensor *from = item->source;
     char error[ST_TEXT], *to = l->memory + item->offset;
     if (!from) return;
     if (l->phase) {
-        if ((s->role == STEP_PARAM || rt_slot_statistic(s)) == (l->phase == FIRST)) store(l->t, s, to);
+        if ((s->role == STEP_PARAM || rt_slot_statistic(s)) == (l->phase == RT_LOAD_FIRST)) rt_load_store(l->t, s, to);
         return;
     }
     uint64_t bytes = rt_slot_bytes(s, false);
@@ -301,7 +235,7 @@ static void handle(void *user, uint32_t i)
             rt_number_put(to, s->dtype, (int64_t)k, rt_number_at(at, from->dtype, (int64_t)k));
 }
 
-static void each(struct load_plan *l)
+static void each(struct rt_load_plan *l)
 {
     const struct stepc_program *p = l->t->program;
     uint64_t bytes = !l->phase || rt_apart(l->t) ? l->room : 0;
@@ -312,7 +246,7 @@ static void each(struct load_plan *l)
 
 /* Reads everything into one block of memory of the first rank; nothing of the state changes here. What another thread
  * could not read is read again, for this one to say why. */
-static step_status read_all(struct load_plan *l)
+static step_status read_all(struct rt_load_plan *l)
 {
     const struct stepc_program *p = l->t->program;
     if (l->t->rank) return STEP_OK;
@@ -334,7 +268,7 @@ static step_status read_all(struct load_plan *l)
 }
 
 /* Averages start as copies of the parameters; those that the file gives are stored after this. */
-static void copy_averages(struct load_plan *l)
+static void copy_averages(struct rt_load_plan *l)
 {
     const struct stepc_program *p = l->t->program;
     for (uint32_t i = 0; i < p->slot_count; i++) {
@@ -345,21 +279,22 @@ static void copy_averages(struct load_plan *l)
         int32_t from = s->role == STEP_EMA && !s->computed && name ? rt_slot_find(l->t, name) : -1;
         if (from >= 0 && l->items[from].source && p->slots[from].dtype == s->dtype &&
             rt_slot_bytes(&p->slots[from], false) == rt_slot_bytes(s, false))
-            store(l->t, s, l->memory + l->items[from].offset);
+            rt_load_store(l->t, s, l->memory + l->items[from].offset);
     }
 }
 
 /* Parameters and statistics first, then what follows from them, then the rest of the file. A part that is loaded before
  * the first step belongs to the initial values too; later on the rest keeps what it is. */
-static step_status apply(struct load_plan *l)
+static step_status apply(struct rt_load_plan *l)
 {
     struct step_instance *t = l->t;
     step_status status = STEP_OK;
     rt_state_changed(t);
-    while (l->phase < REST && !status) {
+    if (l->map) status = t->program->checkpoint->maps->begin(l);
+    while (l->phase < RT_LOAD_REST && !status) {
         l->phase++;
         each(l);
-        if (l->phase == REST || (l->flags & RT_LOAD_PART ? t->steps != 0 : l->whole)) continue;
+        if (l->phase == RT_LOAD_REST || (l->flags & RT_LOAD_PART ? t->steps != 0 : l->whole)) continue;
         if (t->entries[RT_RESTART].table) status = rt_run_entry(t, RT_RESTART);
         else copy_averages(l);
     }
@@ -379,24 +314,28 @@ static step_status load_from(struct step_instance *t, const struct step_load *lo
                              const struct st_checkpoint *checkpoint)
 {
     const struct stepc_program *p = t->program;
-    size_t bytes = (p->slot_count + 1) * sizeof(struct load_item);
-    struct load_plan l = {
+    size_t bytes = (p->slot_count + 1) * sizeof(struct rt_load_item);
+    struct rt_load_plan l = {
         .t = t, .file = file, .checkpoint = checkpoint, .flags = load->flags, .items = malloc(bytes), .room = RT_ALIGN};
     if (!l.items) return rt_agree(t, no_memory(t));
     memset(l.items, 0, bytes);
-    for (uint32_t i = 0; i < file->count; i++) match_tensor(&l, &file->tensors[i]);
-    match_missing(&l);
+    const struct rt_maps *maps = p->checkpoint->maps;
     bool poisoned = atomic_load(&t->poisoned);
-    step_status status;
-    if (l.faults > 10) status = rt_fail(t, STEP_ESHAPE, "%s: %s\n  and %u more", file->path, l.text, l.faults - 10);
+    step_status status = STEP_OK;
+    if (!load->map) match_file(&l);
+    else status = maps ? maps->match(&l, load->map, poisoned) : left_out(t, "maps");
+    if (!status) match_missing(&l);
+    if (status) {
+    } else if (l.faults > 10)
+        status = rt_fail(t, STEP_ESHAPE, "%s: %s\n  and %u more", file->path, l.text, l.faults - 10);
     else if (l.faults) status = rt_fail(t, STEP_ESHAPE, "%s: %s", file->path, l.text);
     else if ((poisoned && !l.whole) || (!t->initialized && l.flags & RT_LOAD_PART))
         status = rt_fail(t, poisoned ? STEP_EPOISONED : STEP_EINVAL,
-                         "%s holds a part of the state; a poisoned instance, or one before init, needs all of it",
-                         file->path);
+                         "%s: a part of the state; before init, or poisoned, it needs all", file->path);
     else status = read_all(&l);
     status = rt_agree(t, status);
     if (!status) status = apply(&l);
+    if (l.map) maps->end(&l, status);
     if (l.memory) rt_host_put(t, l.memory, l.room);
     free(l.items);
     return status;
@@ -406,8 +345,7 @@ static step_status load_from(struct step_instance *t, const struct step_load *lo
 static step_status heal(struct step_instance *t)
 {
     if (!atomic_load(&t->poisoned)) return STEP_OK;
-    if (atomic_load(&t->pending))
-        return rt_fail(t, STEP_EPOISONED, "load: a worker has not come back from the failed call");
+    if (atomic_load(&t->pending)) return rt_fail(t, STEP_EPOISONED, "load: a worker of the failed call is not back");
     if (t->program->team) t->program->team->reset(t);
     if (t->comm && t->comm->reset) t->comm->reset(t);
     atomic_store(&t->failed, 0);
@@ -422,8 +360,7 @@ static step_status load(struct step_instance *t, const struct step_load *load)
     const struct rt_directories *directories = t->program->checkpoint->directories;
     step_status status = heal(t);
     bool folder = stat(load->path, &about) == 0 && S_ISDIR(about.st_mode);
-    if (!status && load->map) status = rt_fail(t, STEP_EUNSUPPORTED, "load: maps are not there yet");
-    if (!status && folder && !directories) status = files_only(t, load->path);
+    if (!status && folder && !directories) status = left_out(t, NO_DIRECTORIES);
     if (!status && !folder && (status = st_open_file(&file, load->path, !(load->flags & STEP_LOAD_NO_VERIFY), error)))
         rt_fail(t, status, "load: %s", error);
     if (status) return rt_agree(t, status);
@@ -433,17 +370,17 @@ static step_status load(struct step_instance *t, const struct step_load *load)
     return status;
 }
 
-const struct stepc_checkpoint stepc_part_checkpoint = {save, load, &rt_directories, &rt_retention};
-const struct stepc_checkpoint stepc_part_directories = {save, load, &rt_directories, NULL};
-const struct stepc_checkpoint stepc_part_files = {save, load, NULL, NULL};
+const struct stepc_checkpoint stepc_part_checkpoint = {save, load, &rt_directories, &rt_retention, &rt_maps};
+const struct stepc_checkpoint stepc_part_retention = {save, load, &rt_directories, &rt_retention, NULL};
+const struct stepc_checkpoint stepc_part_directories = {save, load, &rt_directories, NULL, NULL};
+const struct stepc_checkpoint stepc_part_files = {save, load, NULL, NULL, NULL};
 
 step_status rt_load(struct step_instance *t, const struct step_load *from)
 {
     struct step_load load;
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "load: null pointer");
-    if (!rt_take(&load, sizeof load, from) || !load.path || load.flags >= 2 * STEP_LOAD_NO_VERIFY)
-        return rt_fail(t, STEP_EINVAL, "load: no path, or wrong size or flags");
+    if (!t || !rt_take(&load, sizeof load, from) || !load.path || load.flags >= 2 * STEP_LOAD_NO_VERIFY)
+        return rt_fail(t, STEP_EINVAL, "load: no path, wrong size or flags");
     step_status status = rt_enter(t, true);
     if (status) return status;
-    return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->load(t, &load) : left_out(t));
+    return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->load(t, &load) : left_out(t, NOTHING));
 }

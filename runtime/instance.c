@@ -188,15 +188,12 @@ void rt_destroy(struct step_instance *t)
     else if (!found) rt_fail(NULL, STEP_EINVAL, "destroy: no such instance");
 }
 
-step_status rt_init(struct step_instance *t)
+step_status rt_init_values(struct step_instance *t)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "init: null pointer");
-    step_status status = rt_enter(t, false);
-    if (status) return status;
     if (!t->entries[RT_INIT].table)
-        return rt_leave(t, rt_fail(t, STEP_EUNSUPPORTED, "this object has no initial values: load a file"));
+        return rt_fail(t, STEP_EUNSUPPORTED, "this object has no initial values: load a file");
     struct rt_fp fp = rt_fp_enter();
-    status = rt_run_entry(t, RT_INIT);
+    step_status status = rt_run_entry(t, RT_INIT);
     if (!status && t->entries[RT_RESTART].table) status = rt_run_entry(t, RT_RESTART);
     rt_fp_leave(fp);
     if (!status) {
@@ -204,5 +201,12 @@ step_status rt_init(struct step_instance *t)
         t->steps = 0;
         rt_step_counter(t);
     }
-    return rt_leave(t, status);
+    return status;
+}
+
+step_status rt_init(struct step_instance *t)
+{
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "init: null pointer");
+    step_status status = rt_enter(t, false);
+    return status ? status : rt_leave(t, rt_init_values(t));
 }

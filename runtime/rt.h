@@ -467,11 +467,14 @@ struct rt_retention { /* retention.c */
     void (*run)(int parent, const char *rules, struct st_text *told);
 };
 extern const struct rt_retention rt_retention;
+struct rt_maps; /* load_map.c */
+extern const struct rt_maps rt_maps;
 struct stepc_checkpoint { /* checkpoint.c */
     step_status (*save)(struct step_instance *, const struct step_save *, struct step_job **);
     step_status (*load)(struct step_instance *, const struct step_load *);
     const struct rt_directories *directories; /* NULL: single files only */
     const struct rt_retention *retention;     /* NULL: all checkpoints stay */
+    const struct rt_maps *maps;               /* NULL: tensors have the names of slots */
 };
 struct stepc_indices { /* indices.c */
     /* Values used as indices lie in [initial, index_limit). Generated code relies on it. */
@@ -630,6 +633,7 @@ step_status rt_settings_apply(struct step_instance *, const struct rt_settings *
 step_status rt_create(const struct stepc_program *, const struct step_options *, struct step_instance **);
 void rt_destroy(struct step_instance *);
 step_status rt_init(struct step_instance *);
+step_status rt_init_values(struct step_instance *); /* within a call */
 step_status rt_save(struct step_instance *, const struct step_save *, struct step_job **);
 step_status rt_job_wait(struct step_job *, int64_t);
 void rt_job_free(struct step_job *);

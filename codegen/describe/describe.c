@@ -310,7 +310,7 @@ static void *part(const struct describe *d, bool needed, const char *name)
     return g;
 }
 
-const char *const cg_part_names[CG_PART_COUNT] = {"checkpoint", "directories", "retention", "trace"};
+const char *const cg_part_names[CG_PART_COUNT] = {"checkpoint", "directories", "retention", "maps", "trace"};
 
 static bool left_out(const struct describe *d, const char *name)
 {
@@ -344,6 +344,7 @@ static void name_parts(struct describe *d, struct stepc_program *r)
     r->checkpoint = part(d, !left_out(d, "checkpoint"),
                          left_out(d, "directories") ? "stepc_part_files"
                          : left_out(d, "retention") ? "stepc_part_directories"
+                         : left_out(d, "maps")      ? "stepc_part_retention"
                                                     : "stepc_part_checkpoint");
 }
 

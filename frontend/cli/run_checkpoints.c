@@ -23,19 +23,25 @@ static const char *step_path(struct cli *cli, const char *folder, uint64_t step)
     return arena_format(cli->arena, "%s/step-%" PRIu64, folder, step);
 }
 
-int run_open_any(struct cli *cli, struct st_checkpoint *c, const char *path)
+const char *run_newest(struct cli *cli, const char *path, uint64_t *below)
 {
     char error[ST_TEXT];
     struct st_kept *list;
     uint32_t count, i = 0;
-    if (!st_is_checkpoint(path) && st_kept_list(path, NULL, &list, &count, error) == STEP_OK) {
-        while (i < count && !list[i].whole) i++;
-        const char *newest = i < count ? step_path(cli, path, list[i].step) : NULL;
-        free(list);
-        if (!newest) return cli_failed(cli, EXIT_WRONG, "%s holds no whole checkpoint", path);
-        path = newest;
-    }
-    step_status status = st_checkpoint_open(c, path, true, error);
+    if (st_is_checkpoint(path) || st_kept_list(path, NULL, &list, &count, error)) return path;
+    while (i < count && (!list[i].whole || list[i].step >= *below)) i++;
+    const char *newest = i < count ? step_path(cli, path, *below = list[i].step) : NULL;
+    free(list);
+    return newest;
+}
+
+int run_open_any(struct cli *cli, struct st_checkpoint *c, const char *path)
+{
+    char error[ST_TEXT];
+    uint64_t below = UINT64_MAX;
+    const char *newest = run_newest(cli, path, &below);
+    if (!newest) return cli_failed(cli, EXIT_WRONG, "%s holds no whole checkpoint", path);
+    step_status status = st_checkpoint_open(c, newest, true, error);
     return status ? failed(cli, status, error) : 0;
 }
 

@@ -28,11 +28,14 @@ static const char *listed(struct names *n)
 
 int run_init_options(struct run *r)
 {
-    static const char *const changes[] = {"cast", "params-only", "init-partial"};
-    for (size_t i = 0; i < 3 && !cli_count(r->cli, "init"); i++)
-        if (cli_count(r->cli, changes[i]) && (i || !r->checkpoint.resume))
+    static const char *const changes[] = {"cast", "map", "params-only", "init-partial"};
+    const char *resume = r->checkpoint.resume;
+    if (resume && strcmp(resume, "auto") == 0 && cli_count(r->cli, "map") && !cli_count(r->cli, "init"))
+        return cli_usage(r->cli, "--map needs --init PATH or --resume PATH: what --resume auto finds is of this step");
+    for (size_t i = 0; i < 4 && !cli_count(r->cli, "init"); i++)
+        if (cli_count(r->cli, changes[i]) && (i > 1 || !resume))
             return cli_usage(r->cli, "--%s needs --init PATH%s", changes[i],
-                             r->checkpoint.resume ? ": who resumes takes all of the state" : "");
+                             resume ? ": who resumes takes all of the state" : "");
     return 0;
 }
 
@@ -91,19 +94,18 @@ static int compare(struct run *r, const struct st_checkpoint *c, bool *whole)
     return 0;
 }
 
-/* *path: of several checkpoints the one that was compared, which is the one to be loaded. */
-static int compare_any(struct run *r, const char **path, bool *whole)
+/* Says whether what is to be loaded is damaged. */
+static int compare_any(struct run *r, const char *path, bool *whole, bool *is_damaged)
 {
     struct st_checkpoint c = {0};
     struct stat about;
     char error[ST_TEXT];
-    bool folder = stat(*path, &about) == 0 && S_ISDIR(about.st_mode);
-    int code = folder ? run_open_any(r->cli, &c, *path) : 0;
-    step_status status = folder ? STEP_OK : st_open(&c.all, *path, error);
-    if (status) return cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "--init: %s", error);
-    if (code) return code;
-    code = compare(r, &c, whole);
-    *path = c.all.path;
+    bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    step_status status = folder ? st_checkpoint_open(&c, path, true, error) : st_open(&c.all, path, error);
+    *is_damaged = status == STEP_ECORRUPT;
+    if (*is_damaged) return cli_failed(r->cli, EXIT_WRONG, "--init: %s", error);
+    if (status) return cli_failed(r->cli, EXIT_ENVIRONMENT, "--init: %s", error);
+    int code = compare(r, &c, whole);
     st_checkpoint_close(&c);
     return code;
 }
@@ -119,22 +121,53 @@ static bool is_whole_state(const char *path)
     return whole;
 }
 
-int run_init(struct run *r, const char *path)
+int run_map(struct run *r, const char **text)
 {
-    uint32_t flags = (cli_count(r->cli, "params-only") ? STEP_LOAD_PARAMS_ONLY | STEP_LOAD_PARTIAL : 0) |
+    const char *path = cli_text(r->cli, "map", NULL);
+    size_t length;
+    if (!(*text = NULL, path)) return 0;
+    char *read;
+    int code = cli_read(r->cli, path, 1 << 24, &read, &length);
+    if (code) return code;
+    if (strlen(read) != length) return cli_failed(r->cli, EXIT_WRONG, "--map %s: a byte 0", path);
+    *text = read;
+    return 0;
+}
+
+/* What a map renames the runtime compares. */
+static int init_one(struct run *r, const char *path, const char *map, bool *is_damaged)
+{
+    uint32_t flags = (cli_count(r->cli, "params-only") ? STEP_LOAD_PARAMS_ONLY | (map ? 0 : STEP_LOAD_PARTIAL) : 0) |
                      (cli_count(r->cli, "init-partial") ? STEP_LOAD_PARTIAL : 0);
     bool whole = !flags && is_whole_state(path);
-    if (flags) {
-        int code = compare_any(r, &path, &whole);
+    if (flags && !map) {
+        int code = compare_any(r, path, &whole, is_damaged);
         if (code) return code;
     }
     if (!whole || cli_count(r->cli, "cast")) flags |= STEP_LOAD_CAST;
-    struct step_load load = {.size = sizeof load, .path = path, .flags = flags};
+    struct step_load load = {.size = sizeof load, .path = path, .map = map, .flags = flags};
     step_status status = r->api->load(r->instance, &load);
+    *is_damaged = status == STEP_ECORRUPT;
     if (!status) return 0;
     int code = run_status(r, status, "--init");
     if (status == STEP_ESHAPE && strstr(r->api->last_error(r->instance), "\"opt_state."))
         fprintf(stderr, "stepc: note: a file with optimizer state must hold all state of this step and nothing else; "
                         "--params-only takes its parameters alone, which fit any optimizer\n");
     return code;
+}
+
+/* Of a run directory the newest that is not damaged. */
+int run_init(struct run *r, const char *path)
+{
+    const char *map, *newest;
+    uint64_t below = UINT64_MAX;
+    int code = run_map(r, &map);
+    if (code) return code;
+    for (bool some = false; (newest = run_newest(r->cli, path, &below)); some = true) {
+        bool is_damaged = false;
+        if (some) fprintf(stderr, "stepc: note: --init: the one before it is taken, %s\n", newest);
+        code = init_one(r, newest, map, &is_damaged);
+        if (!is_damaged || newest == path) return code;
+    }
+    return code ? code : cli_failed(r->cli, EXIT_WRONG, "--init: %s holds no whole checkpoint", path);
 }

@@ -1,5 +1,17 @@
 if(PYTHON AND TARGET stepc)
-  add_test(NAME checkpoint COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/checkpoint/checkpoint.py $<TARGET_FILE:stepc>)
-  set_tests_properties(checkpoint PROPERTIES TIMEOUT 1800 LABELS sanitize
-    ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the program leaves its arenas to the system
+  foreach(name checkpoint maps)
+    set(test checkpoint)
+    if(NOT name STREQUAL checkpoint)
+      set(test checkpoint.${name})
+    endif()
+    add_test(NAME ${test} COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/checkpoint/${name}.py $<TARGET_FILE:stepc>)
+    set_tests_properties(${test} PROPERTIES TIMEOUT 1800 LABELS sanitize
+      ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the program leaves its arenas to the system
+  endforeach()
+  # Threads and, where an MPI is installed, ranks.
+  add_test(NAME checkpoint.meshes COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/checkpoint/meshes.py $<TARGET_FILE:stepc>)
+  set_tests_properties(checkpoint.meshes PROPERTIES PROCESSORS 2 TIMEOUT 600 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+  if(stepc_plugins)
+    add_dependencies(stepc stepc_mpi)
+  endif()
 endif()

@@ -161,7 +161,8 @@ extern const struct stepc_blas stepc_part_blas;              /* a command with g
 extern const struct stepc_gpu stepc_part_gpu;                /* `cuda` is there */
 extern const struct stepc_indices stepc_part_indices;        /* a slot with a limit */
 extern const struct stepc_checkpoint stepc_part_checkpoint;  /* save and load of directories and files */
-extern const struct stepc_checkpoint stepc_part_directories; /* the same without retention */
+extern const struct stepc_checkpoint stepc_part_retention;   /* the same without maps */
+extern const struct stepc_checkpoint stepc_part_directories; /* and without retention */
 extern const struct stepc_checkpoint stepc_part_files;       /* of files alone */
 extern const struct stepc_finite stepc_part_finite;          /* `sites` is there */
 void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, uint64_t nans,

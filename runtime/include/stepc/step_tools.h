@@ -162,6 +162,21 @@ step_status st_kept_list(const char *folder, const char *rules, struct st_kept *
 bool st_remove_step(int parent, uint64_t step, char error[ST_TEXT]);
 void st_remove_forsaken(int parent);
 
+/* ---------------------------------------------------------------- maps of names */
+
+/* {"wanted": "source", ...} (load_map.c): the first rule that matches holds. */
+enum { ST_NO_RULE, ST_SOURCE, ST_FRESH, ST_SKIP };
+enum { ST_MAPPED = 2048 }; /* room for a name that a map makes */
+struct st_map;
+struct st_map *st_map_open(const char *text, step_status *, char error[ST_TEXT]); /* NULL: the status */
+void st_map_close(struct st_map *);
+/* Where a wanted tensor comes from; and, from the other side, what a source is called (ST_FRESH, ST_SKIP: nothing). */
+int st_map_source(struct st_map *, const char *wanted, char source[ST_MAPPED]);
+int st_map_target(struct st_map *, const char *source, char wanted[ST_MAPPED]);
+bool st_map_drops(const struct st_map *, const char *name); /* its value is not taken, and the map says so */
+/* The rules that held for nothing that was asked for, but "**"; met: an earlier one has taken it all. */
+const char *st_map_idle(const struct st_map *, uint32_t index, bool *met);
+
 /* ---------------------------------------------------------------- instances over other tables */
 
 /* The table of functions with create and describe taken out, and create for given tables (which must outlive it). */

@@ -268,7 +268,7 @@ START_TEST(refusals)
     ck_assert_int_eq(entries, 2); /* step-2 and latest */
     struct step_save file = {
         .size = sizeof file, .directory = in_folder("x.safetensors", 0), .items = items, .item_count = 1};
-    refused(t, &file, STEP_EINVAL, "is a file");
+    refused(t, &file, STEP_EINVAL, "are of directories");
     rt_destroy(t);
     remove_folder();
 }

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""What is loaded under other names: maps, of files and of checkpoints, from the command line and from C; parameters alone; what
+matches nothing, or not what was meant, is named and nothing is loaded; a damaged checkpoint is not taken for the newest.
+
+usage: maps.py STEPC [TEST...]
+"""
+import ctypes
+import json
+import os
+import sys
+
+import numpy as np
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."), os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "samples")]
+import stepc as host
+from tool import runner, safetensors
+
+PARTIAL, CAST, PARAMS_ONLY = 1, 2, 4
+
+
+def document(names, optimizer="adamw", **more):
+    """Two layers and a head."""
+    layers = [{"type": "linear", "features": 5, "name": names[0]}, {"type": "relu"}, {"type": "linear", "features": 5, "name": names[1]}, {"type": "batch_norm", "name": "norm"},
+              {"type": "linear", "features": 3, "name": names[2]}]
+    return {"stepc": 1, "inputs": {"x": {"shape": [4, 5], "axes": ["batch", None]}, "y": {"shape": [4, 3], "axes": ["batch", None]}},
+            "model": {"type": "sequential", "input": "x", "layers": layers}, "loss": "mean((model - y)**2)", "ema": {"decay": 0.9},
+            "optimizer": {"type": optimizer, "learning_rate": 0.01}, **more}
+
+
+class Maps(runner.Case):
+    verify = False
+
+    def setUp(self):
+        numbers = np.random.default_rng(3)
+        self.data = self.path("data.safetensors")
+        safetensors.write(self.data, {"x": numbers.standard_normal((3, 4, 5)).astype(np.float32), "y": numbers.standard_normal((3, 4, 3)).astype(np.float32)})
+        self.old, self.new = self.object("old", document(("one", "two", "head"))), self.object("new", document(("blocks_1", "blocks_2", "head")))
+        self.run_steps(self.old, 4, "--save-dir", "run", "--save-every", "2", "--save", "all.safetensors", "--all-state")
+        self.saved = safetensors.read(self.path("all.safetensors"))
+        self.run_steps(self.new, 0, "--save", "fresh.safetensors", "--all-state")
+        self.fresh = safetensors.read(self.path("fresh.safetensors"))
+
+    def object(self, name, what):
+        self.stepc("compile", self.write(name + ".json", what), "-o", self.path(name + ".so"), "-q")
+        return self.path(name + ".so")
+
+    def run_steps(self, what, steps, *more, code=0):
+        return self.stepc("run", what, "--steps", str(steps), "--data", self.data, "--threads", "1", *more, code=code).stderr
+
+    def mapped(self, rules, *more, what=None, source="run", option="--init", steps=0, code=0):
+        self.write("map.json", rules)
+        said = self.run_steps(what or self.new, steps, option, source, "--map", "map.json", "--save", "got.safetensors", "--all-state", *more, code=code)
+        return said if code else safetensors.read(self.path("got.safetensors"))
+
+    def same(self, got, wanted):
+        """Name by name; wanted: name -> where from, in `saved`, or an array."""
+        for name, value in wanted.items():
+            np.testing.assert_array_equal(got[name], self.saved[value] if isinstance(value, str) else value, name)
+
+    RENAMED = {"**.blocks_1.*": "**.one.*", "**.blocks_2.*": "**.two.*", "**": "**"}
+
+    def test_renamed(self):
+        """All state under other names: the run goes on bit for bit, objects and documents, files and directories."""
+        whole = self.run_steps(self.old, 7, "--save", "whole.safetensors", "--all-state") and safetensors.read(self.path("whole.safetensors"))
+        back = lambda name: name.replace("blocks_1", "one").replace("blocks_2", "two")
+        for source in ("run", "run/step-4", "all.safetensors"):
+            for what in (self.new, self.path("new.json")):
+                got = self.mapped(self.RENAMED, what=what, source=source)
+                self.assertEqual({back(n) for n in got}, set(self.saved))
+                self.same(got, {n: back(n) for n in got})
+        for option, source, steps in (("--resume", "run/step-4", 7), ("--init", "run", 3)):
+            got = self.mapped(self.RENAMED, source=source, option=option, steps=steps)
+            for name, value in got.items():
+                np.testing.assert_array_equal(value, whole[back(name)], name)
+
+    def test_fresh_and_kept(self):
+        """init and reset: as init leaves it, averages too; averages from parameters; copies of one source."""
+        got = self.mapped(dict({"head.*": "init", "opt_state.**": "reset", "ema.**": "init", "step": "reset"}, **self.RENAMED))
+        self.same(got, {"blocks_1.kernel": "one.kernel", "norm.mean": "norm.mean", "head.kernel": self.fresh["head.kernel"],
+                        "ema.blocks_1.kernel": "one.kernel", "ema.head.kernel": self.fresh["head.kernel"], "step": self.fresh["step"],
+                        **{n: v for n, v in self.fresh.items() if n.startswith("opt_state.")}})
+        got = self.mapped({"ema.blocks_1.*": "one.*", "ema.blocks_2.*": "ema.one.*", **self.RENAMED}, "--init-partial")
+        self.same(got, {"ema.blocks_1.kernel": "one.kernel", "ema.blocks_2.kernel": "ema.one.kernel", "blocks_2.kernel": "two.kernel", "ema.head.bias": "ema.head.bias"})
+
+    def test_parameters(self):
+        """Parameters under other names for another optimizer; what is cast."""
+        sgd = self.object("sgd", document(("blocks_1", "blocks_2", "head"), "sgd"))
+        for source in ("run", "all.safetensors"):
+            got = self.mapped(self.RENAMED, "--params-only", what=sgd, source=source)
+            self.same(got, {"blocks_1.kernel": "one.kernel", "ema.blocks_2.bias": "two.bias", "head.bias": "head.bias", "norm.mean": self.fresh["norm.mean"]})
+        half = {n: v.astype(np.float16) if v.dtype == np.float32 else v for n, v in self.saved.items()}
+        safetensors.write(self.path("half.safetensors"), half)
+        self.assertIn("found float16", self.mapped(self.RENAMED, source="half.safetensors", code=1))
+        got = self.mapped(self.RENAMED, "--cast", source="half.safetensors")
+        self.same(got, {"blocks_1.kernel": half["one.kernel"].astype(np.float32)})
+
+    def test_mistakes(self):
+        for rules, why in (
+                ({"**": "**"}, '"blocks_1.kernel" is missing; expected float32[5, 5]'),
+                ({"**.blocks_3.*": "**.one.*", **self.RENAMED}, 'map: "**.blocks_3.*" matches no tensor of this object'),
+                ({**self.RENAMED, "head.kernel": "head.kernel"}, 'map: "head.kernel": rules before it have taken all that it matches'),
+                ({**self.RENAMED, "**.blocks_1.*": "**.three.*"}, 'tensor "blocks_1.bias": the map takes "three.bias", which is not there'),
+                ({"head.kernel": "one.kernel", **self.RENAMED}, 'the map takes "one.kernel" for "head.kernel"'),
+                ({"head.kernel": "one.kernel", **self.RENAMED}, 'expected float32[5, 3]'),
+                ({**self.RENAMED, "**.blocks_1.*": "**.two.*"}, 'of the file are asked for by no rule'),
+                ({"blocks_1.*": "one.*"}, 'tensor "head.kernel": no rule of the map is for it'),
+                ({"head.*": "head.*.*"}, 'map: "head.*": "head.*.*": each * or ** on the right'),
+                ({"{one,two}.*": "a.*"}, "braces are not part of a map"),
+                ([1], "map: byte 0"),
+                ('{"a": "b", "a": "c"}', "is there twice"),
+                ('{"a": 1}', "map: byte")):
+            said = self.mapped(rules if not isinstance(rules, str) else rules, code=1)
+            self.assertIn(why, said)
+        self.assertIn("--map needs --init PATH", self.run_steps(self.new, 1, "--map", "map.json", code=2))
+        self.assertIn("--resume auto", self.run_steps(self.new, 1, "--save-dir", "run", "--resume", "auto", "--map", "map.json", code=2))
+        self.assertIn("cannot read", self.run_steps(self.new, 1, "--init", "run", "--map", "none.json", code=3))
+        so = self.path("less.so")
+        self.stepc("compile", self.path("new.json"), "-o", so, "--without", "maps", "-q")
+        self.assertIn("--without maps", self.mapped(self.RENAMED, what=so, code=1))
+
+    def load(self, m, path, rules=None, flags=0):
+        m._check(m._load(m._instance, ctypes.byref(host._Load(path=self.path(path).encode(), map=rules and json.dumps(rules).encode(), flags=flags))))
+
+    def test_host(self):
+        """In C: skip keeps what is there, in mid-training too, and a refused load changes nothing; parameters alone need no PARTIAL."""
+        m = host.Step(self.new, threads=1)
+        with self.assertRaisesRegex(host.StepError, "has no value to keep"):
+            self.load(m, "run", {"head.*": "skip", **self.RENAMED})
+        m.init()
+        data = safetensors.read(self.data)
+        for k in range(5):
+            m.step(x=data["x"][k % 3], y=data["y"][k % 3])
+        names = [n for role in (host.PARAM, host.EMA, host.OPT_STATE, host.STATE) for n in m.names(role)]
+        before = {n: m[n] for n in names}
+        for rules in ({"head.*": "skip", "opt_state.**": "reset", "**": "**"}, {"nothing.*": "skip", **self.RENAMED}, {"head.*": "init", "norm.*": "gone.*", **self.RENAMED}):
+            with self.assertRaises(host.StepError):
+                self.load(m, "run", rules)
+            for n in names:
+                np.testing.assert_array_equal(m[n], before[n], n)
+        self.load(m, "run", {"**.head.*": "skip", "opt_state.**": "reset", **self.RENAMED})
+        self.same({n: m[n] for n in names}, {"blocks_1.kernel": "one.kernel", "head.kernel": before["head.kernel"], "ema.head.bias": before["ema.head.bias"], "step": "step",
+                                             "opt_state.0.mu.head.kernel": before["opt_state.0.mu.head.kernel"],
+                                             "opt_state.0.mu.blocks_1.kernel": self.fresh["opt_state.0.mu.blocks_1.kernel"], "opt_state.0.count": self.fresh["opt_state.0.count"]})
+        sgd = host.Step(self.object("sgd", document(("one", "two", "head"), "sgd")), threads=1)
+        sgd.init()
+        for source in ("run", "run/step-4", "all.safetensors"):
+            self.load(sgd, source, flags=PARAMS_ONLY)
+            np.testing.assert_array_equal(sgd["two.kernel"], self.saved["two.kernel"])
+        safetensors.write(self.path("more.safetensors"), {**self.saved, "tail.kernel": self.saved["head.kernel"]})
+        with self.assertRaisesRegex(host.StepError, "tail.kernel"):
+            self.load(sgd, "more.safetensors", flags=PARAMS_ONLY)
+        self.load(sgd, "more.safetensors", flags=PARAMS_ONLY | PARTIAL)
+
+    def test_damaged(self):
+        """Data that do not have their checksum, a header, a manifest: the one before is taken, and that is said."""
+        before = safetensors.read(self.path("run/step-2/params.safetensors"))
+        whole = {}
+        for name in ("params.safetensors", "manifest.json"):
+            with open(self.path("run/step-4/" + name), "rb") as f:
+                whole[name] = f.read()
+        for name, at in (("params.safetensors", -3), ("params.safetensors", 20), ("manifest.json", 100)):
+            for name_of, content in whole.items():
+                with open(self.path("run/step-4/" + name_of), "wb") as f:
+                    f.write(content)
+            with open(self.path("run/step-4/" + name), "r+b") as f:
+                f.seek(at, 2 if at < 0 else 0)
+                byte = f.read(1)
+                f.seek(-1, 1)
+                f.write(bytes([byte[0] ^ 1]))
+            for more in ((), ("--params-only",), ("--init-partial",)):
+                said = self.run_steps(self.old, 0, "--init", "run", *more, "--save", "got.safetensors")
+                if name == "params.safetensors":
+                    self.assertRegex(said, "step-4.*params.safetensors")
+                self.same(safetensors.read(self.path("got.safetensors")), {n: v for n, v in before.items()})
+        with open(self.path("run/step-2/params.safetensors"), "r+b") as f:
+            f.truncate(100)
+        self.run_steps(self.old, 0, "--init", "run", "--params-only", code=1)
+
+
+if __name__ == "__main__":
+    runner.main()
