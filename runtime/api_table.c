@@ -22,7 +22,7 @@ void rt_abort_peers(struct step_instance *t)
 
 step_status rt_memory(const struct step_instance *t, uint32_t device, struct step_memory *out)
 {
-    if (!t || !rt_sized(out)) return rt_fail(t, STEP_EINVAL, "memory: null pointer or wrong size field");
+    if (!t || !rt_sized(out)) return rt_fail(t, STEP_EINVAL, "%s: null pointer or wrong size field", "memory");
     if (device - t->first_local >= t->local_count)
         return rt_fail(t, STEP_ENOTFOUND, "memory: device %u of %u", device, t->mesh_count);
     const struct stepc_program *p = t->program;
@@ -35,7 +35,7 @@ step_status rt_memory(const struct step_instance *t, uint32_t device, struct ste
 
 step_status rt_place(const struct step_instance *t, struct step_place *out)
 {
-    if (!t || !rt_sized(out)) return rt_fail(t, STEP_EINVAL, "place: null pointer or wrong size field");
+    if (!t || !rt_sized(out)) return rt_fail(t, STEP_EINVAL, "%s: null pointer or wrong size field", "place");
     struct step_place p = {0, t->rank, t->ranks, t->mesh_count, t->first_local, t->local_count};
     rt_give(out, &p, sizeof p);
     return STEP_OK;
@@ -54,8 +54,7 @@ step_status rt_trace(struct step_instance *t, const char *path)
 {
     if (!t) return rt_fail(NULL, STEP_EINVAL, "trace: null pointer");
     if (!t->program->trace)
-        return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: the step is one function, or compiled --without trace")
-                    : STEP_OK;
+        return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: one function, or compiled --without trace") : STEP_OK;
     step_status status = rt_enter(t, false);
     if (status) return status;
     return rt_leave(t, path ? t->program->trace->begin(t, path) : t->program->trace->stop(t));

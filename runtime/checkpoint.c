@@ -154,7 +154,8 @@ step_status rt_save(struct step_instance *t, const struct step_save *from, struc
 {
     struct step_save save;
     if (out) *out = NULL;
-    if (!t || !rt_take(&save, sizeof save, from)) return rt_fail(t, STEP_EINVAL, "save: NULL or a wrong size");
+    if (!t || !rt_take(&save, sizeof save, from))
+        return rt_fail(t, STEP_EINVAL, "%s: null pointer or wrong size field", "save");
     step_status status = rt_enter(t, false);
     if (status) return status;
     return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->save(t, &save, out) : left_out(t, NOTHING));
@@ -345,7 +346,7 @@ static step_status load_from(struct step_instance *t, const struct step_load *lo
 static step_status heal(struct step_instance *t)
 {
     if (!atomic_load(&t->poisoned)) return STEP_OK;
-    if (atomic_load(&t->pending)) return rt_fail(t, STEP_EPOISONED, "load: a worker of the failed call is not back");
+    if (atomic_load(&t->pending)) return rt_fail(t, STEP_EPOISONED, "load: a worker is not back yet");
     if (t->program->team) t->program->team->reset(t);
     if (t->comm && t->comm->reset) t->comm->reset(t);
     atomic_store(&t->failed, 0);

@@ -72,8 +72,8 @@ bool st_rules_check(const char *rules, char error[ST_TEXT])
     struct rule all[ST_RULES];
     bool good = read_rules(rules, all) > 0;
     if (!good)
-        snprintf(error, ST_TEXT,
-                 "\"%.200s\": expected some of latest=N,every=K,steps=A+B,seconds=S,since=S,best=METRIC:min:N", rules);
+        snprintf(error, ST_TEXT, "\"%.200s\": expected latest=N,every=K,steps=A+B,seconds=S,since=S,best=METRIC:min:N",
+                 rules);
     return good;
 }
 

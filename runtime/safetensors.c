@@ -265,8 +265,7 @@ static step_status open_checked(struct st_check *c, bool verify)
     }
     uint64_t file_bytes = (uint64_t)end;
     if (file_bytes < 8)
-        return corrupt(c, NULL, "%" PRIu64 " bytes; a safetensors file begins with 8 bytes of header length",
-                       file_bytes);
+        return corrupt(c, NULL, "%" PRIu64 " bytes; a safetensors file begins with 8 of length", file_bytes);
     bool ok = read_at(f->fd, head, 8, 0);
     for (int i = 0; i < 8; i++) length |= (uint64_t)head[i] << (8 * i);
     if (ok && length > ST_HEADER)

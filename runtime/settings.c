@@ -89,9 +89,7 @@ static step_status transport_choose(struct step_instance *t, const char *name)
         if (strcmp((*row)->name, name) == 0) t->comm = *row;
     if (t->comm || strcmp(name, "thread") == 0) return STEP_OK;
     if (strcmp(name, "mpi") == 0)
-        return rt_fail(
-            NULL, STEP_EDEVICE,
-            "transport \"mpi\" shares out a mesh of devices, and this object has one: compile --mesh data=N");
+        return rt_fail(NULL, STEP_EDEVICE, "transport \"mpi\" needs a mesh: compile --mesh data=N");
     return rt_fail(NULL, strcmp(name, "nccl") ? STEP_EINVAL : STEP_EUNSUPPORTED,
                    "transport \"%s\": expected \"thread\", \"mpi\" or \"self\"", name);
 }

@@ -289,7 +289,7 @@ static step_status batch_check(struct step_instance *t, const struct step_batch 
 {
     static const char names[][6] = {[RT_STEP] = "step", [RT_EVALUATE] = "eval", [RT_INFER] = "infer"};
     if (!rt_take(batch, sizeof *batch, from))
-        return rt_fail(t, STEP_EINVAL, "%s: the batch is NULL or has a wrong size field", names[kind]);
+        return rt_fail(t, STEP_EINVAL, "%s: null pointer or wrong size field", names[kind]);
     if (!t->entries[kind].table)
         return rt_fail(t, STEP_EUNSUPPORTED, "this object was compiled without %s", names[kind]);
     if (!t->initialized) return rt_fail(t, STEP_EINVAL, "%s: call init or load first", names[kind]);
@@ -301,8 +301,7 @@ static step_status batch_check(struct step_instance *t, const struct step_batch 
     for (uint32_t i = 0; e->commands && i < e->table->command_count; i++)
         if (e->commands[i].microbatches) t->microbatches = batch->microbatches;
     if (!t->microbatches || e->table->whole)
-        return rt_fail(t, STEP_EUNSUPPORTED,
-                       "microbatches: this step has no loop over microbatches that can end early");
+        return rt_fail(t, STEP_EUNSUPPORTED, "microbatches: this step has no loop that can end early");
     return STEP_OK;
 }
 

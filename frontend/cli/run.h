@@ -137,13 +137,13 @@ int run_checkpoint_end(struct run *);
  * and whose manifest is whole (NULL: none); opened; in which of its items a tensor is: "params", ...; "": it is no
  * checkpoint, but a file. */
 const char *run_newest(struct cli *, const char *path, uint64_t *below);
+int run_map(struct cli *, const char **text); /* of --map; NULL: none */
 int run_open_any(struct cli *, struct st_checkpoint *, const char *path);
 const char *run_role_of(struct cli *, const struct st_checkpoint *, const struct st_tensor *);
 
 /* run_init.c: what --init, --params-only, --init-partial and --cast say. 0 or an exit code after a message. */
 int run_init_options(struct run *);
 int run_init(struct run *, const char *path);
-int run_map(struct run *, const char **text); /* of --map; NULL: none */
 
 /* run_finite.c */
 bool run_weights_lost(struct run *);   /* they were finite and are not any more, and nobody asked for it by name */

@@ -102,7 +102,7 @@ int run_checkpoint_begin(struct run *r)
         const char *path = automatic ? c->folder : c->resume;
         struct step_load load = {
             .size = sizeof load, .path = path, .flags = cli_count(r->cli, "cast") ? STEP_LOAD_CAST : 0};
-        int code = automatic ? 0 : run_map(r, &load.map);
+        int code = automatic ? 0 : run_map(r->cli, &load.map);
         if (code) return code;
         step_status status = r->api->load(r->instance, &load);
         if (status) return run_status(r, status, "--resume");

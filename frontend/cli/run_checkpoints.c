@@ -45,6 +45,19 @@ int run_open_any(struct cli *cli, struct st_checkpoint *c, const char *path)
     return status ? failed(cli, status, error) : 0;
 }
 
+int run_map(struct cli *cli, const char **text)
+{
+    const char *path = cli_text(cli, "map", NULL);
+    size_t length;
+    if (!(*text = NULL, path)) return 0;
+    char *read;
+    int code = cli_read(cli, path, 1 << 24, &read, &length);
+    if (code) return code;
+    if (strlen(read) != length) return cli_failed(cli, EXIT_WRONG, "--map %s: a byte 0", path);
+    *text = read;
+    return 0;
+}
+
 const char *run_role_of(struct cli *cli, const struct st_checkpoint *c, const struct st_tensor *t)
 {
     const char *file = t->offset < c->piece_count ? c->members[c->pieces[t->offset].member].name : "";
@@ -336,16 +349,57 @@ static int prune(struct cli *cli, const char *folder)
 
 /* ---------------------------------------------------------------- export */
 
+struct exported {
+    struct st_tensor t;           /* as it is called there */
+    const struct st_tensor *from; /* the one that is read */
+};
+
 struct source {
     const struct st_checkpoint *c;
-    const struct st_tensor **from;
+    const struct exported *all;
 };
 
 static step_status fetch(void *user, uint32_t index, void *to)
 {
     const struct source *s = user;
     char error[ST_TEXT];
-    return st_checkpoint_read(s->c, s->from[index], to, true, error);
+    return st_checkpoint_read(s->c, s->all[index].from, to, true, error);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct exported *)a)->t.name, ((const struct exported *)b)->t.name);
+}
+
+/* The names on the left of --map for those on its right; what it leaves out is not written. */
+static int rename_all(struct cli *cli, struct exported *all, uint32_t *count)
+{
+    const char *text, *rule;
+    char error[ST_TEXT], name[ST_MAPPED];
+    step_status status;
+    bool met;
+    uint32_t kept = 0;
+    int code = run_map(cli, &text);
+    if (code || !text) return code;
+    struct st_map *map = st_map_open(text, &status, error);
+    if (!map) return cli_failed(cli, EXIT_WRONG, "--map: %s", error);
+    for (uint32_t i = 0; i < *count && !code; i++) {
+        int way = st_map_target(map, all[i].t.name, name);
+        if (way == ST_NO_RULE) code = cli_failed(cli, EXIT_WRONG, "--map: no rule takes \"%s\"", all[i].t.name);
+        if (way != ST_SOURCE) continue;
+        all[kept] = all[i];
+        all[kept++].t.name = arena_string_n(cli->arena, name, strlen(name));
+    }
+    *count = kept;
+    if (kept) qsort(all, kept, sizeof *all, by_name);
+    for (uint32_t i = 1; i < kept && !code; i++)
+        if (strcmp(all[i - 1].t.name, all[i].t.name) == 0)
+            code = cli_failed(cli, EXIT_WRONG, "--map: two tensors become \"%s\": \"%s\" and \"%s\"", all[i].t.name,
+                              all[i - 1].from->name, all[i].from->name);
+    if (!code && (rule = st_map_idle(map, 0, &met)))
+        code = cli_failed(cli, EXIT_WRONG, "--map: \"%s\" takes no tensor of those that are exported", rule);
+    st_map_close(map);
+    return code;
 }
 
 /* Parameters, or the averages in their place, and running statistics: what --init takes. */
@@ -360,7 +414,8 @@ static int export(struct cli *cli, const char *path)
     int code = run_open_any(cli, &c, path);
     if (code) return code;
     struct st_tensor *tensors = arena_new_array(cli->arena, struct st_tensor, c.all.count + 1);
-    struct source s = {.c = &c, .from = arena_new_array(cli->arena, const struct st_tensor *, c.all.count + 1)};
+    struct exported *all = arena_new_array(cli->arena, struct exported, c.all.count + 1);
+    struct source s = {.c = &c, .all = all};
     for (uint32_t i = 0; i < c.all.count; i++) {
         const struct st_tensor *t = &c.all.tensors[i], *other = NULL;
         const char *role = run_role_of(cli, &c, t);
@@ -369,10 +424,11 @@ static int export(struct cli *cli, const char *path)
         if (strcmp(role, "params") != 0 && !statistic) continue;
         if (averages && !statistic) other = st_find(&c.all, arena_format(cli->arena, "ema.%s", t->name));
         averaged += other != NULL;
-        tensors[count] = *t;
-        s.from[count++] = other ? other : t;
+        all[count++] = (struct exported){*t, other ? other : t};
     }
     if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c.all.path);
+    if (!code) code = rename_all(cli, all, &count);
+    for (uint32_t i = 0; i < count; i++) tensors[i] = all[i].t;
     step_status status = code ? STEP_OK : st_write(to, tensors, count, c.step, fetch, &s, error);
     if (status) code = failed(cli, status, error);
     st_checkpoint_close(&c);

@@ -121,19 +121,6 @@ static bool is_whole_state(const char *path)
     return whole;
 }
 
-int run_map(struct run *r, const char **text)
-{
-    const char *path = cli_text(r->cli, "map", NULL);
-    size_t length;
-    if (!(*text = NULL, path)) return 0;
-    char *read;
-    int code = cli_read(r->cli, path, 1 << 24, &read, &length);
-    if (code) return code;
-    if (strlen(read) != length) return cli_failed(r->cli, EXIT_WRONG, "--map %s: a byte 0", path);
-    *text = read;
-    return 0;
-}
-
 /* What a map renames the runtime compares. */
 static int init_one(struct run *r, const char *path, const char *map, bool *is_damaged)
 {
@@ -161,7 +148,7 @@ int run_init(struct run *r, const char *path)
 {
     const char *map, *newest;
     uint64_t below = UINT64_MAX;
-    int code = run_map(r, &map);
+    int code = run_map(r->cli, &map);
     if (code) return code;
     for (bool some = false; (newest = run_newest(r->cli, path, &below)); some = true) {
         bool is_damaged = false;

@@ -216,7 +216,8 @@ static bool skip_rule(struct optim_transform *t, fe_json rule, struct fe_term *s
 }
 
 /* The inner transformation runs on the accumulated gradients at every call; its state and its update count at the
- * last call of k. */
+ * last call of k. A window that was begun with a larger k, in a checkpoint of another document, ends with the next
+ * call: Optax's `==` and remainder would begin anew in the middle of it and weigh its gradients unequally. */
 void transform_multi_steps(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
@@ -226,8 +227,8 @@ void transform_multi_steps(struct optim_transform *t)
     enum ir_dtype dtype = dtype_of(t, "accumulator_dtype");
     if (!steps_per_update(t, step, &k) || (may_skip && !skip_rule(t, rule, &skip))) return;
     ir_value *acc = optim_tree(t, "acc_grads", dtype, zero), *before = optim_snapshot(t->o), *u = optim_new_tree(t);
-    struct fe_term emit = term_eq(b, mini, term_sub(b, k, term_integer(1)));
-    struct fe_term kept = term_not(b, emit);
+    struct fe_term kept = term_lt(b, mini, term_sub(b, k, term_integer(1)));
+    struct fe_term emit = term_not(b, kept);
     EACH_LEAF(t, i) {
         struct fe_term g = T(t->u[i]), a = T(acc[i]);
         if (flag(t, "use_grad_mean"))
@@ -240,7 +241,7 @@ void transform_multi_steps(struct optim_transform *t)
     optim_apply(t->o, arg(t, "opt")->json, inner, u, t->p);
     optim_select(t->o, inner, emit, before);
     optim_tree_set(t, "acc_grads", acc);
-    optim_state_set(t, "mini_step", term_rem(b, optim_increment(b, mini), k));
+    optim_state_set(t, "mini_step", term_where(b, emit, term_integer(0), optim_increment(b, mini)));
     optim_state_set(t, "gradient_step", term_where(b, emit, optim_increment(b, step), step));
     EACH_LEAF(t, i) t->u[i] = sent_or_zero(t, emit, T(u[i])).v;
     if (!may_skip) return;

@@ -151,6 +151,18 @@ class Maps(runner.Case):
             self.load(sgd, "more.safetensors", flags=PARAMS_ONLY)
         self.load(sgd, "more.safetensors", flags=PARAMS_ONLY | PARTIAL)
 
+    def test_export(self):
+        """Under other names, and without what is left out; the file is then one of a step that has these names."""
+        self.write("names.json", {"blocks_1.*": "one.*", "blocks_2.*": "two.*", "**": "**"})
+        self.stepc("checkpoint", "export", "run", "--map", "names.json", "-o", "out.safetensors")
+        got = safetensors.read(self.path("out.safetensors"))
+        self.same(got, {"blocks_1.kernel": "one.kernel", "blocks_2.bias": "two.bias", "head.kernel": "head.kernel", "norm.mean": "norm.mean"})
+        self.run_steps(self.new, 1, "--init", "out.safetensors")
+        for rules, why in (({"a": "one.kernel"}, 'no rule takes "head.bias"'), ({"a.*": "{o}"}, "braces"), ({"same": "one.*", "**": "**"}, "each * or **"),
+                           ({"x.*": "one.*", "nothing": "zero", "**": "**"}, '"nothing" takes no tensor'), ({"x.*": "one.*", "x.kernel": "two.kernel", "**": "**"}, 'two tensors become "x.kernel"')):
+            self.write("names.json", rules)
+            self.assertIn(why, self.stepc("checkpoint", "export", "run", "--map", "names.json", "-o", "out.safetensors", code=1).stderr)
+
     def test_damaged(self):
         """Data that do not have their checksum, a header, a manifest: the one before is taken, and that is said."""
         before = safetensors.read(self.path("run/step-2/params.safetensors"))

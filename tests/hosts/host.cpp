@@ -59,7 +59,7 @@ static bool outputs(const char *path, const std::string &file)
     t.load(runs);
     good &= t.eval(batch) == loss && t.item("loader") == "{\"at\":7}" && t.item("other").empty();
     good &= refused(STEP_EIO, "exists already", [&] { t.save_into(runs); });
-    good &= refused(STEP_EINVAL, "expected some of latest=N", [&] { t.save_into(runs, "newest=1"); });
+    good &= refused(STEP_EINVAL, "expected latest=N", [&] { t.save_into(runs, "newest=1"); });
     t.step(batch);
     t.load(file, STEP_LOAD_PARAMS_ONLY);
     good &= t.eval(batch) != loss; // the statistics have gone on
