@@ -61,7 +61,7 @@ static inline int cuda_run(char *const *arguments)
 static inline bool cuda_harness_compile(struct cuda_harness *h)
 {
     char folder[] = "/tmp/stepc-cuda-XXXXXX";
-    const char *keep = getenv("STEPC_TEST_TEMPS"), *compiler = getenv("CXX");
+    const char *keep = getenv("STEPC_TEST_TEMPS"), *compiler = getenv("CXX"), *cpu = getenv("STEPC_TEST_CPU");
     ck_assert(mkdtemp(folder) != NULL);
     const char *source = arena_format(h->arena, "%s/kernels.cpp", keep ? keep : folder),
                *object = arena_format(h->arena, "%s/kernels.so", folder);
@@ -78,7 +78,7 @@ static inline bool cuda_harness_compile(struct cuda_harness *h)
                                "-w",
                                "-ffp-contract=off",
                                "-fno-strict-aliasing",
-                               "-march=native",
+                               (char *)(uintptr_t)arena_format(h->arena, "-march=%s", cpu ? cpu : "native"),
                                "-fvisibility=hidden",
                                "-shared",
                                "-fPIC",

@@ -53,8 +53,9 @@ static void collect(struct fixture *x, const char *name, double tolerance, int64
 
 /* The cases of test_lower.c are written against these two. */
 #undef CHECK_BOTH
+#undef CHECK_32
 #define CHECK_BOTH(x, tolerance, limit) collect(&(x), __func__, tolerance, limit)
-#define check_lowering(x, vector_bytes, tolerance, limit) collect(x, __func__, tolerance, limit)
+#define CHECK_32 CHECK_BOTH
 #include "test_lower_cases.h"
 
 static void collect_document(const char *path, const char *const *names, const char *const *values, double tolerance)

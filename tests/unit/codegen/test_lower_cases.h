@@ -151,7 +151,7 @@ START_TEST(reduce_large)
     ir_value a = input(&x, F32(300, 400));
     int64_t both[] = {0, 1};
     output(&x, ir_reduce(&x.b, OP_reduce_sum, ir_binary(&x.b, OP_mul, a, a), both, 2));
-    check_lowering(&x, 32, 1e-5, 0);
+    CHECK_32(x, 1e-5, 0);
 }
 END_TEST
 
@@ -344,6 +344,9 @@ static void check_golden(struct fixture *x, const char *name)
     }
     const char *path = arena_format(&a, "tests/golden/lower/%s.nest", name);
     golden_text(&a, path, str_text(&text));
+    arena_free(&a);
+    drop_plans(&p);
+    ir_module_free(x->m);
 }
 
 START_TEST(golden)
