@@ -235,7 +235,7 @@ static bool check_kernel(struct plan_check *c, const struct plan_command *k, uin
                 if (ir_get(g->func, g->inputs.items[i])->op != OP_param)
                     return plan_fault(c, "group %u reads what is no parameter, but is called", group);
         } else if (g->func != k->func) {
-            plan_fault(c, "group %u belongs to another function", group);
+            return plan_fault(c, "group %u belongs to another function", group);
         }
         if (g->inputs.count != first->inputs.count || g->outputs.count != first->outputs.count)
             plan_fault(c, "group %u has other numbers of inputs and outputs than group %u", group, k->group);
