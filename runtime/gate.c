@@ -1,8 +1,10 @@
 /* The gate that every call passes which changes or runs something: one caller at a time, not after fork, not when an
  * earlier error left the state undefined. */
 #include "runtime/rt.h"
+#include <stepc/step_tools.h>
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { RT_PAGE = 4096 }; /* larger pages are taken whole all the same */
@@ -14,7 +16,7 @@ bool rt_gate_make(struct step_instance *t)
     char *p = mmap(NULL, RT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return false;
 #ifdef MADV_WIPEONFORK
-    if (madvise(p, RT_PAGE, MADV_WIPEONFORK) == 0) {
+    if (st_call(madvise, p, RT_PAGE, MADV_WIPEONFORK) == 0) {
         *p = 1;
         t->alive = p;
         return true;
@@ -22,7 +24,7 @@ bool rt_gate_make(struct step_instance *t)
 #endif
     munmap(p, RT_PAGE); /* an old kernel: ask for the process id instead */
     t->alive = &always;
-    t->pid = getpid();
+    t->pid = (int)syscall(SYS_getpid);
     return true;
 }
 
@@ -31,7 +33,7 @@ void rt_gate_free(struct step_instance *t)
     if (t->alive && !t->pid) munmap((void *)(uintptr_t)t->alive, RT_PAGE);
 }
 
-bool rt_gate_here(const struct step_instance *t) { return *t->alive && (!t->pid || t->pid == getpid()); }
+bool rt_gate_here(const struct step_instance *t) { return *t->alive && (!t->pid || t->pid == syscall(SYS_getpid)); }
 
 step_status rt_enter(struct step_instance *t, bool even_if_poisoned)
 {

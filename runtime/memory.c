@@ -1,10 +1,13 @@
 /* Blocks of an instance, of the host and of its devices: all allocated by create (the snapshot of a non-finite policy
  * and the area of `stage` when first used), freed together. Large ones of the host ask for huge pages. */
 #include "runtime/rt.h"
+#include <stepc/step_tools.h>
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+#include <sys/syscall.h>
 
 enum { RT_MAP_FROM = 1 << 20 }; /* smaller blocks come from the heap */
 
@@ -15,7 +18,7 @@ void *rt_host_get(struct step_instance *t, size_t bytes)
         p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED) return NULL;
 #ifdef MADV_HUGEPAGE
-        if (t->huge_pages) madvise(p, bytes, MADV_HUGEPAGE);
+        if (t->huge_pages) st_call(madvise, p, bytes, MADV_HUGEPAGE);
 #endif
         return p;
     }

@@ -34,7 +34,7 @@ static const char folder_name[] = "%.*s.", file_name[] = "%.*s" ST_TEMPORARY "%l
 
 static const char *name_beside(struct st_output *o, const char *format)
 {
-    snprintf(o->temporary, o->room, format, directory_length(o->path), o->path, (long)getpid(),
+    snprintf(o->temporary, o->room, format, directory_length(o->path), o->path, (long)syscall(SYS_getpid),
              (unsigned long)rt_now());
     return o->temporary;
 }

@@ -75,7 +75,8 @@ bool rt_new_name(char name[RT_STEP_NAME], const char *kind, uint64_t step, uint3
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(name, RT_STEP_NAME, ".%s-step-%" PRIu64 "-%08" PRIx32, kind, step,
-             (uint32_t)now.tv_nsec * 2654435761u + (uint32_t)now.tv_sec + (uint32_t)getpid() * 40503u + attempt);
+             (uint32_t)now.tv_nsec * 2654435761u + (uint32_t)now.tv_sec + (uint32_t)syscall(SYS_getpid) * 40503u +
+                 attempt);
     return attempt < 100;
 }
 
@@ -94,8 +95,8 @@ bool st_remove_step(int parent, uint64_t step, char error[ST_TEXT])
     }
     good = good && st_sync(parent) && rt_empty_folder(at, false, false) &&
            !st_call(unlinkat, parent, other, AT_REMOVEDIR);
-    if (!good)
-        snprintf(error, ST_TEXT, "%s stays: %s", name, at >= 0 && !ours ? "it holds other files" : strerror(errno));
+    snprintf(error, ST_TEXT, good ? "removed %s" : "%s stays: %s", name,
+             at >= 0 && !ours ? "it holds other files" : strerror(errno));
     if (at >= 0) close(at);
     return good;
 }

@@ -157,15 +157,13 @@ static void retain(int parent, const char *rules, struct st_text *told)
     uint32_t count;
     snprintf(path, sizeof path, "/proc/self/fd/%d", parent); /* wherever the process is by now */
     if (st_kept_list(path, rules, &list, &count, error)) {
-        st_add(told, "nothing removed: %s", error);
+        st_add(told, "removed nothing: %s", error);
         count = 0;
     }
     for (uint32_t i = 0; i < count; i++) {
         if (list[i].keep) continue;
-        bool gone = st_remove_step(parent, list[i].step, error);
-        st_add(told, "%s", told->length ? ", " : "");
-        if (gone) st_add(told, "removed step-%" PRIu64, list[i].step);
-        else st_add(told, "%s", error);
+        st_remove_step(parent, list[i].step, error);
+        st_add(told, "%s%s", told->length ? ", " : "", error);
     }
     free(list);
 }

@@ -312,6 +312,7 @@ class Cli(runner.Case):
             self.assertLessEqual(directories, alone + 24 * 1024)
             self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "maps")
             self.assertLessEqual(os.path.getsize(so), directories + 2560)
+            self.assertLessEqual(os.path.getsize(so), alone + 25 * 1024)
             self.stepc("compile", toy, "-o", so, "--cpu", cpu)
             self.assertLessEqual(os.path.getsize(so), directories + 2560 + 4608)
             self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "checkpoint")
