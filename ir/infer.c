@@ -132,8 +132,12 @@ static bool infer_all_to_all(struct infer *c)
 
 static bool infer_permute(struct infer *c)
 {
-    int64_t mask, by;
-    return mesh_axes(c, &mask) && infer_attr_number(c, 1, 0, along(c, mask), &by) && infer_result(c, *infer_arg(c, 0));
+    int64_t mask, by, row;
+    if (!mesh_axes(c, &mask) || !infer_attr_number(c, 1, 0, along(c, mask), &by)) return false;
+    if (!infer_attr_number(c, 2, 0, along(c, mask) + 1, &row)) return false;
+    if (row && (by || along(c, mask) % row))
+        return infer_fail(c, "%lld devices do not stand in rows of %lld", (long long)along(c, mask), (long long)row);
+    return infer_result(c, *infer_arg(c, 0));
 }
 
 /* ---------------------------------------------------------------- element-wise */

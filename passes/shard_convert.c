@@ -1,7 +1,7 @@
 /* Conversions between layouts of one value: which collectives and slices lead from one to the other, and what devices
  * send for them. What makes the value smaller comes first: parts are cut where that is free, sums end in parts where
- * their axes split a dimension, then what is left is summed, axes that split another dimension are exchanged, what is
- * left is gathered, and cut again. */
+ * their axes split a dimension, then what is left is summed, axes that split another dimension are exchanged, parts
+ * go to another axis, what is left is gathered, and cut again. */
 #include "passes/shard_int.h"
 
 #include <string.h>
@@ -67,6 +67,7 @@ static void step(struct conversion *c, enum shard_step_kind kind, uint32_t axes,
     double k = (double)ir_axes_size(c->mesh, ir_axes_of_mask(axes));
     c->steps[c->count++] = (struct shard_step){.kind = kind, .axes = axes, .dim = dim};
     if (kind == SHARD_GATHER) c->bytes *= k;
+    if (kind == SHARD_TURN) c->sent += c->bytes;
     if (kind == SHARD_REDUCE) c->sent += 2 * c->bytes * (k - 1) / k;
     if (kind == SHARD_GATHER || kind == SHARD_SCATTER || kind == SHARD_EXCHANGE) c->sent += c->bytes * (k - 1) / k;
     if (kind == SHARD_SCATTER || kind == SHARD_SLICE) c->bytes /= k;
@@ -118,6 +119,27 @@ static bool exchange(struct conversion *c, uint32_t d)
         }
     }
     return false;
+}
+
+/* A dimension that lies over one axis and shall lie over another one of the size: device i, j gets what j, i has, and
+ * where another dimension lies the other way round it turns with it. */
+static bool turn(struct conversion *c, uint32_t d)
+{
+    const uint32_t has = c->now.dim[d], wants = c->to.dim[d];
+    uint32_t other = c->rank, used = 0;
+    if (!has || !wants || has == wants || (has | wants) > 15 || c->now.step[d]) return false;
+    for (uint32_t e = 0; e < c->rank; e++) {
+        if (e != d) used |= shard_axes_mask(c->now.dim[e]);
+        if (e != d && c->now.dim[e] == wants && c->to.dim[e] == has && !c->now.step[e]) other = e;
+    }
+    if (ir_axes_size(c->mesh, has) != ir_axes_size(c->mesh, wants) || c->now.partial & shard_axes_mask(wants) ||
+        (used & shard_axes_mask(wants) && other == c->rank))
+        return false;
+    c->now.dim[d] = wants;
+    if (other < c->rank) c->now.dim[other] = has;
+    step(c, SHARD_TURN, shard_axes_mask(has) | shard_axes_mask(wants), d);
+    c->steps[c->count - 1].split = (uint32_t)ir_axes_size(c->mesh, has);
+    return true;
 }
 
 /* ---------------------------------------------------------------- windows */
@@ -206,7 +228,7 @@ uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, c
     c.now.partial &= ~sum;
     for (bool any = true; any;) {
         any = false;
-        for (uint32_t d = 0; d < c.rank; d++) any |= exchange(&c, d);
+        for (uint32_t d = 0; d < c.rank; d++) any |= exchange(&c, d) || turn(&c, d);
     }
     for (uint32_t d = 0; d < c.rank; d++) {
         uint32_t bits = common(&c, d), rest = following(c.now.dim[d], bits);

@@ -89,6 +89,7 @@ struct shard_step {
         SHARD_REDUCE,
         SHARD_GATHER,
         SHARD_EXCHANGE,
+        SHARD_TURN,
         SHARD_SPREAD,
         /* Windows of `step`: of parts, by rims of copies or by borders of zeros; of what is whole; of which each counts
          * once. Back to parts, where rims are added or copies dropped, and among zeros to a partial sum. */
@@ -101,7 +102,7 @@ struct shard_step {
         SHARD_WIDEN
     } kind;
     uint32_t axes;       /* bit mask */
-    uint32_t dim, split; /* EXCHANGE: `split` is split from now on, `dim` no more */
+    uint32_t dim, split; /* EXCHANGE: `split` is split from now on, `dim` no more; TURN: `split` devices in a row */
     int64_t step;
 };
 enum { SHARD_MAX_STEPS = 8 * IR_MAX_RANK + 4 };

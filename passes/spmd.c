@@ -134,6 +134,16 @@ static ir_value exchange(struct spmd_part *p, ir_value x, struct shard_step k, i
             .op = OP_all_to_all, .arg_count = 1, .args = &x, .type = t, .attr = {{&axes, 1}, {&split, 1}, {&dim, 1}}});
 }
 
+static ir_value turned(struct spmd_part *p, ir_value x, struct shard_step k)
+{
+    int64_t axes = k.axes, by = 0, row = k.split;
+    return ir_make(&p->b, (struct ir_node){.op = OP_permute,
+                                           .arg_count = 1,
+                                           .args = &x,
+                                           .type = *ir_type(p->b.f, x),
+                                           .attr = {{&axes, 1}, {&by, 1}, {&row, 1}}});
+}
+
 static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *global, const struct ir_sharding *from,
                         const struct ir_sharding *to)
 {
@@ -157,6 +167,7 @@ static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *g
         else if (k.kind == SHARD_REDUCE) x = collective(p, OP_all_reduce, x, k.axes, 0, t);
         else if (k.kind == SHARD_EXCHANGE) x = cut(p, exchange(p, x, k, parts), k.dim, global->dim[k.dim]);
         else if (k.kind > SHARD_SPREAD) x = shard_window_step(&p->b, &p->s->module->mesh, x, &k, global->dim[k.dim]);
+        else if (k.kind == SHARD_TURN) x = turned(p, x, k);
         else if (k.kind == SHARD_SPREAD) x = spread(p, x, k.axes);
         else if (k.kind == SHARD_GATHER) {
             t.dim[k.dim] *= parts, x = collective(p, OP_all_gather, x, k.axes, k.dim, t);

@@ -48,51 +48,59 @@ static ir_value place(const struct windows *w, ir_value x, int64_t start, int64_
     return ir_dynamic_update(w->b, ir_number(w->b, t, 0), x, starts);
 }
 
-static ir_value chosen(const struct windows *w, ir_value condition, ir_value x, ir_value y)
-{
-    const struct ir_type t = *ir_type(w->b->f, x);
-    return ir_select(w->b, ir_broadcast_to(w->b, condition, t.rank, t.dim), x, y);
-}
-
 static ir_value is_device(const struct windows *w, int64_t number)
 {
     return ir_binary(w->b, OP_eq, shard_device_index(w->b, w->axes), ir_scalar(w->b, IR_I32, (double)number));
 }
 
-/* x of the device before this one, or behind it; at the edge `none`, a scalar. */
-static ir_value neighbour(const struct windows *w, ir_value x, bool before, ir_value none)
+/* x of the device before this one, or behind it, in a ring. */
+static ir_value neighbour(const struct windows *w, ir_value x, bool before)
+{
+    int64_t axes = w->axes, by = before ? 1 : w->parts - 1, row = 0;
+    return ir_make(w->b, (struct ir_node){.op = OP_permute,
+                                          .arg_count = 1,
+                                          .args = &x,
+                                          .type = *ir_type(w->b->f, x),
+                                          .attr = {{&axes, 1}, {&by, 1}, {&row, 1}}});
+}
+
+/* Among padding: it stays where there is no neighbour. A concatenation would be this too, but what is sliced of it
+ * could be taken from its operands, and the taps of a convolution would not be known to be of one tensor. */
+static ir_value fill_rim(const struct windows *w, ir_value x, ir_value rim, bool before)
 {
     const struct ir_type t = *ir_type(w->b->f, x);
-    int64_t axes = w->axes, by = before ? 1 : w->parts - 1;
-    ir_value sent = ir_make(
-        w->b,
-        (struct ir_node){.op = OP_permute, .arg_count = 1, .args = &x, .type = t, .attr = {{&axes, 1}, {&by, 1}}});
-    return chosen(w, is_device(w, before ? 0 : w->parts - 1), ir_broadcast_to(w->b, none, t.rank, t.dim), sent);
+    int64_t count = ir_type(w->b->f, rim)->dim[w->dim], rest = t.dim[w->dim] - count;
+    struct ir_type row = t;
+    row.dtype = IR_I32;
+    ir_value position = ir_iota(w->b, row, w->dim);
+    ir_value limit = ir_number_like(w->b, position, (double)(before ? count : rest));
+    ir_value inside = before ? ir_binary(w->b, OP_lt, position, limit) : ir_binary(w->b, OP_le, limit, position);
+    ir_value has = ir_binary(w->b, OP_ne, shard_device_index(w->b, w->axes),
+                             ir_scalar(w->b, IR_I32, before ? 0 : (double)(w->parts - 1)));
+    inside = ir_binary(w->b, OP_and, inside, ir_broadcast_to(w->b, has, t.rank, t.dim));
+    return ir_select(w->b, inside, place(w, rim, before ? 0 : rest, 0, t.dim[w->dim]), x);
 }
 
 static ir_value send_rims(const struct windows *w, ir_value x, const struct shard_rims *r, ir_value fill)
 {
-    ir_value all[3];
-    uint32_t count = 0;
-    if (r->left) all[count++] = neighbour(w, cut(w, x, r->part - r->left, 0, r->left), true, fill);
-    all[count++] = x;
-    if (r->right) all[count++] = neighbour(w, cut(w, x, 0, 0, r->right), false, fill);
-    if (count > 1) x = ir_concat(w->b, all, count, w->dim);
-    return cut(w, x, r->start, r->drift, r->window);
+    int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, none[IR_MAX_RANK] = {0};
+    low[w->dim] = r->left;
+    high[w->dim] = r->right;
+    ir_value all = ir_pad(w->b, x, fill, low, high, none);
+    if (r->left) all = fill_rim(w, all, neighbour(w, cut(w, x, r->part - r->left, 0, r->left), true), true);
+    if (r->right) all = fill_rim(w, all, neighbour(w, cut(w, x, 0, 0, r->right), false), false);
+    return cut(w, all, r->start, r->drift, r->window);
 }
 
 static ir_value add_rims(const struct windows *w, ir_value x, const struct shard_rims *r)
 {
-    ir_value zero = ir_scalar(w->b, (enum ir_dtype)ir_type(w->b->f, x)->dtype, 0), own;
     x = place(w, x, r->start, r->drift, r->left + r->part + r->right);
-    own = cut(w, x, r->left, 0, r->part);
-    if (r->right) {
-        ir_value rim = neighbour(w, cut(w, x, r->left + r->part, 0, r->right), true, zero);
-        own = ir_binary(w->b, OP_add, place(w, rim, 0, 0, r->part), own);
-    }
-    if (r->left) {
-        ir_value rim = neighbour(w, cut(w, x, 0, 0, r->left), false, zero);
-        own = ir_binary(w->b, OP_add, own, place(w, rim, r->part - r->left, 0, r->part));
+    ir_value own = cut(w, x, r->left, 0, r->part), zero = ir_number_like(w->b, own, 0);
+    for (int before = 1; before >= 0; before--) { /* right rims come from the device before */
+        int64_t count = before ? r->right : r->left;
+        if (!count) continue;
+        ir_value rim = neighbour(w, cut(w, x, before ? r->left + r->part : 0, 0, count), before);
+        own = ir_binary(w->b, OP_add, own, fill_rim(w, zero, rim, before));
     }
     return own;
 }

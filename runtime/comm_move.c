@@ -28,6 +28,7 @@ bool rt_piece_same(const struct stepc_command *c) { return rows[c->collective].s
 
 bool rt_piece_goes(const struct stepc_command *c, uint32_t members, uint32_t from, uint32_t to)
 {
+    if (c->collective == STEPC_PERMUTE && c->into) return from % c->into * (members / c->into) + from / c->into == to;
     if (c->collective == STEPC_PERMUTE) return (from + c->inner) % members == to;
     return c->collective != STEPC_BROADCAST || from == c->inner;
 }

@@ -175,7 +175,7 @@ static void add_region(struct commands *c, const struct plan_command *command, s
         part.dim[split] = node->type.dim[split];
         into = extents_from(&part, node->attr[2].v[0]);
     }
-    if (node->op == OP_permute) inner = (uint64_t)node->attr[1].v[0];
+    if (node->op == OP_permute) inner = (uint64_t)node->attr[1].v[0], into = (uint64_t)node->attr[2].v[0];
     else if (node->op != OP_all_reduce) inner = extents_from(&part, node->attr[1].v[0]);
     add_number(&c->p, command->reads.items[at]);
     add_number(&c->p, command->writes.items[at]);

@@ -71,8 +71,10 @@ def transformer(name, mesh, params, optimizer=None, blocks=2, head=linear("head"
         *[block("layers.%d" % i, 128) for i in range(blocks)], head], LABELS, params, optimizer, **more)
 
 
-def experts(name, mesh, axis, groups):
-    """Switch's feed-forward layer: every token goes to one expert, which takes so many tokens of each group."""
+def experts(name, mesh, axis, groups, tokens=None):
+    """Switch's feed-forward layer: every token goes to one expert, which takes so many tokens of each group. `tokens`: how
+    what is sent lies before it goes to the experts, and where it comes back."""
+    turned = lambda name, x: [hold(*tokens) | {"name": name + "_here", "input": x}, expr("transpose(%s_here, (1, 0, 2, 3))" % name) | {"name": name}] if tokens else []
     return document(name, mesh, {"x": tensor(16, 32, 64), "y": tensor(16, 32, 64)}, {"type": "graph", "nodes": [
         {"type": "linear", "name": "gate", "features": 8, "use_bias": False, "input": "x"},
         {"type": "param", "name": "wi", "shape": [8, 64, 256], "init": {"type": "normal", "stddev": 0.1}},
@@ -81,12 +83,13 @@ def experts(name, mesh, axis, groups):
         expr("one_hot(argmax(gate, axis=-1), 8)") | {"name": "chosen"},
         expr("cumsum(chosen, axis=1) * chosen") | {"name": "position"},
         expr("(chosen * (position <= 8))[..., None] * one_hot(position - 1, 8)") | {"name": "dispatch"},
-        expr("einsum('gsec,gsm->egcm', dispatch, x)") | {"name": "sent"},
-        hold(*groups) | {"name": "there", "input": "sent"},
+        expr("einsum('gsec,gsm->%s', dispatch, x)" % ("gecm" if tokens else "egcm")) | {"name": "sent"}, *turned("turned", "sent"),
+        hold(*groups) | {"name": "there", "input": "turned" if tokens else "sent"},
         expr("relu(einsum('egcm,emh->egch', there, wi))") | {"name": "hidden"},
         expr("einsum('egch,ehm->egcm', hidden, wo)") | {"name": "made"},
         hold(*groups) | {"name": "ready", "input": "made"},
-        expr("einsum('gsec,egcm->gsm', dispatch * shares[..., None], ready)") | {"name": "y_hat"}],
+        *([expr("transpose(ready, (1, 0, 2, 3))") | {"name": "back"}, hold(*tokens) | {"name": "home", "input": "back"}] if tokens else []),
+        expr("einsum('gsec,%s->gsm', dispatch * shares[..., None], %s)" % (("gecm", "home") if tokens else ("egcm", "ready"))) | {"name": "y_hat"}],
         "output": "y_hat"}, SQUARE, {"wi": [axis], "wo": [axis], "**": []})
 
 
@@ -97,6 +100,16 @@ def convolutions(name, mesh, *between):
                    {"type": "batch_norm", "name": "n%d" % i}, {"type": "relu"}]
     inputs = {"x": tensor(32, 16, 16, 8), "labels": tensor(32, dtype="int32")}
     return document(name, mesh, inputs, [*between, *layers, expr("mean(x, axis=(1, 2))"), linear("head", 16)], LABELS, {"**": []})
+
+
+def stages(name, mesh, shape, kernel, strides, pool, spec, **more):
+    """Convolutions and pools one behind the other, split in space."""
+    layers = [hold(*spec)]
+    for i, features in enumerate((16, 32)):
+        layers += [{"type": "conv", "name": "c%d" % i, "features": features, "kernel_size": kernel, "strides": strides[i]} | more, {"type": "relu"}, hold(*spec)]
+    if pool:
+        layers += [{"type": "max_pool", "window_shape": pool, "strides": [2] * len(pool), "padding": "SAME"}, hold(*spec)]
+    return document(name, mesh, {"x": tensor(*shape, axes=None if "data" in mesh else [None] * len(shape))}, layers, "mean((model - 0.3)**2)", {"**": []})
 
 
 VOCABULARY = {"embedding.embedding": ["model"], "head.kernel": [None, "model"], "head.bias": ["model"], "**": []}
@@ -130,11 +143,14 @@ PROGRAMS = [
     document("megatron_sequence", GRID, ROWS, [SPLIT, block("block", 128, SPLIT)], SQUARE, MEGATRON | {"**": []}),
     experts("experts_capacity", GRID, "model", ["model", "batch"]),
     experts("experts_all_to_all", LINE, "data", ["data", None]),
+    experts("expert_parallel", LINE, "data", ["data", None], ["batch", None]),
     vocabulary("vocabulary_embedding", [linear("head", 1024)], {"embedding.embedding": ["model"], "**": []}),
     vocabulary("vocabulary_cross_entropy", [linear("head", 1024)], VOCABULARY),
     vocabulary("vocabulary_tied", [TIED], {"embedding.embedding": ["model"], "**": []}),
     convolutions("convolution_norm", LINE),
     convolutions("convolution_space", GRID, hold("batch", "model", None, None)),
+    stages("convolution_tiles", {"rows": 2, "columns": 4}, [8, 64, 64, 4], [3, 3], [2, 1], [3, 3], [None, "rows", "columns", None]),
+    stages("convolution_causal", GRID, [8, 256, 16], [4], [1, 1], None, ["batch", "model", None], padding="CAUSAL", kernel_dilation=2),
 ]
 
 # Still above what traffic.py allows, and how far: bytes that are sent, and temporaries.

@@ -8,6 +8,7 @@ annotations: bytes by ring formulas, for the programs of programs.py. XLA's side
 import argparse
 import concurrent.futures
 import json
+import math
 import os
 import subprocess
 import sys
@@ -39,6 +40,16 @@ def sent(report):
     return sum(c["ring"] * c["times"] for c in commands), len({c["command"] for c in commands}), step["memory"]["arena"]
 
 
+def state(report):
+    """Bytes of parameters and of the optimizer's state that a device holds."""
+    total, width = 0, {"bfloat16": 2, "float16": 2}
+    for t in report["tensors"]:
+        if t["role"] in ("param", "opt_state"):
+            parts = [math.prod(report["mesh"][a] for a in axes) for axes in t["sharding"]]
+            total += width.get(t["dtype"], 4) * math.prod(-(-n // k) for n, k in zip(t["shape"], parts))
+    return total
+
+
 def renew(options, reports):
     wanted = [{"document": d, "parameters": {t["name"]: t["shape"] for t in r["tensors"] if t["role"] == "param"}} for d, r in reports]
     done = subprocess.run([options.jax, os.path.join(HERE, "traffic_xla.py")], input=json.dumps({"programs": wanted}), stdout=subprocess.PIPE, text=True, check=True)
@@ -67,6 +78,7 @@ def main():
         theirs = recorded[name]
         bytes_over, memory_over = ours / theirs["ring"], temporaries / theirs["temporaries"]
         faults = ["sends more"] * (bytes_over > programs.ABOVE.get(name, MOST)) + ["is larger"] * (memory_over > programs.LARGER.get(name, LARGEST))
+        faults += ["holds %d bytes, XLA %d" % (state(found), theirs["state"])] * (state(found) > theirs["state"])
         wrong += bool(faults)
         print("%-26s %10.0f %10.0f %5.2f %4d, %3d   %5.2f %s" % (name, ours, theirs["ring"], bytes_over, count, theirs["collectives"], memory_over, " ".join(faults)))
     print("%d programs, %d wrong" % (len(reports), wrong))

@@ -115,17 +115,22 @@ def sequence(m, i):
     return square(m.block("block", split(i["x"]), split), i)
 
 
-def experts(*groups):
+def experts(*groups, tokens=None):
+    def turned(m, x):
+        return x.transpose(1, 0, 2, 3) if tokens else x
+
     def loss(m, i):
         x = i["x"]
         gate = x @ m.p["gate.kernel"]
         chosen = jax.nn.one_hot(jnp.argmax(gate, -1), 8)
         position = jnp.cumsum(chosen, 1) * chosen
         dispatch = (chosen * (position <= 8))[..., None] * jax.nn.one_hot(position - 1, 8)
-        sent = m.hold(jnp.einsum("gsec,gsm->egcm", dispatch, x), *groups)
+        sent = jnp.einsum("gsec,gsm->gecm" if tokens else "gsec,gsm->egcm", dispatch, x)
+        sent = m.hold(turned(m, m.hold(sent, *tokens) if tokens else sent), *groups)
         hidden = jax.nn.relu(jnp.einsum("egcm,emh->egch", sent, m.p["wi"]))
         made = m.hold(jnp.einsum("egch,ehm->egcm", hidden, m.p["wo"]), *groups)
-        return square(jnp.einsum("gsec,egcm->gsm", dispatch * jax.nn.softmax(gate)[..., None], made), i)
+        made = m.hold(turned(m, made), *tokens) if tokens else made
+        return square(jnp.einsum("gsec,gecm->gsm" if tokens else "gsec,egcm->gsm", dispatch * jax.nn.softmax(gate)[..., None], made), i)
     return loss
 
 
@@ -152,12 +157,29 @@ def convolutions(*spec):
     return loss
 
 
+def stages(strides, pool, spec, **more):
+    def loss(m, i):
+        x = m.hold(i["x"], *spec)
+        space = x.ndim - 2
+        layout = ("NHWC", "HWIO", "NHWC") if space == 2 else ("NWC", "WIO", "NWC")
+        for k in range(2):
+            kernel = m.p["c%d.kernel" % k]
+            padding = [((kernel.shape[0] - 1) * more["dilation"], 0)] if more else "SAME"
+            x = jax.lax.conv_general_dilated(x, kernel, (strides[k],) * space, padding, rhs_dilation=(more.get("dilation", 1),) * space, dimension_numbers=layout) + m.p["c%d.bias" % k]
+            x = m.hold(jax.nn.relu(x), *spec)
+        if pool:
+            x = m.hold(jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, *pool, 1), (1, 2, 2, 1), "SAME"), *spec)
+        return jnp.mean((x - 0.3)**2)
+    return loss
+
+
 LOSSES = {
     "data_parallel": mlp, "zero_1": mlp, "zero_2": mlp, "zero_3": transformer, "fsdp": mlp, "megatron_mlp": megatron_mlp,
     "megatron_attention": megatron_attention, "dot_relu_dot": dot_relu_dot, "transformer": transformer, "clipped": transformer, "cookbook_moments": two_layers,
     "microbatches": mlp, "lstm": lstm, "sequence": sequence, "megatron_sequence": sequence, "experts_capacity": experts("model", "batch"),
-    "experts_all_to_all": experts("data", None), "vocabulary_embedding": vocabulary(False), "vocabulary_cross_entropy": vocabulary(False),
-    "vocabulary_tied": vocabulary(True), "convolution_norm": convolutions(), "convolution_space": convolutions("batch", "model", None, None)}
+    "experts_all_to_all": experts("data", None), "expert_parallel": experts("data", None, tokens=("batch", None)), "vocabulary_embedding": vocabulary(False), "vocabulary_cross_entropy": vocabulary(False),
+    "vocabulary_tied": vocabulary(True), "convolution_norm": convolutions(), "convolution_space": convolutions("batch", "model", None, None),
+    "convolution_tiles": stages((2, 1), (3, 3), (None, "rows", "columns", None)), "convolution_causal": stages((1, 1), None, ("batch", "model", None), dilation=2)}
 
 # ---------------------------------------------------------------- a step
 
@@ -208,8 +230,10 @@ def compiled(document, parameters):
             value, g = gradient(p, i)
         u, s = optimizer.update(g, s, p)
         return optax.apply_updates(p, u), s, value
+    held = sum(math.prod(s.shard_shape(x.shape)) * x.dtype.itemsize
+               for x, s in zip(jax.tree.leaves((params, state)), jax.tree.leaves((of_params, of_state))))
     run = jax.jit(step, in_shardings=(of_params, of_state, of_inputs), out_shardings=(of_params, of_state, lay(None)), donate_argnums=(0, 1))
-    return run.lower(params, state, inputs).compile()
+    return run.lower(params, state, inputs).compile(), held
 
 
 # ---------------------------------------------------------------- what the program sends
@@ -262,10 +286,10 @@ def traffic(text):
 def main():
     out = {}
     for program in json.load(sys.stdin)["programs"]:
-        made = compiled(program["document"], program["parameters"])
+        made, held = compiled(program["document"], program["parameters"])
         sent = traffic(made.as_text())
         memory = made.memory_analysis()
-        out[program["document"]["name"]] = {"ring": sum(v for k, v in sent.items() if k != "count"), "collectives": sent.pop("count", 0), "kinds": sent, "temporaries": memory.temp_size_in_bytes}
+        out[program["document"]["name"]] = {"ring": sum(v for k, v in sent.items() if k != "count"), "collectives": sent.pop("count", 0), "kinds": sent, "temporaries": memory.temp_size_in_bytes, "state": held}
     json.dump(out, sys.stdout, indent=1, sort_keys=True)
 
 

@@ -53,6 +53,7 @@ NAMED = {
               [None, "space", None, None], {"permute"}),
     "groups": ({"space": 4}, [2, 16, 4], [conv(4, [3], feature_group_count=4), {"type": "relu"}, conv(4, [3], feature_group_count=2)], [None, "space", None], {"permute"}),
     "narrow": ({"space": 4}, [2, 16, 3], [conv(4, [3], dtype="bfloat16"), {"type": "relu"}, conv(4, [3], dtype="bfloat16")], [None, "space", None], {"permute"}),
+    "turned": ({"space": 2, "wide": 2}, [8, 8, 16], [{"type": "linear", "features": 16}, hold(None, "space", "wide"), {"type": "linear", "features": 8}], [None, "wide", "space"], {"permute", "all_gather", "reduce_scatter"}),
     "moved": ({"space": 4}, [8, 8, 16], [{"type": "linear", "features": 16}, hold("space"), {"type": "linear", "features": 8}], [None, "space"], {"all_to_all"}),
 }
 

@@ -79,7 +79,8 @@ struct stepc_command {
                                       the dimension times the extents behind it; all_to_all: of the part of the operand
                                       that goes to one device. permute: device i sends to device i + inner of its group,
                                       which begins anew after the last; broadcast: the device that sends */
-    uint64_t into;     /* all_to_all: contiguous elements of one device's part of the result */
+    uint64_t into;     /* all_to_all: contiguous elements of one device's part of the result; permute, if it is not 0:
+                                      the group stands in rows of so many devices, and row i sends to column i */
     const char *place; /* "/model/layers/1: grad of dot", for messages; of the loop over microbatches:
                                       begins with "/accumulate" (the host may end that one early) */
     /* A kernel over many tensors: the same for several sets of buffers, which stand one after another in `buffers`.

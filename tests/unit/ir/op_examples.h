@@ -106,7 +106,7 @@ static const struct op_example op_examples[] = {
     ONE(all_gather, F23, "axes=1 dim=0 : float32[4, 3]", "axes=1 dim=0 : float32[4, 4]"),
     ONE(reduce_scatter, "float32[4, 3]", "axes=1 dim=0 : float32[2, 3] <\"data\", - | \"model\">", "axes=1 dim=2 : float32[2, 3]"),
     ONE(all_to_all, F23, "axes=1 split=0 dim=1 : float32[1, 6]", "axes=1 split=1 dim=0 : float32[4, 1]"),
-    ONE(permute, F23, "axes=1 by=1 : " F23, "axes=1 by=2 : " F23),
+    ONE(permute, F23, "axes=1 by=1 row=0 : " F23, "axes=3 by=0 row=9 : " F23),
     LEAF(device_index, "axes=3 : int32[]", "axes=3 : float32[]"),
 };
 #endif

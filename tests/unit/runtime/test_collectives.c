@@ -10,7 +10,7 @@
 enum { MOST = 3000 * 8 };
 static int64_t axes[3];
 static const char *const names[] = {"a", "b", "c"};
-static uint32_t devices, dtype;
+static uint32_t devices, dtype, row;
 
 /* Small whole numbers, different everywhere: exact in every dtype. */
 static double value(uint32_t device, int64_t i)
@@ -68,7 +68,7 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
          .axes = mask,
          .count = (uint64_t)count,
          .inner = (uint64_t)(kind >= STEPC_PERMUTE ? 1 : inner),
-         .into = (uint64_t)outer, /* of all_to_all: extents change places */
+         .into = (uint64_t)(kind == STEPC_PERMUTE ? row : outer), /* of all_to_all: extents change places */
          .place = "/test",
          .flag = UINT32_MAX}};
     const struct stepc_entry entry = {.name = "init",
@@ -117,7 +117,8 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
                 int64_t slice = i / outer, e = slice / parts * outer + i % outer;
                 want = value(group[slice % parts], (e / inner * parts + rank) * inner + e % inner);
             } else if (kind >= STEPC_PERMUTE) {
-                want = value(group[kind == STEPC_BROADCAST ? 1 : (rank + size - 1) % size], i);
+                uint32_t from = row ? rank % (size / row) * row + rank / (size / row) : (rank + size - 1) % size;
+                want = value(group[kind == STEPC_BROADCAST ? 1 : from], i);
             } else {
                 int64_t at = kind == STEPC_ALL_REDUCE ? i : (i / inner * parts + rank) * inner + i % inner;
                 for (uint32_t k = 0; k < size; k++) {
@@ -163,6 +164,9 @@ START_TEST(moves)
             run(kind, STEPC_SUM, 2, 4, 6, 5, threads, false);
             run(kind, STEPC_SUM, 1, 2, 1, 700, threads, false);
             run(kind, STEPC_SUM, 3, 8, 30, 50, threads, false);
+            row = kind == STEPC_PERMUTE ? 4 : 0;
+            run(kind, STEPC_SUM, 3, 8, 30, 50, threads, false);
+            row = 0;
         }
 }
 END_TEST

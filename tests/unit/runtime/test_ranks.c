@@ -140,7 +140,8 @@ static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &row, NULL};
 static int64_t axes[] = {2, 3};
 static const char *const names[] = {"a", "b"};
 static struct stepc_command commands[2];
-static uint32_t dtype, stopped = UINT32_MAX, wrong_result = UINT32_MAX; /* the latter: a rank, and then all step */
+static uint32_t dtype, in_row, stopped = UINT32_MAX,
+                               wrong_result = UINT32_MAX; /* the latter: a rank, and then all step */
 
 /* Sums of these depend on their order. */
 static void fill(void *const *b, int64_t lo, int64_t hi, void *scratch)
@@ -251,7 +252,7 @@ static void compare(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t oute
                                          .axes = mask,
                                          .count = count,
                                          .inner = kind >= STEPC_PERMUTE ? 1 : (uint64_t)inner,
-                                         .into = (uint64_t)outer,
+                                         .into = kind == STEPC_PERMUTE ? in_row : (uint64_t)outer,
                                          .place = "/test",
                                          .flag = UINT32_MAX};
     whole.threads = 1;
@@ -286,6 +287,9 @@ START_TEST(as_one)
             compare(kind, STEPC_SUM, mask, 1, 1);
             compare(kind, STEPC_SUM, mask, 1, 7001);
             compare(kind, STEPC_SUM, mask, 33, 211);
+            in_row = kind == STEPC_PERMUTE ? 2 : 0;
+            compare(kind, STEPC_SUM, mask, 33, 211);
+            in_row = 0;
         }
 }
 END_TEST
