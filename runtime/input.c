@@ -174,9 +174,9 @@ step_status rt_stage(struct step_instance *t, const struct step_batch *from)
     struct step_batch batch;
     if (!t || !from) return rt_fail(t, STEP_EINVAL, "stage: null pointer");
     if (!rt_take(&batch, sizeof batch, from)) return rt_fail(t, STEP_EINVAL, "stage: wrong size field");
-    if (!rt_gate_here(t)) return rt_fail(t, STEP_EINVAL, "stage: the instance belongs to the process before fork");
+    if (!rt_gate_here(t)) return rt_fail(t, STEP_EINVAL, "the instance belongs to the process before fork");
     if (atomic_load(&t->poisoned))
-        return rt_fail(t, STEP_EPOISONED, "stage: an earlier error left the state undefined: load or destroy");
+        return rt_fail(t, STEP_EPOISONED, "an earlier error left the state undefined: load or destroy");
     if (!batch.inputs && batch.input_count) return rt_fail(t, STEP_EINVAL, "batch: inputs is NULL");
     pthread_mutex_lock(&t->stage_lock);
     step_status status = stage_locked(t, &batch);

@@ -102,7 +102,7 @@ START_TEST(refused)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],"
          "\"data_offsets\":[4,8]}}",
          8, "overlaps"},
-        {"{\"__metadata__\":{\"k\":1}}", 0, "must be a string"},
+        {"{\"__metadata__\":{\"k\":1}}", 0, "must be an object of strings"},
         {"{\"__metadata__\":[]}", 0, "must be an object of strings"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "is there twice"},
         {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
