@@ -179,11 +179,10 @@ static void mark_parts(struct step_instance *t, const struct rt_entry *e)
         late |= part;
     }
     if (!late || !t->device_ops->shared) return;
-    t->late_splits = true;
     for (uint32_t i = 0; i < e->table->command_count; i++)
         for (uint32_t k = 0; e->table->commands[i].late && k < e->table->commands[i].buffer_count; k++) {
             uint32_t space = e->table->buffers[e->table->commands[i].buffers[k]].space;
-            if (space == STEPC_AT_RESULT) t->late_splits = false;
+            if (space == STEPC_AT_RESULT) t->late_not = STEP_COMPUTE;
             if (space == STEPC_AT_INPUT) t->late_inputs = true;
         }
     t->late = RT_LATE_ALL;

@@ -152,14 +152,13 @@ bool scan_number(struct rt_scan *s, double *out)
         if (++s->at < s->end && (*s->at == '-' || *s->at == '+')) up = *s->at++ == '-' ? -1 : 1;
         while (s->at < s->end && *s->at >= '0' && *s->at <= '9') {
             exponent = exponent * 10 + (*s->at++ - '0');
-            if (exponent > 9999) exponent = 9999;
+            if (exponent > 4000) exponent = 4000;
         }
         scale += up * exponent;
     }
     for (int n = scale < 0 ? -scale : scale; n; n /= 2, base *= base)
         if (n & 1) power *= base;
-    if (x > 0) x = scale < 0 ? x / power : x * power;
-    *out = sign * (double)x;
+    *out = sign * (double)(scale < 0 ? x / power : x * power);
     return true;
 }
 

@@ -199,8 +199,8 @@ struct step_instance {
     bool initialized, huge_pages, oversubscribed;
     bool nonfinite;   /* the last step that counts; with checks of values */
     uint8_t waits;    /* a step that was computed, for rt_commit: RT_WAITS_* */
-    bool late_splits; /* what may wait reads no result */
-    bool late_inputs; /* but inputs */
+    uint8_t late_not; /* STEP_COMPUTE: what may wait reads results, which are gone after the call */
+    bool late_inputs; /* it reads inputs */
     bool alone;       /* the call in progress runs on the caller only */
     uint8_t part;     /* of the step that runs: RT_WHOLE, or what late.c says */
     uint8_t late;     /* whether the step has commands that may wait; RT_LATE_ALL: only they write the next state */

@@ -63,12 +63,11 @@ step_status rt_settings_read(struct step_instance *t, struct rt_settings *s)
     if (!s->o.transport) s->o.transport = variable(s, "STEPC_TRANSPORT");
     if (!s->o.devices) s->o.devices = variable(s, "STEPC_DEVICES");
     if ((v = variable(s, "STEPC_PIN"))) {
-        if ((*v != '0' && *v != '1') || v[1]) return bad_variable("STEPC_PIN", v, "0 or 1");
-        if (*v == '1') s->o.flags |= STEP_PIN;
+        if (strcmp(v, "1") != 0) return bad_variable("STEPC_PIN", v, "1");
+        s->o.flags |= STEP_PIN;
     }
-    v = variable(s, "STEPC_HUGEPAGES");
-    t->huge_pages = !v || strcmp(v, "never") != 0;
-    if (t->huge_pages && v && strcmp(v, "always") != 0) return bad_variable("STEPC_HUGEPAGES", v, "never or always");
+    t->huge_pages = !(v = variable(s, "STEPC_HUGEPAGES"));
+    if (v && strcmp(v, "never") != 0) return bad_variable("STEPC_HUGEPAGES", v, "never");
     t->flags = s->o.flags;
     t->timeout_ns = s->o.timeout_ms < 0 ? 0 : (s->o.timeout_ms ? s->o.timeout_ms : 60000) * 1000000;
     return STEP_OK;

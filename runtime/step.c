@@ -146,7 +146,7 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
     bool ahead = batch->flags || batch->accept;
     t->communication_ns = 0;
     t->waits = RT_WAITS_NOT;
-    bool compute = batch->flags & STEP_COMPUTE, late = ahead && t->late && (!compute || t->late_splits);
+    bool compute = batch->flags & STEP_COMPUTE, late = ahead && t->late && !(batch->flags & t->late_not);
     if (ahead && !(late ? t->program->team->late_begin(t) : rt_go_ahead(t)))
         return rt_fail(t, STEP_ENOMEM, "out of memory");
     rt_bind_step(t, k);
@@ -214,9 +214,8 @@ static step_status decide(struct step_instance *t, bool accept)
                        : t->waits ? STEP_OK
                                   : rt_fail(t, STEP_EINVAL, "commit: no step waits"),
                 all = rt_agree(t, mine), status = STEP_OK;
-    if (!all && t->waits == RT_WAITS_LATE) {
+    if (!all && t->waits == RT_WAITS_LATE) { /* the next step asks for flags that this raises */
         status = t->program->team->late_end(t, RT_LATE_KEPT);
-        flags_take(t);
     } else if (!all) {
         if (t->stale)
             for (RT_MINE(t, d)) carry(d, RT_HYPERS, d->other, d->state);
