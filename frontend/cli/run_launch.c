@@ -4,6 +4,7 @@
  * its own, so that a terminal's Ctrl-C reaches it once, through here. */
 #include "frontend/cli/run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -64,11 +65,95 @@ static int start(char **command, pid_t *pid)
     return error;
 }
 
+/* What ranks of this host leave for who started them, a line each: mpirun of MPICH ends with 0 where a rank does,
+ * though nobody had trained to the end, and that of Open MPI may hold back what ranks print when one is lost. */
+static const char mark[] = "STEPC_RUN_MARK", begun[] = "begun\n", done[] = "done\n";
+
+static void leave_line(const char *line)
+{
+    const char *path = getenv(mark);
+    int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    if (fd < 0) return;
+    st_put(fd, line, strlen(line));
+    close(fd);
+}
+
+void run_mark(const struct run *r, bool all_is_well)
+{
+    if (r->place.ranks > 1 && !r->place.rank) leave_line(all_is_well ? done : begun);
+}
+
+void run_mark_lost(const struct run *r)
+{
+    leave_line(arena_format(r->cli->arena, "rank %u: %s\n", r->place.rank, r->api->last_error(r->instance)));
+}
+
+static int make_mark(char *path, size_t size)
+{
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, size, "%s/stepc-run-XXXXXX", folder && *folder ? folder : "/tmp");
+    int fd = mkstemp(path);
+    if (fd >= 0) setenv(mark, path, 1);
+    return fd;
+}
+
+/* What was left there; the file is gone. */
+static const char *take_lines(struct cli *cli, int fd, const char *path)
+{
+    enum { ROOM = 1 << 16 };
+    char *text = arena_alloc(cli->arena, ROOM);
+    ssize_t n = fd >= 0 ? pread(fd, text, ROOM - 1, 0) : 0;
+    text[n > 0 ? n : 0] = 0;
+    if (fd >= 0) unlink(path), close(fd);
+    return text;
+}
+
+static bool is_gone(long pid)
+{
+    char text[512] = "";
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0) close(fd);
+    const char *state = n > 0 ? strrchr(text, ')') : NULL; /* after the name: its state */
+    return !state || state[1] != ' ' || state[2] == 'Z' || state[2] == 'X';
+}
+
+/* Whether a process has children, and all of them have ended. */
+static bool is_bereft(pid_t pid)
+{
+    char path[64], text[4096];
+    bool some = false;
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *d; threads && (d = readdir(threads));) {
+        if (*d->d_name == '.') continue;
+        snprintf(path, sizeof path, "/proc/%ld/task/%.20s/children", (long)pid, d->d_name);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+        if (fd >= 0) close(fd);
+        text[n > 0 ? n : 0] = 0;
+        for (char *at = text, *end; *at; at = end) {
+            long child = strtol(at, &end, 10);
+            if (end == at) break;
+            some = true;
+            if (is_gone(child)) continue;
+            closedir(threads);
+            return false;
+        }
+    }
+    if (threads) closedir(threads);
+    return some;
+}
+
 int run_launch(struct cli *cli)
 {
     sigset_t signals, old;
-    int status = 0, number = 0, stopped = 0;
+    enum { MOST_ALONE = 3 }; /* seconds */
+    int status = 0, number = 0, stopped = 0, alone = 0;
     pid_t pid;
+    char path[4096];
     if (cli_integer(cli, "ranks", 0) < 1) return cli_usage(cli, "-n: at least one rank");
     if (strcmp(cli_text(cli, "transport", "mpi"), "mpi") != 0)
         return cli_usage(cli, "-n starts ranks of --transport mpi");
@@ -81,22 +166,37 @@ int run_launch(struct cli *cli)
     static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) sigaddset(&signals, passed[i]);
     sigprocmask(SIG_BLOCK, &signals, &old);
-    int error = start(arguments(cli), &pid);
+    int marked = make_mark(path, sizeof path), error = start(arguments(cli), &pid);
     if (error) {
+        take_lines(cli, marked, path);
         sigprocmask(SIG_SETMASK, &old, NULL);
         return cli_failed(cli, EXIT_ENVIRONMENT, "-n needs mpirun (Debian: openmpi-bin or mpich): %s", strerror(error));
     }
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        if (sigwait(&signals, &number) || number == SIGCHLD) continue;
+        number = sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 1});
+        if (number < 0) { /* Open MPI may wait for a minute or more for ranks that it has not seen end */
+            alone = is_bereft(pid) ? alone + 1 : 0;
+            if (alone >= MOST_ALONE) kill(pid, SIGKILL);
+            continue;
+        }
+        if (number == SIGCHLD) continue;
         if (number != SIGUSR1) stopped = number;
         kill(pid, number);
     }
+    const char *lines = take_lines(cli, marked, path), *why = strstr(lines, "rank ");
     sigprocmask(SIG_SETMASK, &old, NULL);
     if (stopped) { /* so that the parent sees what happened */
         signal(stopped, SIG_DFL);
         raise(stopped);
     }
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (alone >= MOST_ALONE)
+        return cli_failed(cli, EXIT_ENVIRONMENT,
+                          "a rank was lost, and all have ended; mpirun did not, and was stopped%s%s", why ? "\n" : "",
+                          why ? why : "");
+    if (code == 0 && strstr(lines, begun) && !strstr(lines, done))
+        return cli_failed(cli, EXIT_ENVIRONMENT, "a rank ended too early, and the others with it%s%s", why ? "\n" : "",
+                          why ? why : "");
     if (code >= 0 && code <= EXIT_DEFECT) return code;
     return code < 0 ? cli_failed(cli, EXIT_ENVIRONMENT, "mpirun was stopped by signal %d", WTERMSIG(status))
                     : cli_failed(cli, EXIT_ENVIRONMENT, "a rank was lost: mpirun ended with %d", code);

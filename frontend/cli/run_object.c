@@ -112,6 +112,7 @@ static void give_up(struct run *r)
     struct sigaction action = {.sa_handler = leave};
     struct timespec moment = {.tv_nsec = 200000000};
     struct itimerval last = {.it_value = {.tv_usec = 700000}};
+    run_mark_lost(r);
     fflush(NULL);
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &last, NULL);
