@@ -196,6 +196,7 @@ struct ir_mesh {
     uint32_t axis_count;
     const char *name[IR_MAX_AXES];
     int64_t size[IR_MAX_AXES];
+    bool explicit_layouts; /* every value's must follow from what is given: pass explicit */
 };
 
 /* How many values may still be made: what asks for one more goes to `over`, which does not return. */

@@ -143,6 +143,7 @@ static void read_func(struct parse_state *p)
 static void read_mesh(struct parse_state *p)
 {
     struct ir_mesh *mesh = &p->m->mesh;
+    mesh->explicit_layouts = parse_take_word(p, "explicit");
     do {
         if (mesh->axis_count == IR_MAX_AXES)
             parse_error_at(p, parse_here(p), "expected at most %d mesh axes", IR_MAX_AXES);

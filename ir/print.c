@@ -223,7 +223,7 @@ void ir_print(const struct ir_module *m, struct str *out)
     str_add(out, "\n");
     add_optional(out, "document", m->document);
     for (uint32_t i = 0; i < m->mesh.axis_count && i < IR_MAX_AXES; i++) {
-        str_add(out, i ? ", " : "mesh ");
+        str_add(out, i ? ", " : m->mesh.explicit_layouts ? "mesh explicit " : "mesh ");
         add_string(out, m->mesh.name[i]);
         str_addf(out, "=%lld", (long long)m->mesh.size[i]);
     }

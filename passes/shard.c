@@ -39,7 +39,7 @@ static void follow_parameters(struct ir_module *m)
 }
 
 /* The axes along which the batch lies: those of the first dimension of the first batched input that is split. */
-static uint32_t batch_axes(const struct ir_module *m)
+uint32_t shard_batch_axes(const struct ir_module *m)
 {
     for (size_t i = 0; i < m->slots.count; i++) {
         const struct ir_slot *slot = &m->slots.items[i];
@@ -62,7 +62,7 @@ struct ir_module *pass_shard(struct pass *p, struct ir_module *m)
     follow_parameters(m);
     struct shard s = {.module = m,
                       .arena = &p->scratch,
-                      .batch_axes = batch_axes(m),
+                      .batch_axes = shard_batch_axes(m),
                       .check_finite = p->options->check_finite,
                       .invariant = p->options->invariant};
     s.funcs = arena_new_array(&p->scratch, struct shard_func, m->funcs.count);

@@ -27,6 +27,8 @@ static inline bool shard_is_linear(const struct shard_rule *r, uint32_t operand)
     return operand < 32 && (r->linear >> operand & 1); /* ops of more operands are never linear */
 }
 
+uint32_t shard_batch_axes(const struct ir_module *); /* shard.c */
+
 /* shard_rules.c: the rule of a node by the shard column of the op table. */
 void shard_rule_of(const struct ir_func *, const struct ir_node *, struct arena *, struct shard_rule *);
 /* --numerics invariant: floats are summed over devices where that is the rest of their tree, and at once. */

@@ -177,8 +177,7 @@ bool fe_sharding_form(struct fe *fe, fe_json sharding)
     for (int map = SH_params; good && map <= SH_inputs; map++)
         for (fe_json spec = fe_first(fe, v[map].json); spec; spec = fe_next(fe, spec))
             good &= check_spec(fe, spec, rules, v[SH_resolver].integer == 1);
-    if (good && v[SH_mode].json && v[SH_mode].integer == 1)
-        good = fe_wrong(fe, v[SH_mode].json, "E0111", "sharding with \"mode\": \"explicit\" is not supported yet");
+    fe->module->mesh.explicit_layouts = v[SH_mode].integer == 1;
     return good && input_specs(fe, v[SH_inputs].json);
 }
 

@@ -25,6 +25,12 @@ if(PYTHON AND TARGET stepc)
   set_tests_properties(mesh.invariant PROPERTIES PROCESSORS 2 TIMEOUT 900 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
 endif()
 
+# Layouts that are forced, and those that are not.
+if(PYTHON AND TARGET stepc)
+  add_test(NAME mesh.explicit COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/explicit.py --stepc $<TARGET_FILE:stepc>)
+  set_tests_properties(mesh.explicit PROPERTIES TIMEOUT 600 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+endif()
+
 # What devices send in a step, against what was recorded of XLA's partitioner.
 if(PYTHON AND TARGET stepc)
   add_test(NAME mesh.traffic COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/traffic.py --stepc $<TARGET_FILE:stepc>)
