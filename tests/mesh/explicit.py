@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """"mode": "explicit": the programs of programs.py, and others, whose layouts all follow from what is given are compiled and give
-the bits of the default mode; of the others the first message names the place and what could be said. JAX's explicit mode
-(0.10.2) says the same of each.
+the bits of the default mode; of the others the first message names the place and what could be said. Of the
+operations, JAX's explicit mode (0.10.2) was asked the same one by one: it also refuses indices into a table that is not split,
+plain slices, and joining with an operand that is not split, where the answer is forced here; and it takes a reshape that merges
+a split inner dimension.
 
     tests/mesh/explicit.py --stepc build/stepc
 """
