@@ -15,6 +15,9 @@
 #include <unistd.h>
 
 int stepc_main(int argc, char **argv);
+#define main stepc_main
+#include "frontend/main.c"
+#undef main
 
 enum { MOST = 256, LONGEST = 1 << 16 };
 

@@ -36,11 +36,7 @@ if(TARGET stepc)
 endif()
 # The program as a server of its commands (server.c), for fuzzers that start it often: `cmake --build build -- stepc_server`.
 if(TARGET stepc)
-  add_library(stepc_main OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/frontend/main.c)
-  target_compile_definitions(stepc_main PRIVATE main=stepc_main)
-  target_compile_options(stepc_main PRIVATE -Wno-missing-prototypes)
-  target_link_libraries(stepc_main PRIVATE frontend passes codegen runtime)
-  add_executable(stepc_server EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/fuzz/server.c $<TARGET_OBJECTS:stepc_main>)
+  add_executable(stepc_server EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/fuzz/server.c)
   target_link_libraries(stepc_server PRIVATE frontend passes codegen runtime)
 endif()
 if(PYTHON AND TARGET stepc) # one that searched for an order of clusters for 10 s
