@@ -112,18 +112,6 @@ def near(label, ours, theirs):
         expect("%s: %s differs by %g" % (label, name, error), error <= 2e-5 * (1 + np.max(np.abs(a.astype(np.float64)), initial=0)))
 
 
-def numbers_per_tensor(stepc, folder):
-    """An optimizer whose state of a tensor is a number, which the tensor's update reads: what makes the numbers is a region beside
-    those of the updates."""
-    x, y = {"shape": [6, 4], "axes": ["batch", None]}, {"shape": [6, 3], "axes": ["batch", None]}
-    document = {"stepc": 1, "inputs": {"x": x, "y": y}, "loss": "mean((model - y)**2)", "model": {"type": "sequential", "input": "x", "layers": [
-        {"type": "linear", "features": n} for n in (4,) * 8 + (3,)]},
-        "optimizer": {"type": "chain", "transforms": [{"type": "scale_by_novograd"}, {"type": "scale", "step_size": -0.001}]}}
-    case = Case(stepc, folder, document)
-    case.compile("step.so", "-O0")
-    near("a number per tensor", case.run(case.file("step.so"))[2], case.run(case.model)[2])
-
-
 def joined(stepc, folder):
     """Norms of tensors that lie end to end: parameters, gradients, sums of microbatches; of sizes that fill no line of the
     cache, and of sizes that do."""
@@ -173,7 +161,6 @@ def main():
             case = Case(stepc, folder, graph(shapes, optimizers("graph")[name], ema))
             near("graph, " + name, same_bits(case, "graph, " + name), case.run(case.model)[2])
             same_bits(Case(stepc, folder, deep(40, optimizers("deep")[name], ema, **TWO_DEVICES)), "deep, %s, two devices" % name)
-        numbers_per_tensor(stepc, folder)
         joined(stepc, folder)
         for what, document in growing(draw).items():
             sizes = {}
