@@ -100,6 +100,23 @@ struct slot {
     uint64_t bytes;
 };
 
+/// Names wanted and where their values are, in order: see trainer::load.
+using name_map = std::vector<std::pair<std::string, std::string>>;
+
+/// As a string of JSON.
+inline std::string quoted(const std::string &text)
+{
+    static const char digits[] = "0123456789abcdef";
+    std::string out = "\"";
+    for (char c : text) {
+        auto code = static_cast<unsigned char>(c);
+        if (code < 32) out += std::string("\\u00") + digits[code >> 4] + digits[code & 15];
+        else if (c == '"' || c == '\\') out += {'\\', c};
+        else out += c;
+    }
+    return out + "\"";
+}
+
 /// A save that runs beside the training. Who does not wait for it learns from the next one how it ended.
 class checkpoint_job
 {
@@ -292,15 +309,25 @@ class trainer
     }
     /// A checkpoint, a run directory (its newest whole one), or a file of parameters and running statistics after init,
     /// or of all state. Flags: STEP_LOAD_PARTIAL (names may be missing or unknown), STEP_LOAD_CAST (other float
-    /// dtypes), STEP_LOAD_PARAMS_ONLY (of a file of all state).
-    void load(const std::string &file, uint32_t flags = 0)
+    /// dtypes), STEP_LOAD_PARAMS_ONLY (of a file of all state), STEP_LOAD_NO_VERIFY (checksums are not compared).
+    void load(const std::string &file, uint32_t flags = 0) { load_as(file, nullptr, flags); }
+    /// The same under other names: {{"encoder.*.**", "blocks.*.**"}, {"head.**", "init"}, {"**", "**"}}; the first rule
+    /// that fits a name wanted says where it is (`stepc doc state`).
+    void load(const std::string &file, const name_map &map, uint32_t flags = 0)
     {
-        step_load l{};
-        l.size = sizeof l, l.path = file.c_str(), l.flags = flags;
-        check(api_->load(instance_, &l));
+        std::string text;
+        for (const auto &rule : map)
+            text += (text.empty() ? "{" : ",") + quoted(rule.first) + ":" + quoted(rule.second);
+        load_as(file, text.empty() ? "{}" : (text += "}").c_str(), flags);
     }
 
   private:
+    void load_as(const std::string &file, const char *map, uint32_t flags)
+    {
+        step_load l{};
+        l.size = sizeof l, l.path = file.c_str(), l.map = map, l.flags = flags;
+        check(api_->load(instance_, &l));
+    }
     struct batch {
         std::vector<step_array> inputs;
         step_batch c{};

@@ -12,6 +12,7 @@
     m["opt_state.0.count"]               # all state goes by name: m.names(stepc.OPT_STATE)
     m.set("learning_rate", 3e-4)         # what can be set: m.hypers()
     m.save("final.safetensors")          # everything; m.load of it goes on where the run was
+    m.load("other", map={"head.**": "init", "**": "blocks.**"}, params_only=True)    # under other names, of another training
     with m.checkpoints("runs/a", keep="latest=3,best=loss:min:1") as runs:   # directories that are whole or not there
         start = runs.resume()            # the newest whole one: its step, and what was saved beside it in runs.item("loader")
         runs.save(metrics={"loss": r.loss}, items={"loader": {"at": 7}})     # written while training goes on
@@ -433,18 +434,23 @@ class Step:
         self._check(self._save(self._instance, ctypes.byref(save), ctypes.byref(job)))
         return job
 
-    def load(self, path, strict=True, params_only=False, cast=False, prefix=""):
+    def load(self, path, map=None, partial=False, cast=False, params_only=False, verify=True, prefix=""):
         """A checkpoint directory, a run directory (its newest whole checkpoint), a file of all state, with which a training goes on, or of parameters and running statistics, with which one begins.
-        params_only: only the latter of a file of all state. prefix: parameters are the tensors of that prefix: "ema." takes the
-        averages. cast: floats may have another dtype. strict=False: names may be missing, which keep their values, or unknown."""
+        map: which tensors are taken under which names, {"encoder.*.**": "blocks.*.**", "head.**": "init", "**": "**"}: the first
+        rule that fits (`stepc doc state`). partial: names may be missing, which keep their values, or unknown. cast: floats may have
+        another dtype. params_only: parameters alone; all else is as `init` leaves it, or keeps its values in a training.
+        verify=False: checksums are not compared. prefix: parameters are the tensors of that prefix: "ema." takes the averages, with
+        running statistics."""
         if not self._ready and self._tensors(PARAM):
             status = self._init(self._instance)
             if status not in (0, 15):  # 15: an object without initial values
                 self._check(status)
+        path = os.fspath(path)
         with tempfile.TemporaryDirectory() as folder:
-            if params_only or prefix:
-                path = self._parameters_of(path, prefix, os.path.join(folder, os.path.basename(path)))
-            load = _Load(path=path.encode(), flags=(0 if strict else 1) | (2 if cast else 0))
+            if prefix:
+                path = self._parameters_of(path, prefix, os.path.join(folder, os.path.basename(path.rstrip("/"))))
+            flags = (1 if partial else 0) | (2 if cast else 0) | (4 if params_only else 0) | (0 if verify else 8)
+            load = _Load(path=path.encode(), map=None if map is None else json.dumps(map).encode(), flags=flags)
             self._check(self._load(self._instance, ctypes.byref(load)))
         self._ready = True
 
@@ -493,13 +499,13 @@ class Checkpoints:
     def list(self):
         return checkpoints(self.folder) if os.path.isdir(self.folder) else []
 
-    def resume(self, step=None):
-        """Loads the newest whole checkpoint, or that of a step; its step. None: there is none yet."""
+    def resume(self, step=None, **how):
+        """Loads the newest whole checkpoint, or that of a step, as `Step.load` says; its step. None: there is none yet."""
         self.wait()
         there = self.list()
         if step is None and not there:
             return None
-        self._step.load(self.folder if step is None else os.path.join(self.folder, "step-%d" % step))
+        self._step.load(self.folder if step is None else os.path.join(self.folder, "step-%d" % step), **how)
         return int(self._step["step"]) if "step" in self._step.names(STATE) else step
 
     def item(self, name):

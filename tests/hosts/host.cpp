@@ -20,6 +20,42 @@ template <class F> static bool refused(step_status want, const char *word, F cal
     return false;
 }
 
+// What is loaded under other names, in part, and in another dtype.
+static bool names(const char *path, const std::string &file)
+{
+    step::trainer saved(path), t(path);
+    std::vector<float> kernel(12), mine(12), fresh(12), average(12);
+    auto kernel_of = [](step::trainer &of, const char *name, std::vector<float> &to) {
+        for (const step::slot &s : of.state())
+            if (s.name == name) {
+                to.resize(s.bytes / sizeof(float));
+                of.read({name, s.shape, to});
+            }
+    };
+    t.init();
+    kernel_of(t, "head.kernel", fresh);
+    saved.load(file);
+    kernel_of(saved, "head.kernel", kernel);
+    kernel_of(saved, "ema.head.kernel", average);
+    bool good = !kernel.empty() && kernel != fresh && kernel != average;
+    t.load(file, {{"head.kernel", "init"}, {"opt_state.**", "reset"}, {"**", "**"}});
+    kernel_of(t, "head.kernel", mine);
+    good &= mine == fresh;
+    t.load(file, {{"ema.head.kernel", "head.kernel"}, {"**", "**"}}, STEP_LOAD_PARTIAL | STEP_LOAD_NO_VERIFY);
+    kernel_of(t, "ema.head.kernel", average);
+    good &= average == kernel;
+    t.load(file, {{"**", "**"}}, STEP_LOAD_PARAMS_ONLY);
+    kernel_of(t, "head.kernel", mine);
+    good &= mine == kernel;
+    good &= refused(STEP_ESHAPE, "which is not there", [&] { t.load(file, {{"head.*", "tail.*"}, {"**", "**"}}); });
+    good &= refused(STEP_EINVAL, "braces", [&] { t.load(file, {{"{a}", "b"}, {"**", "**"}}); });
+    good &= refused(STEP_ESHAPE, "\"a\"b\\\n\" matches no tensor", [&] {
+        t.load(file, {{"a\"b\\\n", "init"}, {"**", "**"}});
+    });
+    good &= refused(STEP_ESHAPE, "no rule of the map", [&] { t.load(file, step::name_map{}); });
+    return good;
+}
+
 // Several outputs, metrics, a file of parameters, and what must be refused: on a step.so made of outputs.json.
 static bool outputs(const char *path, const std::string &file)
 {
@@ -66,7 +102,7 @@ static bool outputs(const char *path, const std::string &file)
     t.load(file);
     good &= t.eval(batch) == loss;
     good &= refused(STEP_EIO, "No such file", [&] { t.load(file + ".none"); });
-    return good;
+    return good & names(path, file);
 }
 
 // Every dtype in and out: on a step.so made by dtypes.py.

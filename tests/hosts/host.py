@@ -144,7 +144,15 @@ with stepc.Step(sys.argv[4], threads=1) as m:  # several outputs, files of param
         averaged, averages = m.infer("ema", **given)["model.score"], m.state()
         with stepc.Step(sys.argv[4], threads=1) as fresh:
             fresh.load(path, params_only=True)  # a training begins with them: no count, averages are copies
-            assert fresh.eval(**batch).loss == r.loss and fresh["step"] == 0 and (fresh["ema.head.kernel"] == m["head.kernel"]).all()
+            assert fresh["step"] == 0 and (fresh["ema.head.kernel"] == fresh["head.kernel"]).all() and (fresh["head.kernel"] == m["head.kernel"]).all()
+            assert fresh.eval(**batch).loss != r.loss  # its statistics are those of init
+            anew = {n: "reset" for n in ("opt_state.**", "step", "ema.**")}
+            fresh.load(path, map=dict(anew, **{"**": "**"}))
+            assert fresh.eval(**batch).loss == r.loss and fresh["step"] == 0
+            fresh.load(path, map={"ema.head.kernel": "head.kernel", "**": "**"}, partial=True, verify=False)
+            assert fresh["step"] == 4 and (fresh["ema.head.kernel"] == m["head.kernel"]).all()
+            refused(3, lambda: fresh.load(path, map={"ema.head.kernel": "head.kernel", "head.kernel": "none", "**": "**"}))
+            refused(1, lambda: fresh.load(path, map={"{a}": "b"}))
             fresh.load(path, prefix="ema.")
             assert (fresh.infer(output="model.score", **given) == averaged).all()
             fresh.load(path)
@@ -152,7 +160,7 @@ with stepc.Step(sys.argv[4], threads=1) as m:  # several outputs, files of param
         with stepc.Step(sys.argv[1], threads=1) as another:
             refused(3, lambda: another.load(path))  # of another model
             refused(3, lambda: another.load(path, params_only=True))
-            another.load(path, strict=False)
+            another.load(path, partial=True)
             refused(2, lambda: another.infer(x=first["x"], output="model.score"))
         refused(3, lambda: m.load(path, prefix="slow."))
         with open(other, "wb") as f:
@@ -178,6 +186,7 @@ with stepc.Step(sys.argv[4], threads=1) as m, tempfile.TemporaryDirectory() as f
         assert again.resume() == 5 and again.item("loader") == {"at": 4} and again.item("none") is None
         assert all((other[n] == v).all() for n, v in state.items())
         assert again.resume(4) == 4 and again.item("loader") == {"at": 3}
+        assert again.resume(map={"head.*": "init", "**": "**"}) == 5 and not (other["head.kernel"] == state["head.kernel"]).all()
         other.load(runs, params_only=True)
         assert all((other[n] == state[n]).all() for n in other.names())
         refused(6, lambda: again.resume(77))
