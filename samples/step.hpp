@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "stepc/step.h"
+#include "stepc/step_checkpoints.h"
 #include "stepc/step_open.h"
 
 namespace step
@@ -115,6 +116,32 @@ inline std::string quoted(const std::string &text)
         else out += c;
     }
     return out + "\"";
+}
+
+/// One of a run directory; see stepc/step_checkpoints.h.
+struct checkpoint {
+    uint64_t step;
+    std::string path, time; ///< time: "2027-03-01T12:00:00Z"; empty where the manifest is damaged
+    uint64_t bytes;
+    bool complete;
+    std::map<std::string, double> metrics;
+};
+
+/// All of a run directory, the oldest first; no trainer is needed.
+inline std::vector<checkpoint> checkpoints(const std::string &folder)
+{
+    step_checkpoint *list;
+    size_t count;
+    char text[1024];
+    step_status status = step_checkpoints(folder.c_str(), &list, &count, text, sizeof text);
+    if (status != STEP_OK) throw error(status, text);
+    std::vector<checkpoint> out;
+    for (const step_checkpoint *c = list; c < list + count; c++) {
+        out.push_back({c->step, c->path, c->time, c->bytes, c->complete != 0, {}});
+        for (size_t i = 0; i < c->metric_count; i++) out.back().metrics[c->metrics[i].name] = c->metrics[i].value;
+    }
+    step_checkpoints_free(list, count);
+    return out;
 }
 
 /// A save that runs beside the training. Who does not wait for it learns from the next one how it ended.

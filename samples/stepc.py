@@ -126,21 +126,59 @@ def _library(path):
         raise StepError(6, "STEP_EIO: %s: %s" % (path, e.strerror or e)) from None
 
 
+_SECRET = np.array([
+    0xbe4ba423396cfeb8, 0x1cad21f72c81017c, 0xdb979083e96dd4de, 0x1f67b3b7a4a44072, 0x78e5c0cc4ee679cb, 0x2172ffcc7dd05a82,
+    0x8e2443f7744608b8, 0x4c263a81e69035e0, 0xcb00c391bb52283c, 0xa32e531b8b65d088, 0x4ef90da297486471, 0xd8acdea946ef1938,
+    0x3f349ce33f76faa8, 0x1d4f0bc7c7bbdcf9, 0x3159b4cd4be0518a, 0x647378d9c97e9fc8, 0xc3ebd33483acc5ea, 0xeb6313faffa081c5,
+    0x49daf0b751dd0d17, 0x9e68d429265516d3, 0xfca1477d58be162b, 0xce31d07ad1b8f88f, 0x280416958f3acb45, 0x7e404bbbcafbd7af], "<u8").tobytes()
+_PRIMES = [0xc2b2ae3d, 0x9e3779b185ebca87, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9, 0x85ebca77c2b2ae63, 0x85ebca77, 0x27d4eb2f165667c5, 0x9e3779b1]
+
+
+def _xxh3(data):
+    """XXH3-128 of more than 240 bytes (the xxHash specification 0.8), in hexadecimal digits."""
+    words = lambda raw, at, n=8: np.frombuffer(raw, "<u8", n, at)
+    keys, low, half, last = np.stack([words(_SECRET, 8 * i) for i in range(16)]), np.uint64(0xffffffff), np.uint64(32), (1 << 64) - 1
+
+    def stripes(at, n, keys):
+        data_of = words(data, at, 8 * n).reshape(n, 8)
+        keyed = data_of ^ keys
+        return (data_of[:, [1, 0, 3, 2, 5, 4, 7, 6]] + (keyed & low) * (keyed >> half)).sum(0, dtype=np.uint64)
+
+    def merge(at, total):
+        for a, b in (words(_SECRET, at) ^ sums).reshape(4, 2).tolist():
+            total += a * b & last ^ a * b >> 64
+        total &= last
+        total = (total ^ total >> 37) * 0x165667919e3779f9 & last
+        return total ^ total >> 32
+    sums, blocks = np.array(_PRIMES, np.uint64), (len(data) - 1) // 1024
+    for i in range(blocks):
+        sums = sums + stripes(1024 * i, 16, keys)
+        sums = (sums ^ sums >> np.uint64(47) ^ words(_SECRET, 128)) * np.uint64(_PRIMES[7])
+    rest = (len(data) - 1) % 1024 // 64
+    sums = sums + stripes(1024 * blocks, rest, keys[:rest]) + stripes(len(data) - 64, 1, words(_SECRET, 121))
+    return "%016x%016x" % (merge(117, ~(len(data) * _PRIMES[2]) & last), merge(11, len(data) * _PRIMES[1]))
+
+
 def checkpoints(folder):
-    """What a run directory holds, the oldest first: step, path, time, metrics, bytes, complete (all files have their sizes)."""
-    found = []
+    """What a run directory holds, the oldest first: step, path, time, metrics, bytes, complete: the manifest has its checksum
+    and all files have their sizes (checksums of the data are compared by `load` and `stepc checkpoint verify`)."""
+    found, tail = [], 42  # "self":"<checksum>"} is not summed
     for name in os.listdir(folder):
-        if not re.fullmatch("step-(0|[1-9][0-9]*)", name):
+        if not re.fullmatch("step-(0|[1-9][0-9]{0,18})", name):
             continue
         path = os.path.join(folder, name)
         one = types.SimpleNamespace(step=int(name[5:]), path=path, time=None, metrics={}, bytes=0, complete=False)
         try:
-            with open(os.path.join(path, "manifest.json"), encoding="utf-8") as f:
-                told = json.load(f)
-            one.time, one.metrics = told["created"], {n: float(v) for n, v in told["metrics"].items()}
-            one.bytes = sum(file["bytes"] for file in told["files"].values())
-            one.complete = all(os.path.getsize(os.path.join(path, n)) == file["bytes"] for n, file in told["files"].items())
-        except (OSError, ValueError, KeyError, TypeError):
+            with open(os.path.join(path, "manifest.json"), "rb") as f:
+                raw = f.read()
+            if len(raw) >= 240 + tail and raw[-tail:] == b'"self":"%s"}' % _xxh3(raw[:-tail]).encode():
+                told = json.loads(raw)
+                if told["stepc_checkpoint"] == 1:
+                    sizes = {n: int(file["bytes"]) for n, file in told["files"].items()}
+                    metrics = {n: float(v) for n, v in told["metrics"].items()}
+                    one.time, one.metrics, one.bytes = str(told["created"]), metrics, sum(sizes.values())
+                    one.complete = all(os.path.getsize(os.path.join(path, n)) == size for n, size in sizes.items())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass
         found.append(one)
     return sorted(found, key=lambda one: one.step)

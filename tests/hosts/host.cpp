@@ -91,6 +91,11 @@ static bool outputs(const char *path, const std::string &file)
     t.save(file);
     t.step(batch);
     good &= job.wait();
+    const std::vector<step::checkpoint> there = step::checkpoints(runs);
+    good &= there.size() == 1 && there[0].step == 1 && there[0].complete && there[0].bytes > 100 &&
+            there[0].path == runs + "/step-1" && there[0].time.size() == 20 &&
+            there[0].metrics == std::map<std::string, double>{{"loss", loss}};
+    good &= refused(STEP_EIO, "No such file", [&] { step::checkpoints(runs + "/none"); });
     good &= t.eval(batch) != loss;
     t.load(runs);
     good &= t.eval(batch) == loss && t.item("loader") == "{\"at\":7}" && t.item("other").empty();

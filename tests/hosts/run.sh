@@ -16,6 +16,8 @@ mkdir -p "$out/locales"
 localedef -c -i "$here/comma.locale" "$out/locales/comma" 2>/dev/null || true # it warns of what is not defined
 gcc -std=c11 -pedantic -D_GNU_SOURCE -Wall -Wextra -Werror -I"$root/runtime/include" "$here/arrays.c" -o "$out/arrays_c" -ldl
 for object in one mesh; do LOCPATH=$out/locales "$out/arrays_c" "$out/dtypes_$object.so"; done
+gcc -std=c99 -pedantic -D_GNU_SOURCE -Wall -Wextra -Werror -I"$root/runtime/include" "$here/listing.c" -o "$out/listing_c"
+LOCPATH=$out/locales "$python" "$here/listing.py" "$stepc" "$out/step.so" "$out/listing_c" "$out"
 g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" -I"$root/samples" "$here/host.cpp" -o "$out/host_cpp" -ldl
 rm -rf "$out/cpp.safetensors.runs"
 "$out/host_cpp" "$out/step.so" "$out/outputs.so" "$out/cpp.safetensors" "$out/dtypes_mesh.so"
