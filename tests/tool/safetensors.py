@@ -63,6 +63,12 @@ def of_array(value):
     return Raw(name, list(value.shape), np.ascontiguousarray(value, NUMPY.get(name)).tobytes())
 
 
+def bfloat16(value):
+    """An array as Raw of the nearest numbers of bfloat16, ties to even; NaN is not asked for."""
+    bits = np.ascontiguousarray(value, "<f4").view("<u4")
+    return Raw("BF16", list(np.shape(value)), ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes())
+
+
 def write(path, tensors):
     """A file of the tensors, arrays or Raw, in the order given."""
     entries, at, data = {}, 0, []
