@@ -192,22 +192,38 @@ static int show(struct cli *cli, const char *path)
 
 /* ---------------------------------------------------------------- verify */
 
-static int verify_one(struct cli *cli, const char *path)
+/* What is wrong is said at once, and in the report too. */
+static int faulty(struct cli *cli, struct json_tree faults, step_status status, const char *error)
+{
+    const char *why = status == STEP_ENOMEM ? "out of memory" : error;
+    json_add_text(faults, NULL, why);
+    return failed(cli, status, why);
+}
+
+static int verify_one(struct cli *cli, const char *path, struct json_tree report)
 {
     char error[ST_TEXT];
     struct st_checkpoint c;
     int code = 0;
+    struct json_tree row = json_add_object(report, NULL), faults;
+    json_add_text(row, "path", path);
+    faults = json_add_array(row, "faults");
     step_status status = st_checkpoint_open(&c, path, true, error);
-    if (status) return failed(cli, status, error);
+    if (status) code = faulty(cli, faults, status, error);
+    json_add_integer(row, "step", (int64_t)c.step);
+    json_add_integer(row, "tensors", c.all.count);
+    json_add_integer(row, "files", c.member_count);
+    json_add_integer(row, "bytes", (int64_t)bytes_of(&c));
     for (uint32_t i = 0; i < c.member_count; i++)
-        if ((status = st_checkpoint_verify(&c, &c.members[i], error))) code = failed(cli, status, error);
+        if ((status = st_checkpoint_verify(&c, &c.members[i], error))) code = faulty(cli, faults, status, error);
     for (uint32_t i = 0; i < c.all.count && !code; i++) {
         void *data = malloc(c.all.tensors[i].bytes + 1);
         status = data ? st_checkpoint_read(&c, &c.all.tensors[i], data, true, error) : STEP_ENOMEM;
         free(data);
-        if (status) code = failed(cli, status, status == STEP_ENOMEM ? "out of memory" : error);
+        if (status) code = faulty(cli, faults, status, error);
     }
-    if (!code && !cli->quiet)
+    json_add_bool(row, "complete", !code);
+    if (!code && !cli->quiet && !cli_count(cli, "json"))
         code = print(cli,
                      arena_format(cli->arena, "%s: step %" PRIu64 " is whole: %u tensors in %u files, %s bytes\n", path,
                                   c.step, c.all.count, c.member_count, cli_grouped(cli->arena, (double)bytes_of(&c))));
@@ -218,18 +234,22 @@ static int verify_one(struct cli *cli, const char *path)
 static int verify(struct cli *cli, const char *path)
 {
     char error[ST_TEXT];
-    uint64_t *steps;
-    uint32_t count;
-    int code = 0;
-    if (st_is_checkpoint(path)) return verify_one(cli, path);
-    step_status status = st_steps(path, &steps, &count, error);
+    uint64_t *steps = NULL;
+    uint32_t count = 0;
+    bool one = st_is_checkpoint(path);
+    struct json_tree report = json_object(cli->arena), rows;
+    json_add_integer(report, "schema", 1);
+    rows = json_add_array(report, "checkpoints");
+    int code = one ? verify_one(cli, path, rows) : 0;
+    step_status status = one ? STEP_OK : st_steps(path, &steps, &count, error);
     if (status) return failed(cli, status, error);
     for (uint32_t i = count; i-- > 0;) {
-        int one = verify_one(cli, step_path(cli, path, steps[i]));
-        if (!code) code = one;
+        int other = verify_one(cli, step_path(cli, path, steps[i]), rows);
+        if (!code) code = other;
     }
     free(steps);
-    return count ? code : cli_failed(cli, EXIT_WRONG, "%s holds no checkpoint", path);
+    if (cli_count(cli, "json") && print(cli, json_print_lines(report))) return EXIT_ENVIRONMENT;
+    return one || count ? code : cli_failed(cli, EXIT_WRONG, "%s holds no checkpoint", path);
 }
 
 /* ---------------------------------------------------------------- diff */
@@ -263,59 +283,93 @@ static int tolerance(const struct cli *cli, const char *name, double *out)
     return end == text || *end || !(*out >= 0) ? cli_usage(cli, "--%s %s: expected a number from 0 on", name, text) : 0;
 }
 
-static int diff_tensor(struct cli *cli, struct str *out, const struct st_checkpoint *a, const struct st_checkpoint *b,
-                       const struct st_tensor *x, const struct st_tensor *y, double rtol, double atol, bool *differs)
+struct comparison {
+    struct st_checkpoint a, b;
+    double rtol, atol;
+    bool differs;
+    struct str text;
+    struct json_tree rows;
+};
+
+static struct json_tree differing(struct comparison *d, const char *name)
+{
+    struct json_tree row = json_add_object(d->rows, NULL);
+    json_add_text(row, "name", name);
+    d->differs = true;
+    return row;
+}
+
+static int diff_tensor(struct cli *cli, struct comparison *both, const struct st_tensor *x, const struct st_tensor *y)
 {
     char error[ST_TEXT];
     struct difference d = {0};
     bool same = x->dtype == y->dtype && x->rank == y->rank && ir_dtype_of_abi(x->dtype) != IR_TUPLE;
     for (int32_t i = 0; same && i < x->rank; i++) same = x->shape[i] == y->shape[i];
     if (!same) {
-        str_addf(out, "%s: %s and %s\n", x->name, type_text(cli, x), type_text(cli, y));
-        *differs = true;
+        str_addf(&both->text, "%s: %s and %s\n", x->name, type_text(cli, x), type_text(cli, y));
+        struct json_tree row = differing(both, x->name), types = json_add_array(row, "types");
+        json_add_text(types, NULL, type_text(cli, x));
+        json_add_text(types, NULL, type_text(cli, y));
         return 0;
     }
     char *p = malloc(x->bytes + 1), *q = malloc(x->bytes + 1);
-    step_status status = p && q ? st_checkpoint_read(a, x, p, true, error) : STEP_ENOMEM;
-    if (!status) status = st_checkpoint_read(b, y, q, true, error);
+    step_status status = p && q ? st_checkpoint_read(&both->a, x, p, true, error) : STEP_ENOMEM;
+    if (!status) status = st_checkpoint_read(&both->b, y, q, true, error);
     enum ir_dtype dtype = ir_dtype_of_abi(x->dtype);
-    if (!status) compare(dtype, p, q, x->bytes / ir_dtype_bytes(dtype), rtol, atol, &d);
+    uint64_t elements = x->bytes / ir_dtype_bytes(dtype);
+    if (!status) compare(dtype, p, q, elements, both->rtol, both->atol, &d);
     free(p);
     free(q);
     if (status) return failed(cli, status, status == STEP_ENOMEM ? "out of memory" : error);
-    if (d.differ)
-        str_addf(out, "%s: %" PRIu64 " of %" PRIu64 " differ, at most by %.3g, relative %.3g%s\n", x->name, d.differ,
-                 x->bytes / ir_dtype_bytes(dtype), d.absolute, d.relative, d.beyond ? "" : " (within the tolerances)");
-    *differs |= d.beyond > 0;
+    if (!d.differ) return 0;
+    bool before = both->differs;
+    struct json_tree row = differing(both, x->name);
+    json_add_integer(row, "elements", (int64_t)elements);
+    json_add_integer(row, "differ", (int64_t)d.differ);
+    json_add_integer(row, "beyond_tolerances", (int64_t)d.beyond);
+    json_add_number(row, "absolute", d.absolute, false);
+    json_add_number(row, "relative", d.relative, false);
+    str_addf(&both->text, "%s: %" PRIu64 " of %" PRIu64 " differ, at most by %.3g, relative %.3g%s\n", x->name,
+             d.differ, elements, d.absolute, d.relative, d.beyond ? "" : " (within the tolerances)");
+    both->differs = before || d.beyond;
     return 0;
+}
+
+static void only_in(struct comparison *d, const struct st_tensor *t, const struct st_file *file)
+{
+    json_add_text(differing(d, t->name), "only_in", file->path);
+    str_addf(&d->text, "%s: only in %s\n", t->name, file->path);
 }
 
 static int diff(struct cli *cli, const char *first, const char *second)
 {
-    struct st_checkpoint a, b;
-    struct str out = STR(cli->arena);
-    double rtol, atol;
-    bool differs = false;
-    int code = tolerance(cli, "rtol", &rtol);
-    if (!code) code = tolerance(cli, "atol", &atol);
-    if (!code) code = run_open_any(cli, &a, first);
+    struct comparison d = {.text = STR(cli->arena)};
+    struct json_tree report = json_object(cli->arena), paths;
+    int code = tolerance(cli, "rtol", &d.rtol);
+    if (!code) code = tolerance(cli, "atol", &d.atol);
+    if (!code) code = run_open_any(cli, &d.a, first);
     if (code) return code;
-    if ((code = run_open_any(cli, &b, second))) {
-        st_checkpoint_close(&a);
+    if ((code = run_open_any(cli, &d.b, second))) {
+        st_checkpoint_close(&d.a);
         return code;
     }
-    for (uint32_t i = 0; i < a.all.count && !code; i++) {
-        const struct st_tensor *other = st_find(&b.all, a.all.tensors[i].name);
-        if (other) code = diff_tensor(cli, &out, &a, &b, &a.all.tensors[i], other, rtol, atol, &differs);
-        else str_addf(&out, "%s: only in %s\n", a.all.tensors[i].name, a.all.path), differs = true;
+    json_add_integer(report, "schema", 1);
+    paths = json_add_array(report, "checkpoints");
+    json_add_text(paths, NULL, d.a.all.path);
+    json_add_text(paths, NULL, d.b.all.path);
+    d.rows = json_add_array(report, "tensors");
+    for (uint32_t i = 0; i < d.a.all.count && !code; i++) {
+        const struct st_tensor *t = &d.a.all.tensors[i], *other = st_find(&d.b.all, t->name);
+        if (other) code = diff_tensor(cli, &d, t, other);
+        else only_in(&d, t, &d.a.all);
     }
-    for (uint32_t i = 0; i < b.all.count; i++)
-        if (!st_find(&a.all, b.all.tensors[i].name))
-            str_addf(&out, "%s: only in %s\n", b.all.tensors[i].name, b.all.path), differs = true;
-    st_checkpoint_close(&a);
-    st_checkpoint_close(&b);
-    if (!code) code = print(cli, str_text(&out));
-    return code ? code : differs ? EXIT_WRONG : 0;
+    for (uint32_t i = 0; i < d.b.all.count; i++)
+        if (!st_find(&d.a.all, d.b.all.tensors[i].name)) only_in(&d, &d.b.all.tensors[i], &d.b.all);
+    json_add_bool(report, "equal", !d.differs);
+    st_checkpoint_close(&d.a);
+    st_checkpoint_close(&d.b);
+    if (!code) code = print(cli, cli_count(cli, "json") ? json_print_lines(report) : str_text(&d.text));
+    return code ? code : d.differs ? EXIT_WRONG : 0;
 }
 
 /* ---------------------------------------------------------------- prune */

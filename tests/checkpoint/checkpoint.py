@@ -341,12 +341,20 @@ class Checkpoint(runner.Case):
         self.assertIn({"name": "ema.layers.0.kernel", "item": "ema", "type": "float32[6,16]"}, shown["slots"])
         self.assertIn("opt_state", self.tool("show", "r/step-5").stdout)
         self.assertEqual(self.tool("verify", "r").stdout.count("is whole"), 4)
+        told = json.loads(self.tool("verify", "r", "--json").stdout)
+        self.assertEqual([(c["path"], c["step"], c["complete"], c["faults"]) for c in told["checkpoints"]], [("r/step-%d" % n, n, True, []) for n in (5, 10, 15, 20)])
+        self.assertEqual((told["schema"], {c["files"] for c in told["checkpoints"]}, {c["tensors"] for c in told["checkpoints"]}), (1, {5}, {len(shown["slots"])}))
+        self.assertEqual(json.loads(self.tool("verify", "r/step-5", "--json").stdout)["checkpoints"], told["checkpoints"][:1])
         flip(self.path("r/step-10/params.safetensors"), 8 * 20)  # the header: no tensor of it
         flip(self.path("r/step-15/items/stepc_run.json"), 8 * 20)
         said = self.tool("verify", "r", code=1)
         self.assertIn("error: r/step-10/params.safetensors", said.stderr)
         self.assertIn("r/step-15: items/stepc_run.json is damaged", said.stderr)
         self.assertEqual(said.stdout.count("is whole"), 2)
+        told = json.loads(self.tool("verify", "r", "--json", code=1).stdout)["checkpoints"]
+        self.assertEqual([c["complete"] for c in told], [True, False, False, True])
+        self.assertRegex(told[1]["faults"][0], "^r/step-10/params.safetensors")
+        self.assertRegex(told[2]["faults"][0], "items/stepc_run.json is damaged: checksum [0-9a-f]{32} expected")
         self.assertIn("expected ls, show", self.tool("list", "r", code=2).stderr)
         self.assertIn("holds no checkpoint", self.tool("ls", ".", code=1).stderr)
         self.assertIn("none", self.tool("verify", "none", code=3).stderr)
@@ -360,6 +368,22 @@ class Checkpoint(runner.Case):
         other = self.write("other.json", dict(MODEL, optimizer={"type": "sgd", "learning_rate": 0.1}))
         self.train("--save-dir", "c", what=other)
         self.assertIn("only in a/step-20", self.tool("diff", "a", "c", "--atol", "100", code=1).stdout)
+        told = json.loads(self.tool("diff", "a", "b", "--json").stdout)
+        self.assertEqual(told, {"schema": 1, "checkpoints": ["a/step-20", "b/step-20"], "tensors": [], "equal": True})
+        a, b = (safetensors.read(self.path(n + "/opt_state.safetensors"))["opt_state.acc_grads.layers.0.kernel"] for n in ("a/step-19", "b/step-20"))
+        for more, code in ((("--atol", "100"), 0), ((), 1)):
+            told = json.loads(self.tool("diff", "a/step-19", "b", "--json", *more, code=code).stdout)
+            row = {r["name"]: r for r in told["tensors"]}["opt_state.acc_grads.layers.0.kernel"]
+            self.assertEqual((told["equal"], row["elements"], row["differ"], row["beyond_tolerances"]), (not code, 96, (a != b).sum(), 96 if code else 0))
+            self.assertEqual(row["absolute"], abs(a.astype(float) - b).max())
+            self.assertGreater(row["relative"], 0)
+        told = json.loads(self.tool("diff", "a", "c", "--json", code=1).stdout)
+        only = {r["name"]: r["only_in"] for r in told["tensors"] if "only_in" in r}
+        self.assertEqual(only["opt_state.inner_opt_state.0.mu.layers.0.kernel"], "a/step-20")
+        wide = self.write("wide.json", dict(MODEL, model=dict(MODEL["model"], layers=[dict(MODEL["model"]["layers"][0], features=17)] + MODEL["model"]["layers"][1:])))
+        self.train("--save-dir", "w", what=wide)
+        told = json.loads(self.tool("diff", "b", "w", "--json", code=1).stdout)
+        self.assertIn({"name": "layers.0.kernel", "types": ["float32[6,16]", "float32[6,17]"]}, told["tensors"])
         self.assertIn("two paths", self.tool("diff", "a", code=2).stderr)
         self.assertIn("from 0 on", self.tool("diff", "a", "b", "--rtol", "-1", code=2).stderr)
 
