@@ -137,8 +137,8 @@ static void add_slots(struct report *r)
         if (m->mesh.axis_count) add_sharding(r, t, &s->type, &s->sharding);
         if (s->frozen) json_add_bool(t, "frozen", true);
         if (s->computed) json_add_bool(t, "computed", true);
-        int64_t width = s->index_limit - (int64_t)s->initial;
-        if (s->index_limit && width > 0 && width <= INT32_MAX) {
+        int64_t width = s->index_limit ? s->index_limit - (int64_t)s->initial : 0;
+        if (width > 0 && width <= INT32_MAX) {
             struct json_tree range = json_add_array(t, "range");
             json_add_integer(range, NULL, (int64_t)s->initial);
             json_add_integer(range, NULL, s->index_limit);
