@@ -226,7 +226,7 @@ static void handle(void *user, uint32_t i)
         return;
     }
     uint64_t bytes = rt_slot_bytes(s, false);
-    char *at = from->dtype == s->dtype ? to : to + bytes;
+    char *at = from->dtype == s->dtype ? to : to + ((bytes + 7) & ~UINT64_C(7));
     item->status = l->checkpoint ? l->t->program->checkpoint->directories->read(
                                        l->checkpoint, from, at, !(l->flags & STEP_LOAD_NO_VERIFY), error)
                                  : st_read(l->file, from, 0, at, from->bytes, error);
@@ -256,7 +256,7 @@ static step_status read_all(struct rt_load_plan *l)
         if (!from) continue;
         l->items[i].offset = l->room;
         l->room += rt_slot_bytes(&p->slots[i], false) + RT_ALIGN;
-        if (from->dtype != p->slots[i].dtype) l->room += from->bytes;
+        if (from->dtype != p->slots[i].dtype) l->room += from->bytes + 8;
         l->room &= ~(uint64_t)(RT_ALIGN - 1);
     }
     if (!(l->memory = rt_host_get(l->t, l->room))) return no_memory(l->t);

@@ -37,6 +37,8 @@ class Overwrite(runner.Case):
     def refuse(self, command, files, target):
         """`files`: option, kind and path of each."""
         operands = [path for _, kind, path in files if kind == "operand"] or [self.write("other.json", "{}")]
+        if command == "checkpoint":
+            operands = ["export", self.folder]
         rest = sum((self.given(*one) for one in files if one[1] != "operand"), [])
         before = content(target)
         said = self.stepc(command, *operands, *rest, code=2).stderr
