@@ -20,6 +20,7 @@ struct search {
     bool numbers;       /* what kernels do not look at is proved to be finite */
     uint32_t *writer;   /* by buffer, while commands are walked: the last one that wrote it + 1 */
     bool *changed;      /* by buffer, while they are walked backwards: an early one writes it later on */
+    bool *seen;         /* by value of the step: floats that early commands make for late ones */
     struct write {
         uint32_t command, index, before; /* the one before, from 1 */
     } *writes;
@@ -122,9 +123,26 @@ static void list_writes(struct search *s)
         }
 }
 
+static bool seen_can_be(const struct ir_type *t)
+{
+    return ir_dtype_is_float((enum ir_dtype)t->dtype) && t->dtype != IR_F16; /* which overflows below the bound */
+}
+
+static bool see(struct search *s, uint32_t b, uint32_t at);
+
+/* What devices exchange is seen where it was made. A sum is not, being larger than what was added up; of a loop that
+ * is not all: what is given in a turn may have been stored after the collective, in the one before. */
+static bool see_exchanged(struct search *s, const struct plan_command *c, uint32_t index, uint32_t at)
+{
+    if (s->in_loop[at] || !see(s, c->reads.items[index], at)) return false;
+    const struct ir_node *n = ir_get(s->f, plan_joined_node(c, index));
+    bool sum = n->op == OP_reduce_scatter || (n->op == OP_all_reduce && n->attr[1].v[0] == 0);
+    if (sum && seen_can_be(ir_type(s->f, n->args[0]))) s->seen[n->args[0]] = true;
+    return !sum;
+}
+
 /* What stands in the buffer before command `at` is seen to be below the bound where it is stored: by the last command
- * that wrote it, in a loop by all of them, and what devices add up or gather by those that made it. False: nobody
- * stores it. */
+ * that wrote it, in a loop by all of them. False: nobody stores it. */
 static bool see(struct search *s, uint32_t b, uint32_t at)
 {
     const struct plan *plan = s->plan;
@@ -135,7 +153,7 @@ static bool see(struct search *s, uint32_t b, uint32_t at)
         uint32_t i = s->writes[w].command;
         const struct plan_command *c = &plan->commands.items[i];
         if (i >= at) continue;
-        if (c->kind == PLAN_COLLECTIVE) return see(s, c->reads.items[s->writes[w].index], i);
+        if (c->kind == PLAN_COLLECTIVE) return see_exchanged(s, c, s->writes[w].index, i);
         bool **seen = &s->out->seen[i];
         if (!*seen) *seen = arena_new_array(s->arena, bool, c->writes.count + 1);
         (*seen)[s->writes[w].index] = found = true;
@@ -144,16 +162,10 @@ static bool see(struct search *s, uint32_t b, uint32_t at)
     return found;
 }
 
-static bool seen_can_be(const struct ir_type *t)
-{
-    return ir_dtype_is_float((enum ir_dtype)t->dtype) && t->dtype != IR_F16; /* which overflows below the bound */
-}
-
-/* By value of the step: floats that early commands make for late ones. */
-static bool *see_all(struct search *s)
+static void see_all(struct search *s)
 {
     const struct plan *plan = s->plan;
-    bool *seen = arena_new_array(s->arena, bool, s->f->count + 1);
+    bool *seen = s->seen = arena_new_array(s->arena, bool, s->f->count + 1);
     memset(s->writer, 0, plan->buffers.count * sizeof *s->writer);
     s->out->seen = arena_new_array(s->arena, bool *, plan->commands.count + 1);
     for (uint32_t i = 0; i < plan->commands.count; i++) {
@@ -165,17 +177,16 @@ static bool *see_all(struct search *s)
         }
         for (size_t k = 0; k < c->writes.count; k++) s->writer[s->whole[c->writes.items[k]]] = i + 1;
     }
-    return seen;
 }
 
 /* Whether all floats that late commands make of the state are finite; those of which it is not known do not wait. */
 static bool prove(struct search *s)
 {
     const struct plan *plan = s->plan;
-    const bool *seen = see_all(s);
+    see_all(s);
     bool good = true, *proved = arena_new_array(s->arena, bool, s->f->module->slots.count + 1);
     for (size_t i = 0; i < s->f->module->slots.count; i++) s->out->positive[i] = s->slot_written[i];
-    const struct cg_bounds *bounds = cg_bounds_find(s->f, seen, s->out->positive, s->out->expected, s->arena);
+    const struct cg_bounds *bounds = cg_bounds_find(s->f, s->seen, s->out->positive, s->out->expected, s->arena);
     for (size_t i = 0; i < s->f->results.count; i++) {
         const struct ir_type *t = ir_type(s->f, s->f->results.items[i].value);
         struct cg_bounds b = bounds[s->f->results.items[i].value];
