@@ -112,8 +112,8 @@ static step_status save_file(struct save_plan *plan, const struct step_save *sav
     if (save->item_count || save->keep || save->metric_count)
         status = rt_fail(t, STEP_EINVAL, "save: items, metrics and keep are of directories");
     if (!status) status = collect(plan);
-    if (!status && plan->computed) status = rt_derive(t);
     status = rt_agree(t, status);
+    if (!status && plan->computed) status = rt_agree(t, rt_derive(t));
     bool go = !status;
     if (go && t->rank == 0) {
         status = st_write(save->directory, plan->tensors, plan->count, t->steps, fetch_tensor, plan, error);

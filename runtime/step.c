@@ -382,24 +382,21 @@ step_status rt_derive(struct step_instance *t)
     return status;
 }
 
-static step_status weights_select(struct step_instance *t, enum rt_entry_kind kind, const char *name)
+/* Which weights have that name, NULL: the parameters; false: there are none. */
+static bool weights_find(const struct step_instance *t, const char *name, enum rt_weights *w, bool *computed)
 {
     static const char names[RT_WEIGHTS][7] = {"params", "ema", "slow", "eval"};
-    enum rt_weights w = RT_PARAMS;
-    while (name && w < RT_WEIGHTS && strcmp(names[w], name) != 0) w++;
-    bool there = w == RT_PARAMS, computed = false;
-    for (uint32_t i = 0; w < RT_WEIGHTS && i < t->program->slot_count; i++) {
+    while (name && *w < RT_WEIGHTS && strcmp(names[*w], name) != 0) ++*w;
+    bool there = *w == RT_PARAMS;
+    for (uint32_t i = 0; *w < RT_WEIGHTS && i < t->program->slot_count; i++) {
         const struct stepc_slot *s = &t->program->slots[i];
-        size_t n = strlen(names[w]);
-        if (s->role == STEP_PARAM || s->role > STEP_STATE || strncmp(s->name, names[w], n) != 0 || s->name[n] != '.')
+        size_t n = strlen(names[*w]);
+        if (s->role == STEP_PARAM || s->role > STEP_STATE || strncmp(s->name, names[*w], n) != 0 || s->name[n] != '.')
             continue;
         there = true;
-        computed |= s->computed;
+        *computed |= s->computed;
     }
-    if (!there) return rt_fail(t, STEP_ENOTFOUND, "there are no weights \"%s\"", name);
-    step_status status = computed ? rt_derive(t) : STEP_OK;
-    if (!status) rt_point_weights(t, kind, w);
-    return status;
+    return there;
 }
 
 /* The slot of an output; it must be one that the entry computes. */
@@ -455,11 +452,18 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
 {
     struct step_batch batch = {0};
     struct call_hypers hypers;
+    enum rt_weights w = RT_PARAMS;
+    bool computed = false;
     uint64_t begin = rt_now();
     hypers.count = 0;
     step_status status = result_check(t, result, "eval");
     if (!status) status = batch_check(t, from, &batch, kind);
-    if (!status) status = weights_select(t, kind, weights);
+    if (!weights_find(t, weights, &w, &computed) && !status)
+        status = rt_fail(t, STEP_ENOTFOUND, "there are no weights \"%s\"", weights);
+    /* Ranks compute them together, so all must have come here; where one has not, all know it now. */
+    if (computed && (status = rt_agree(t, status))) return status;
+    if (computed) status = rt_derive(t);
+    if (!status) rt_point_weights(t, kind, w);
     if (!status) status = outputs_go(t, outputs, false);
     if (!status) status = hypers_apply(t, &batch, &hypers);
     status = rt_bind(t, &batch, kind, 0, status);

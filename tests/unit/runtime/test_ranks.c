@@ -336,4 +336,99 @@ START_TEST(one_with_a_wrong_result)
 }
 END_TEST
 
-int main(void) { return run_case("ranks", CASE_OF(240, one_with_a_wrong_result, as_one, one_late)); }
+/* ---------------------------------------------------------------- weights that ranks compute together */
+
+static struct toy toys[2];
+static const uint32_t double_args[] = {B_W, B_G};
+static const uint32_t together_args[] = {B_G, B_EVAL};
+static struct stepc_command derive[2];
+static struct derived {
+    uint32_t faulty; /* the rank whose call is wrong; 2: none */
+    enum { EVAL, READ, SAVE } call;
+    const char *path;     /* of what is saved */
+    const char *of_other; /* the weights of the last rank, NULL: the same */
+    uint64_t ns[2];
+    float values[2][TOY_DIM];
+} derived;
+
+static void *derive_work(void *party)
+{
+    struct party *p = party;
+    uint32_t rank = p->world.rank;
+    struct toy_data data;
+    toy_build(&toys[rank], 2, false, false);
+    toys[rank].entries[4].commands = derive;
+    toys[rank].entries[4].command_count = 2;
+    toys[rank].mesh = stepc_part_mesh;
+    toys[rank].mesh.rows = rows;
+    toys[rank].program.mesh = &toys[rank].mesh;
+    toy_fill(&data, 1);
+    struct step_options o = {.size = sizeof o,
+                             .threads = 1,
+                             .timeout_ms = 3000,
+                             .flags = STEP_NO_ENV,
+                             .transport = "fake",
+                             .communicator = &p->world};
+    p->status = rt_create(&toys[rank].program, &o, &p->t);
+    if (!p->status) p->status = rt_init(p->t);
+    if (p->status) return p;
+    bool faulty = rank == derived.faulty;
+    uint64_t begin = rt_now();
+    struct step_result result = {.size = faulty ? 0 : sizeof result};
+    struct step_array array = {.size = sizeof array,
+                               .name = "eval.w",
+                               .data = derived.values[rank],
+                               .dtype = faulty ? STEP_F64 : STEP_F32,
+                               .rank = 1,
+                               .shape = toy_shape_w};
+    struct step_save save = {.size = sizeof save, .directory = derived.path, .keep = faulty ? "latest=1" : NULL};
+    const char *weights = rank && derived.of_other ? derived.of_other : "eval";
+    p->status = derived.call == READ   ? rt_read(p->t, &array)
+                : derived.call == SAVE ? rt_save(p->t, &save, NULL)
+                                       : rt_eval(p->t, &data.batch, weights, &result);
+    derived.ns[rank] = rt_now() - begin;
+    return p;
+}
+
+/* Both calls end at once, whatever is wrong with one: nobody waits for the other until the deadline. */
+static void derive_together(struct derived how)
+{
+    derived = how;
+    derive[0] = TOY_KERNEL(toy_derive, double_args, 1, false);
+    derive[1] = toy_collective(STEPC_ALL_REDUCE, together_args, TOY_DIM, "/eval");
+    for (uint32_t r = 0; r < 2; r++) {
+        memset(&posts[r], 0, sizeof posts[r]);
+        pthread_mutex_init(&posts[r].lock, NULL);
+        ranks[r].world = (struct fake_world){.rank = r, .ranks = 2};
+        pthread_create(&ranks[r].thread, NULL, derive_work, &ranks[r]);
+    }
+    for (uint32_t r = 0; r < 2; r++) pthread_join(ranks[r].thread, NULL);
+    for (uint32_t r = 0; r < 2; r++) {
+        const char *text = rt_last_error(ranks[r].t);
+        step_status expected = how.of_other       ? STEP_ENOTFOUND
+                               : how.faulty > 1   ? STEP_OK
+                               : how.call == READ ? STEP_ESHAPE
+                                                  : STEP_EINVAL;
+        ck_assert_msg(ranks[r].status == expected, "rank %u: %d %s", r, (int)ranks[r].status, text);
+        ck_assert_msg(derived.ns[r] < 2000000000, "rank %u waited", r);
+    }
+    for (uint32_t r = 0; r < 2; r++) rt_destroy(ranks[r].t);
+}
+
+START_TEST(weights_together)
+{
+    char path[] = "/tmp/stepc-ranks-XXXXXX.safetensors";
+    int file = mkstemps(path, 12);
+    ck_assert(file >= 0 && close(file) == 0);
+    for (uint32_t faulty = 0; faulty <= 2; faulty++) {
+        derive_together((struct derived){.faulty = faulty, .call = EVAL});
+        derive_together((struct derived){.faulty = faulty, .call = SAVE, .path = path});
+        derive_together((struct derived){.faulty = faulty, .call = READ});
+    }
+    unlink(path);
+    ck_assert_float_eq(derived.values[0][0], derived.values[1][0]);
+    derive_together((struct derived){.faulty = 2, .of_other = "none"});
+}
+END_TEST
+
+int main(void) { return run_case("ranks", CASE_OF(240, one_with_a_wrong_result, weights_together, as_one, one_late)); }
