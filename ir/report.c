@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ALIVE_LISTED = 12, OPS_LISTED = 24, OPS_BRIEF = 12 };
+enum { ALIVE_LISTED = 12, OPS_BRIEF = 12 };
 
 struct report {
     struct json_tree out; /* the object or list that is being filled, unless a function gets its own */
@@ -295,7 +295,7 @@ static const char *place_of_group(const struct plan_group *g)
 /* Of group_columns those from kind to reason; several names with "+" or blanks between them. */
 static void add_kernel(struct report *r, struct json_tree t, const struct plan_group *g)
 {
-    size_t count = g->nodes.count, listed = count < OPS_LISTED ? count : OPS_LISTED;
+    size_t count = g->nodes.count, listed = count;
     const char **names = arena_new_array(&r->scratch, const char *, count + g->outputs.count + 1);
     for (size_t i = 0; i < count; i++) names[i] = ir_ops[g->func->nodes[g->nodes.items[i]].op].name;
     for (size_t i = 0; i < g->outputs.count; i++)

@@ -3,13 +3,17 @@
 
 usage: cli.py STEPC
 """
+import fcntl
 import json
 import os
+import pty
 import re
 import resource
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import numpy as np
@@ -296,6 +300,42 @@ class Cli(runner.Case):
             self.assertGreaterEqual(step["memory"]["peak"], step["memory"]["lower_bound"])
             self.assertGreaterEqual(step["memory"]["peak"], report["state_bytes"] + step["memory"]["arena"])
         self.no_leavings()
+
+    def test_explain_large_groups(self):
+        """A group of many operations takes one line as wide as the terminal, which says how many it leaves out; --json has all."""
+        terms = ["sin(model * %d.5) / (%d + model**2)" % (i, i + 1) for i in range(40)]
+        long = self.write("long.json", json.dumps(dict(DOCUMENT, loss="mean((%s)**2)" % " + ".join(terms))))
+        report = json.loads(self.stepc("explain", long, "--json").stdout)
+        groups = next(e for e in report["entries"] if e["name"] == "step")["groups"]
+        self.assertGreater(max(g["count"] for g in groups), 100)
+        for g in groups:
+            self.assertEqual(len(g["ops"]), g["count"])
+        for lines, width in ((self.stepc("explain", long, "--fusion").stdout.splitlines(), 160),
+                             (self.on_terminal(100, "explain", long, "--fusion"), 100)):
+            self.assertLessEqual(max(map(len, lines)), width)
+            shown = [re.match(r"(?:fusion)? +#(\d+) +\w+ +([\w+]+)(?: more)? ->", line) for line in lines]
+            shown = {int(m[1]): m[2].split("+") for m in shown if m}
+            self.assertEqual(sorted(shown), sorted(g["command"] for g in groups))
+            for g in groups:
+                ops = shown[g["command"]]
+                count = len(ops) - 1 + int(ops[-1]) if ops[-1].isdigit() else len(ops)
+                self.assertEqual(count, g["count"])
+
+    def on_terminal(self, columns, *arguments):
+        """Lines that stepc prints where standard output is a terminal of so many columns."""
+        ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with subprocess.Popen([self.program, *arguments], stdout=its) as child:
+            os.close(its)
+            out = b""
+            try:
+                while more := os.read(ours, 65536):
+                    out += more
+            except OSError:  # its other end is closed
+                pass
+            self.assertEqual(child.wait(), 0)
+        os.close(ours)
+        return out.decode().splitlines()
 
     def test_small_object(self):
         """A toy stays a small file: tables, runtime and manifest grow unseen otherwise."""
