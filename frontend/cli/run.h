@@ -135,13 +135,18 @@ int run_checkpoint_position(struct run *); /* steps and batches that lie behind 
 int run_checkpoint_step(struct run *, bool now);
 int run_checkpoint_end(struct run *);
 
-/* run_checkpoints.c: a checkpoint, or the newest of a run directory that is before step *below, which becomes its own,
- * and whose manifest is whole (NULL: none); opened; in which of its items a tensor is: "params", ...; "": it is no
+/* run_checkpoint_open.c: a checkpoint, or the newest of a run directory that is before step *below, which becomes its
+ * own, and whose manifest is whole (NULL: none); opened; in which of its items a tensor is: "params", ...; "": it is no
  * checkpoint, but a file. */
 const char *run_newest(struct cli *, const char *path, uint64_t *below);
 int run_map(struct cli *, const char **text); /* of --map; NULL: none */
 int run_open_any(struct cli *, struct st_checkpoint *, const char *path);
 const char *run_role_of(struct cli *, const struct st_checkpoint *, const struct st_tensor *);
+int run_file_failed(const struct cli *, step_status, const char *error); /* the code of what a file is or has not */
+/* run_export.c: `stepc checkpoint export`, `convert` and `import`. */
+int run_export(struct cli *, const char *path);
+int run_convert(struct cli *, const char *path);
+int run_import(struct cli *, const char *path);
 
 /* run_init.c: what --init, --params-only, --init-partial and --cast say. 0 or an exit code after a message. */
 int run_init_options(struct run *);

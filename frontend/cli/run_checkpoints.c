@@ -1,5 +1,5 @@
-/* `stepc checkpoint`: what runs have saved, listed, shown, verified, compared, removed by rules, and exported. Nothing
- * here needs the object. */
+/* `stepc checkpoint`: what runs have saved, listed, shown, verified, compared, removed by rules. Nothing here needs the
+ * object. */
 #include "frontend/cli/run.h"
 #include "ir/ir.h"
 
@@ -12,56 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static int failed(const struct cli *cli, step_status status, const char *error)
-{
-    bool wrong = status == STEP_ECORRUPT || status == STEP_EVERSION || status == STEP_ENOTFOUND;
-    return cli_failed(cli, wrong ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s", error);
-}
-
 static const char *step_path(struct cli *cli, const char *folder, uint64_t step)
 {
     return arena_format(cli->arena, "%s/step-%" PRIu64, folder, step);
-}
-
-const char *run_newest(struct cli *cli, const char *path, uint64_t *below)
-{
-    char error[ST_TEXT];
-    struct st_kept *list;
-    uint32_t count, i = 0;
-    if (st_is_checkpoint(path) || st_kept_list(path, NULL, &list, &count, error)) return path;
-    while (i < count && (!list[i].whole || list[i].step >= *below)) i++;
-    const char *newest = i < count ? step_path(cli, path, *below = list[i].step) : NULL;
-    free(list);
-    return newest;
-}
-
-int run_open_any(struct cli *cli, struct st_checkpoint *c, const char *path)
-{
-    char error[ST_TEXT];
-    uint64_t below = UINT64_MAX;
-    const char *newest = run_newest(cli, path, &below);
-    if (!newest) return cli_failed(cli, EXIT_WRONG, "%s holds no whole checkpoint", path);
-    step_status status = st_checkpoint_open(c, newest, true, error);
-    return status ? failed(cli, status, error) : 0;
-}
-
-int run_map(struct cli *cli, const char **text)
-{
-    const char *path = cli_text(cli, "map", NULL);
-    size_t length;
-    if (!(*text = NULL, path)) return 0;
-    char *read;
-    int code = cli_read(cli, path, 1 << 24, &read, &length);
-    if (code) return code;
-    if (strlen(read) != length) return cli_failed(cli, EXIT_WRONG, "--map %s: a byte 0", path);
-    *text = read;
-    return 0;
-}
-
-const char *run_role_of(struct cli *cli, const struct st_checkpoint *c, const struct st_tensor *t)
-{
-    const char *file = t->offset < c->piece_count ? c->members[c->pieces[t->offset].member].name : "";
-    return arena_string_n(cli->arena, file, strcspn(file, ".-"));
 }
 
 static uint64_t bytes_of(const struct st_checkpoint *c)
@@ -111,7 +64,7 @@ static int list(struct cli *cli, const char *folder)
     struct str out = STR(cli->arena);
     struct json_tree report = json_object(cli->arena), steps = {0};
     step_status status = st_kept_list(folder, rules, &all, &count, error);
-    if (status) return failed(cli, status, error);
+    if (status) return run_file_failed(cli, status, error);
     json_add_integer(report, "schema", 1);
     steps = json_add_array(report, "checkpoints");
     for (uint32_t i = count; i-- > 0;) {
@@ -170,7 +123,7 @@ static int show(struct cli *cli, const char *path)
         if (strncmp(m->name, "items/", 6) != 0) continue;
         step_status status;
         char *text = st_checkpoint_item(&c, m, &status, error);
-        if (!text) code = failed(cli, status, error);
+        if (!text) code = run_file_failed(cli, status, error);
         else {
             json_add_text(items, m->name + 6, text);
             str_addf(&out, "item     %s  %.200s\n", m->name + 6, text);
@@ -197,7 +150,7 @@ static int faulty(struct cli *cli, struct json_tree faults, step_status status, 
 {
     const char *why = status == STEP_ENOMEM ? "out of memory" : error;
     json_add_text(faults, NULL, why);
-    return failed(cli, status, why);
+    return run_file_failed(cli, status, why);
 }
 
 static int verify_one(struct cli *cli, const char *path, struct json_tree report)
@@ -242,7 +195,7 @@ static int verify(struct cli *cli, const char *path)
     rows = json_add_array(report, "checkpoints");
     int code = one ? verify_one(cli, path, rows) : 0;
     step_status status = one ? STEP_OK : st_steps(path, &steps, &count, error);
-    if (status) return failed(cli, status, error);
+    if (status) return run_file_failed(cli, status, error);
     for (uint32_t i = count; i-- > 0;) {
         int other = verify_one(cli, step_path(cli, path, steps[i]), rows);
         if (!code) code = other;
@@ -320,7 +273,7 @@ static int diff_tensor(struct cli *cli, struct comparison *both, const struct st
     if (!status) compare(dtype, p, q, elements, both->rtol, both->atol, &d);
     free(p);
     free(q);
-    if (status) return failed(cli, status, status == STEP_ENOMEM ? "out of memory" : error);
+    if (status) return run_file_failed(cli, status, status == STEP_ENOMEM ? "out of memory" : error);
     if (!d.differ) return 0;
     bool before = both->differs;
     struct json_tree row = differing(both, x->name);
@@ -384,7 +337,7 @@ static int prune(struct cli *cli, const char *folder)
     int code = 0;
     if (!rules) return cli_usage(cli, "checkpoint prune: --keep RULES is missing");
     step_status status = st_kept_list(folder, rules, &all, &count, error);
-    if (status) return failed(cli, status, error);
+    if (status) return run_file_failed(cli, status, error);
     int parent = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent < 0) code = cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", folder, strerror(errno));
     for (uint32_t i = count; i-- > 0 && parent >= 0;) {
@@ -401,105 +354,18 @@ static int prune(struct cli *cli, const char *folder)
     return code;
 }
 
-/* ---------------------------------------------------------------- export */
-
-struct exported {
-    struct st_tensor t;           /* as it is called there */
-    const struct st_tensor *from; /* the one that is read */
-};
-
-struct source {
-    const struct st_checkpoint *c;
-    const struct exported *all;
-};
-
-static step_status fetch(void *user, uint32_t index, void *to)
-{
-    const struct source *s = user;
-    char error[ST_TEXT];
-    return st_checkpoint_read(s->c, s->all[index].from, to, true, error);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct exported *)a)->t.name, ((const struct exported *)b)->t.name);
-}
-
-/* The names on the left of --map for those on its right; what it leaves out is not written. */
-static int rename_all(struct cli *cli, struct exported *all, uint32_t *count)
-{
-    const char *text, *rule;
-    char error[ST_TEXT], name[ST_MAPPED];
-    step_status status;
-    bool met;
-    uint32_t kept = 0;
-    int code = run_map(cli, &text);
-    if (code || !text) return code;
-    struct st_map *map = st_map_open(text, &status, error);
-    if (!map) return cli_failed(cli, EXIT_WRONG, "--map: %s", error);
-    for (uint32_t i = 0; i < *count && !code; i++) {
-        int way = st_map_target(map, all[i].t.name, name);
-        if (way == ST_NO_RULE) code = cli_failed(cli, EXIT_WRONG, "--map: no rule takes \"%s\"", all[i].t.name);
-        if (way != ST_SOURCE) continue;
-        all[kept] = all[i];
-        all[kept++].t.name = arena_string_n(cli->arena, name, strlen(name));
-    }
-    *count = kept;
-    if (kept) qsort(all, kept, sizeof *all, by_name);
-    for (uint32_t i = 1; i < kept && !code; i++)
-        if (strcmp(all[i - 1].t.name, all[i].t.name) == 0)
-            code = cli_failed(cli, EXIT_WRONG, "--map: two tensors become \"%s\": \"%s\" and \"%s\"", all[i].t.name,
-                              all[i - 1].from->name, all[i].from->name);
-    if (!code && (rule = st_map_idle(map, 0, &met)))
-        code = cli_failed(cli, EXIT_WRONG, "--map: \"%s\" takes no tensor of those that are exported", rule);
-    st_map_close(map);
-    return code;
-}
-
-/* Parameters, or the averages in their place, and running statistics: what --init takes. */
-static int export(struct cli *cli, const char *path)
-{
-    char error[ST_TEXT];
-    struct st_checkpoint c;
-    const char *to = cli_text(cli, "output", NULL);
-    bool averages = cli_count(cli, "ema") > 0;
-    uint32_t count = 0, averaged = 0;
-    if (!to) return cli_usage(cli, "checkpoint export: -o FILE is missing");
-    int code = run_open_any(cli, &c, path);
-    if (code) return code;
-    struct st_tensor *tensors = arena_new_array(cli->arena, struct st_tensor, c.all.count + 1);
-    struct exported *all = arena_new_array(cli->arena, struct exported, c.all.count + 1);
-    struct source s = {.c = &c, .all = all};
-    for (uint32_t i = 0; i < c.all.count; i++) {
-        const struct st_tensor *t = &c.all.tensors[i], *other = NULL;
-        const char *role = run_role_of(cli, &c, t);
-        bool statistic = strcmp(role, "state") == 0 && st_is_statistic(t->name) &&
-                         strncmp(t->name, "hyperparameters.", 16) != 0;
-        if (strcmp(role, "params") != 0 && !statistic) continue;
-        if (averages && !statistic) other = st_find(&c.all, arena_format(cli->arena, "ema.%s", t->name));
-        averaged += other != NULL;
-        all[count++] = (struct exported){*t, other ? other : t};
-    }
-    if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c.all.path);
-    if (!code) code = rename_all(cli, all, &count);
-    for (uint32_t i = 0; i < count; i++) tensors[i] = all[i].t;
-    step_status status = code ? STEP_OK : st_write(to, tensors, count, c.step, fetch, &s, error);
-    if (status) code = failed(cli, status, error);
-    st_checkpoint_close(&c);
-    return code;
-}
-
 int cli_checkpoint(struct cli *cli)
 {
     const char *what = cli->operands.items[0], *path = cli->operands.items[1];
-    static const char *const verbs[] = {"ls", "show", "verify", "diff", "prune", "export"};
-    static int (*const run[])(struct cli *, const char *) = {list, show, verify, NULL, prune, export};
+    static const char *const verbs[] = {"ls", "show", "verify", "diff", "prune", "export", "convert", "import"};
+    static int (*const run[])(struct cli *, const char *) = {list,  show,       verify,      NULL,
+                                                             prune, run_export, run_convert, run_import};
     char error[ST_TEXT];
     size_t i = 0, n = sizeof verbs / sizeof *verbs;
     while (i < n && strcmp(verbs[i], what) != 0) i++;
     if (i == n)
-        return cli_usage(cli, "checkpoint %s: expected ls, show, verify, diff, prune or export%s", what,
-                         cli_meant(cli, what, verbs, n));
+        return cli_usage(cli, "checkpoint %s: expected ls, show, verify, diff, prune, export, convert or import%s",
+                         what, cli_meant(cli, what, verbs, n));
     if ((cli->operands.count == 3) != (run[i] == NULL))
         return cli_usage(cli, run[i] ? "checkpoint %s takes one path" : "checkpoint %s takes two paths", what);
     if (cli_count(cli, "keep") && !st_rules_check(cli_text(cli, "keep", ""), error))

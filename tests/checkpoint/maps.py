@@ -163,6 +163,80 @@ class Maps(runner.Case):
             self.write("names.json", rules)
             self.assertIn(why, self.stepc("checkpoint", "export", "run", "--map", "names.json", "-o", "out.safetensors", code=1).stderr)
 
+    def test_convert(self):
+        """A checkpoint under other names, which another step goes on from bit for bit; a selection; other dtypes; the same again."""
+        tool = lambda *arguments, code=0: self.stepc("checkpoint", *arguments, code=code)
+        self.write("names.json", {"**.blocks_1.*": "**.one.*", "**.blocks_2.*": "**.two.*", "**": "**"})
+        self.assertEqual(tool("convert", "run", "--map", "names.json", "-o", "deep/new").stdout, "deep/new/step-4: %d tensors\n" % len(self.saved))
+        tool("verify", "deep/new")
+        self.assertEqual(sorted(os.listdir(self.path("deep/new"))), ["latest", "step-4"])
+        self.run_steps(self.new, 3, "--init", "deep/new", "--save", "got.safetensors", "--all-state")
+        self.run_steps(self.old, 7, "--save", "whole.safetensors", "--all-state")
+        got, whole = safetensors.read(self.path("got.safetensors")), safetensors.read(self.path("whole.safetensors"))
+        self.assertEqual(len(got), len(whole))
+        for name, value in got.items():
+            np.testing.assert_array_equal(value, whole[name.replace("blocks_1", "one").replace("blocks_2", "two")], name)
+        tool("convert", "run/step-2", "-o", "same")
+        self.assertTrue(json.loads(tool("diff", "run/step-2", "same", "--json").stdout)["equal"])
+        shown = [json.loads(tool("show", p, "--json").stdout) for p in ("run/step-2", "same")]
+        for one in shown:
+            one.pop("created")
+        self.assertEqual(shown[0], shown[1])
+        for name in ("params", "ema", "opt_state", "state"):
+            with open(self.path("run/step-2/%s.safetensors" % name), "rb") as a, open(self.path("same/step-2/%s.safetensors" % name), "rb") as b:
+                self.assertEqual(a.read(), b.read())
+        self.write("names.json", {"head.kernel": "head.kernel", "**": "skip"})
+        self.assertIn("braces", tool("convert", "run", "--map", self.write("bad.json", {"{a}": "b"}), "-o", "few", code=1).stderr)
+        tool("convert", "run", "--map", "names.json", "--dtype", "bfloat16", "-o", "few")
+        kept = json.loads(tool("show", "few", "--json").stdout)["slots"]
+        self.assertEqual(kept, [{"name": "head.kernel", "item": "params", "type": "bfloat16[5,3]"}])
+        tool("convert", "run", "--dtype", "bfloat16", "-o", "half")
+        types = {s["name"]: s["type"] for s in json.loads(tool("show", "half", "--json").stdout)["slots"]}
+        self.assertEqual([types[n][:8] for n in ("one.kernel", "ema.one.kernel", "norm.mean", "step", "opt_state.0.mu.one.kernel")], ["bfloat16", "bfloat16", "float32[", "int32[]", "float32["])
+        self.assertIn("found bfloat16", self.run_steps(self.old, 4, "--init", "half", code=1))
+        self.run_steps(self.old, 0, "--init", "half", "--cast", "--save", "got.safetensors")
+        got = safetensors.read(self.path("got.safetensors"))
+        np.testing.assert_array_equal(got["one.kernel"], host.numbers(host.bits(self.saved["one.kernel"])))
+        tool("export", "run", "--dtype", "float64", "-o", "wide.safetensors")
+        np.testing.assert_array_equal(safetensors.read(self.path("wide.safetensors"))["two.kernel"], self.saved["two.kernel"].astype("f8"))
+        self.assertEqual(safetensors.read(self.path("wide.safetensors"))["norm.mean"].dtype, np.float32)
+        for arguments, code, why in ((("convert", "run/step-2", "-o", "same"), 3, "exists already"), (("convert", "run", "-o", "run"), 2, "name one file"), (("convert", "run"), 2, "-o DIR is missing"), (("convert", "none", "-o", "x"), 1, "No such file"),
+                                     (("convert", "run", "-o", "x", "--ema"), 2, "--ema is for export"), (("convert", "run", "-o", "x", "--cast"), 2, "--dtype"),
+                                     (("convert", "run", "-o", "x", "--dtype", "int8"), 2, "int8"), (("convert", "run", "-o", "old.so/x"), 3, "old.so"),
+                                     (("export", "run", "-o", "x", "--names", "hf:gpt2"), 2, "hf.py"), (("import", "model.safetensors.index.json", "-o", "x"), 2, "hf.py"),
+                                     (("import", "old.json", "-o", "x"), 2, "one safetensors file"), (("import", "old.so", "-o", "x"), 1, "old.so"), (("import", "gone", "-o", "x"), 3, "gone")):
+            self.assertIn(why, tool(*arguments, code=code).stderr)
+        with open(self.path("run/step-4/opt_state.safetensors"), "r+b") as f:
+            f.seek(-3, 2)
+            f.write(b"\xaa\x55\xaa")
+        self.assertIn("checksum", tool("convert", "run/step-4", "-o", "x", code=1).stderr)
+        self.assertFalse(os.path.exists(self.path("x")))
+        with open(self.path("run/step-4/params.safetensors"), "r+b") as f:
+            f.seek(-3, 2)
+            f.write(b"\xaa\x55\xaa")
+        self.assertIn("checksum", tool("export", "run/step-4", "-o", "y", code=1).stderr)
+        self.assertFalse(os.path.exists(self.path("y")))
+
+    def test_import(self):
+        """A file of all state or of parameters as a checkpoint: a training goes on from it, or begins with it."""
+        tool = lambda *arguments, code=0: self.stepc("checkpoint", *arguments, code=code)
+        tool("import", "all.safetensors", "-o", "made", "-q")
+        self.assertEqual(set(os.listdir(self.path("made/step-4"))), set(os.listdir(self.path("run/step-4"))) - {"items"})
+        self.run_steps(self.old, 7, "--resume", "made/step-4", "--save", "got.safetensors", "--all-state")
+        self.run_steps(self.old, 7, "--save", "whole.safetensors", "--all-state")
+        self.same(safetensors.read(self.path("got.safetensors")), safetensors.read(self.path("whole.safetensors")))
+        tool("export", "run", "-o", "some.safetensors")
+        tool("import", "some.safetensors", "-o", "some", "--map", self.write("names.json", {"blocks_1.*": "one.*", "blocks_2.*": "two.*", "**": "**"}))
+        self.run_steps(self.new, 1, "--init", "some", "--save", "a.safetensors", "--all-state")
+        self.run_steps(self.old, 1, "--init", "some.safetensors", "--save", "b.safetensors", "--all-state")
+        a, b = safetensors.read(self.path("a.safetensors")), safetensors.read(self.path("b.safetensors"))
+        self.assertEqual(len(a), len(b))
+        self.same(a, {n: b[n.replace("blocks_1", "one").replace("blocks_2", "two")] for n in a})
+        with open(self.path("all.safetensors"), "r+b") as f:
+            f.seek(-3, 2)
+            f.write(b"\xaa\x55\xaa")
+        self.assertIn("all.safetensors", tool("import", "all.safetensors", "-o", "x", code=1).stderr)
+
     def test_damaged(self):
         """Data that do not have their checksum, a header, a manifest: the one before is taken, and that is said."""
         before = safetensors.read(self.path("run/step-2/params.safetensors"))

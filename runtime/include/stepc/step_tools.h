@@ -146,6 +146,18 @@ char *st_checkpoint_item(const struct st_checkpoint *, const struct st_member *,
 bool st_is_checkpoint(const char *path); /* a directory with a manifest */
 /* The numbers of all step-N in a run directory, the highest first; *steps is malloc's. STEP_EIO, STEP_ENOMEM. */
 step_status st_steps(const char *path, uint64_t **steps, uint32_t *count, char error[ST_TEXT]);
+/* A checkpoint folder/step-N of tensors that are given, item after item (params, ema, opt_state, state: `end` of the
+ * one before), by name in each; items and metrics are those of `from`, if it is not NULL. Whole or not there, on the
+ * disk. */
+struct st_new {
+    const char *folder, *model;
+    uint64_t step;
+    const struct st_tensor *tensors;
+    uint32_t end[5];
+    step_status (*fetch)(void *user, uint32_t index, void *to, char error[ST_TEXT]); /* the bytes of one */
+    void *user;
+};
+step_status st_checkpoint_write(const struct st_new *, const struct st_checkpoint *from, char error[ST_TEXT]);
 /* Rules of retention (retention.c), at most ST_RULES; not valid: the error says what is. */
 enum { ST_RULES = 16 };
 bool st_rules_check(const char *rules, char error[ST_TEXT]);

@@ -1,0 +1,237 @@
+/* What a checkpoint becomes: `stepc checkpoint export`, a file of parameters; `convert`, a checkpoint with other names,
+ * fewer tensors or floats of another width; and `import`, a checkpoint made of a file. */
+#include "frontend/cli/run.h"
+#include "ir/ir.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITEMS = 4 };
+static const char *const item_names[ITEMS] = {"params", "ema", "opt_state", "state"};
+
+struct exported {
+    struct st_tensor t;           /* as it is called there, and of which dtype */
+    const struct st_tensor *from; /* the one that is read */
+    uint32_t item;
+};
+
+struct source {
+    const struct st_checkpoint *c; /* NULL: a file */
+    const struct st_file *file;
+    const struct exported *all;
+    char error[ST_TEXT];
+};
+
+static step_status fetch(void *user, uint32_t index, void *to, char error[ST_TEXT])
+{
+    const struct source *s = user;
+    const struct exported *e = &s->all[index];
+    bool cast = e->t.dtype != e->from->dtype;
+    void *own = cast ? malloc(e->from->bytes + 1) : to;
+    if (!own) return snprintf(error, ST_TEXT, "out of memory"), STEP_ENOMEM;
+    step_status status = s->c ? st_checkpoint_read(s->c, e->from, own, true, error)
+                              : st_read(s->file, e->from, 0, own, e->from->bytes, error);
+    if (cast) {
+        enum ir_dtype before = ir_dtype_of_abi(e->from->dtype), after = ir_dtype_of_abi(e->t.dtype);
+        for (uint64_t i = 0; !status && i < e->from->bytes / ir_dtype_bytes(before); i++)
+            ir_element_set(after, to, i, ir_element_get(before, own, i));
+        free(own);
+    }
+    return status;
+}
+
+static step_status fetch_for_file(void *user, uint32_t index, void *to)
+{
+    struct source *s = user;
+    return fetch(user, index, to, s->error);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct exported *)a)->t.name, ((const struct exported *)b)->t.name);
+}
+
+static int by_item(const void *a, const void *b)
+{
+    const struct exported *x = a, *y = b;
+    return x->item != y->item ? (x->item > y->item) - (x->item < y->item) : by_name(a, b);
+}
+
+/* ---------------------------------------------------------------- other names, other dtypes */
+
+/* The names on the left of --map for those on its right; what it leaves out is not written. Sorted by name. */
+static int rename_all(struct cli *cli, struct exported *all, uint32_t *count)
+{
+    const char *text, *rule;
+    char error[ST_TEXT], name[ST_MAPPED];
+    step_status status;
+    bool met;
+    uint32_t kept = 0;
+    int code = run_map(cli, &text);
+    if (code || !text) return code;
+    struct st_map *map = st_map_open(text, &status, error);
+    if (!map) return cli_failed(cli, EXIT_WRONG, "--map: %s", error);
+    for (uint32_t i = 0; i < *count && !code; i++) {
+        int way = st_map_target(map, all[i].t.name, name);
+        if (way == ST_NO_RULE) code = cli_failed(cli, EXIT_WRONG, "--map: no rule takes \"%s\"", all[i].t.name);
+        if (way != ST_SOURCE) continue;
+        all[kept] = all[i];
+        all[kept++].t.name = arena_string_n(cli->arena, name, strlen(name));
+    }
+    *count = kept;
+    if (kept) qsort(all, kept, sizeof *all, by_name);
+    for (uint32_t i = 1; i < kept && !code; i++)
+        if (strcmp(all[i - 1].t.name, all[i].t.name) == 0)
+            code = cli_failed(cli, EXIT_WRONG, "--map: two tensors become \"%s\": \"%s\" and \"%s\"", all[i].t.name,
+                              all[i - 1].from->name, all[i].from->name);
+    if (!code && (rule = st_map_idle(map, 0, &met)))
+        code = cli_failed(cli, EXIT_WRONG, "--map: \"%s\" takes no tensor of those that are there", rule);
+    st_map_close(map);
+    return code;
+}
+
+/* --dtype, of parameters and averages. */
+static int cast_all(struct cli *cli, struct exported *all, uint32_t count)
+{
+    const char *name = cli_text(cli, "dtype", NULL);
+    enum ir_dtype wanted = name ? ir_dtype_find(name) : IR_TUPLE;
+    for (uint32_t i = 0; name && i < count; i++) {
+        enum ir_dtype own = ir_dtype_of_abi(all[i].t.dtype);
+        if (own == IR_TUPLE)
+            return cli_failed(cli, EXIT_WRONG, "--dtype: \"%s\" is a float8, which is not converted", all[i].t.name);
+        if (all[i].item > 1 || !ir_dtype_is_float(own)) continue;
+        all[i].t.bytes = all[i].t.bytes / ir_dtype_bytes(own) * ir_dtype_bytes(wanted);
+        all[i].t.dtype = ir_dtype_abi(wanted);
+    }
+    return 0;
+}
+
+static struct st_tensor *tensors_of(struct cli *cli, const struct exported *all, uint32_t count)
+{
+    struct st_tensor *tensors = arena_new_array(cli->arena, struct st_tensor, count + 1);
+    for (uint32_t i = 0; i < count; i++) tensors[i] = all[i].t;
+    return tensors;
+}
+
+static const char *output(struct cli *cli, const char *what, int *code)
+{
+    const char *to = cli_text(cli, "output", NULL);
+    if (!to) *code = cli_usage(cli, "checkpoint %s: -o %s is missing", what, strcmp(what, "export") ? "DIR" : "FILE");
+    else if (cli_count(cli, "ema") && strcmp(what, "export") != 0)
+        *code = cli_usage(cli, "checkpoint %s: --ema is for export", what);
+    return to;
+}
+
+/* ---------------------------------------------------------------- export */
+
+/* Parameters, or the averages in their place, and running statistics: what --init takes. */
+int run_export(struct cli *cli, const char *path)
+{
+    char error[ST_TEXT];
+    struct st_checkpoint c;
+    int code = 0;
+    bool averages = cli_count(cli, "ema") > 0;
+    uint32_t count = 0, averaged = 0;
+    const char *to = output(cli, "export", &code);
+    if (!code) code = run_open_any(cli, &c, path);
+    if (code) return code;
+    struct exported *all = arena_new_array(cli->arena, struct exported, c.all.count + 1);
+    struct source s = {.c = &c, .all = all};
+    for (uint32_t i = 0; i < c.all.count; i++) {
+        const struct st_tensor *t = &c.all.tensors[i], *other = NULL;
+        const char *role = run_role_of(cli, &c, t);
+        bool statistic = strcmp(role, "state") == 0 && st_is_statistic(t->name) &&
+                         strncmp(t->name, "hyperparameters.", 16) != 0;
+        if (strcmp(role, "params") != 0 && !statistic) continue;
+        if (averages && !statistic) other = st_find(&c.all, arena_format(cli->arena, "ema.%s", t->name));
+        averaged += other != NULL;
+        all[count++] = (struct exported){*t, other ? other : t, statistic ? 3 : 0};
+    }
+    if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c.all.path);
+    if (!code) code = rename_all(cli, all, &count);
+    if (!code) code = cast_all(cli, all, count);
+    struct st_tensor *tensors = tensors_of(cli, all, count);
+    step_status status = code ? STEP_OK : st_write(to, tensors, count, c.step, fetch_for_file, &s, error);
+    if (status) code = run_file_failed(cli, status, *s.error ? s.error : error);
+    st_checkpoint_close(&c);
+    return code;
+}
+
+/* ---------------------------------------------------------------- convert, import */
+
+static int write_checkpoint(struct cli *cli, struct source *s, struct exported *all, uint32_t count, uint64_t step,
+                            const char *to)
+{
+    char error[ST_TEXT];
+    struct st_new n = {.folder = to, .model = "", .step = step, .fetch = fetch, .user = s};
+    int code = rename_all(cli, all, &count);
+    if (!code) code = cast_all(cli, all, count);
+    if (code) return code;
+    if (!count) return cli_failed(cli, EXIT_WRONG, "checkpoint: no tensor is left to write");
+    qsort(all, count, sizeof *all, by_item);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = all[i].item; k < ITEMS; k++) n.end[k + 1] = i + 1;
+    n.tensors = tensors_of(cli, all, count);
+    step_status status = st_checkpoint_write(&n, s->c, error);
+    if (status) return run_file_failed(cli, status, error);
+    const char *said = arena_format(cli->arena, "%s/step-%llu: %u tensors\n", to, (unsigned long long)step, count);
+    return cli->quiet ? 0 : cli_print(cli, said, strlen(said));
+}
+
+/* The same step in another run directory, with the items and metrics that it has. */
+int run_convert(struct cli *cli, const char *path)
+{
+    struct st_checkpoint c;
+    int code = 0;
+    const char *to = output(cli, "convert", &code);
+    if (!code) code = run_open_any(cli, &c, path);
+    if (code) return code;
+    struct exported *all = arena_new_array(cli->arena, struct exported, c.all.count + 1);
+    struct source s = {.c = &c, .all = all};
+    for (uint32_t i = 0; i < c.all.count; i++) {
+        const char *role = run_role_of(cli, &c, &c.all.tensors[i]);
+        all[i] = (struct exported){c.all.tensors[i], &c.all.tensors[i], 0};
+        while (all[i].item < ITEMS - 1 && strcmp(role, item_names[all[i].item]) != 0) all[i].item++;
+    }
+    code = write_checkpoint(cli, &s, all, c.all.count, c.step, to);
+    st_checkpoint_close(&c);
+    return code;
+}
+
+static uint32_t item_of(const char *name)
+{
+    static const char prefixes[][16] = {"ema.", "slow.", "eval.", "opt_state.", "hyperparameters."};
+    static const unsigned char item[] = {1, 1, 1, 2, 3};
+    for (size_t i = 0; i < sizeof item; i++)
+        if (strncmp(name, prefixes[i], strnlen(prefixes[i], sizeof prefixes[i])) == 0) return item[i];
+    return st_is_statistic(name) ? 0 : 3;
+}
+
+/* By the names, as `--save` and `--all-state` write them; what tells nothing by its name is a parameter. */
+int run_import(struct cli *cli, const char *path)
+{
+    char error[ST_TEXT];
+    struct st_file f;
+    int code = 0;
+    uint64_t step = 0;
+    size_t n = strlen(path);
+    const char *to = output(cli, "import", &code);
+    if (!code && n > 5 && strcmp(path + n - 5, ".json") == 0)
+        code = cli_usage(cli,
+                         "checkpoint import %s: expected one safetensors file; samples/import/hf.py reads models of "
+                         "several files and their index",
+                         path);
+    if (code) return code;
+    step_status status = st_open(&f, path, error);
+    if (status) return run_file_failed(cli, status, error);
+    for (const char *c = f.step; c && *c >= '0' && *c <= '9' && step < UINT64_C(1) << 53; c++)
+        step = step * 10 + (uint64_t)(*c - '0');
+    struct exported *all = arena_new_array(cli->arena, struct exported, f.count + 1);
+    struct source s = {.file = &f, .all = all};
+    for (uint32_t i = 0; i < f.count; i++)
+        all[i] = (struct exported){f.tensors[i], &f.tensors[i], item_of(f.tensors[i].name)};
+    code = write_checkpoint(cli, &s, all, f.count, step, to);
+    st_close(&f);
+    return code;
+}
