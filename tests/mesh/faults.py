@@ -151,7 +151,7 @@ def play(options, family, ranks, fault, phase, seed, folder, hosts=None):
         return "exit %d; rank %d was stopped\n%s" % (code, victim, text)
     if hosts and not re.search(r"rank %d \(host \S+, pid \d+\) does not answer" % (ranks - 1), text):
         return "rank %d was cut off\n%s" % (ranks - 1, text)
-    named = r"signal|[Rr]ank %d|EXIT CODE" % victim if (fault, family) != ("ended", "mpich") else "a rank ended too early|rank %d" % victim
+    named = r"signal|[Rr]ank %d|EXIT CODE" % victim if (fault, family) != ("ended", "mpich") else "a rank ended too early|BAD TERMINATION|rank %d" % victim
     if fault not in ("stopped", "cut off") and not re.search(named, text):
         return "exit %d; rank %d is not named\n%s" % (code, victim, text)
     return goes_on(options, family, ranks, folder, job) if phase == "save" else None
