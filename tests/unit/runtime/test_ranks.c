@@ -206,12 +206,18 @@ static void *work(void *party)
 
 static struct party whole, ranks[RANKS];
 
-static void together(uint32_t count, uint32_t threads)
+/* Before the first rank starts: it may write to any other. */
+static void clear_posts(void)
 {
     for (uint32_t r = 0; r < RANKS; r++) {
         memset(&posts[r], 0, sizeof posts[r]);
         pthread_mutex_init(&posts[r].lock, NULL);
     }
+}
+
+static void together(uint32_t count, uint32_t threads)
+{
+    clear_posts();
     for (uint32_t r = 0; r < count; r++) {
         ranks[r].world = (struct fake_world){.rank = r, .ranks = count};
         ranks[r].threads = threads;
@@ -396,9 +402,8 @@ static void derive_together(struct derived how)
     derived = how;
     derive[0] = TOY_KERNEL(toy_derive, double_args, 1, false);
     derive[1] = toy_collective(STEPC_ALL_REDUCE, together_args, TOY_DIM, "/eval");
+    clear_posts();
     for (uint32_t r = 0; r < 2; r++) {
-        memset(&posts[r], 0, sizeof posts[r]);
-        pthread_mutex_init(&posts[r].lock, NULL);
         ranks[r].world = (struct fake_world){.rank = r, .ranks = 2};
         pthread_create(&ranks[r].thread, NULL, derive_work, &ranks[r]);
     }
