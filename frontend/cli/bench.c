@@ -51,10 +51,14 @@ static bool is_object(const char *path)
     return is;
 }
 
+/* What only a document can be given; `passed` ends with what else compiling is told. */
+enum { OF_DOCUMENTS = 6 };
+static const char *const passed[] = {"define",   "mesh",  "cpu",     "optimize",    "blas",
+                                     "numerics", "limit", "timeout", "diagnostics", "color"};
+
 /* A document becomes an object as `stepc compile` makes it, in a process of its own. */
 static int compile(struct bench *b, const char *from, const char *to)
 {
-    static const char *const passed[] = {"define", "mesh", "cpu", "optimize", "blas", "limit", "diagnostics", "color"};
     VEC(char *) line = {0};
     struct cli *cli = b->cli;
     const char *first[] = {"/proc/self/exe", "compile", "--quiet", "-o", to};
@@ -67,7 +71,16 @@ static int compile(struct bench *b, const char *from, const char *to)
     vec_push(cli->arena, &line, (char *)(uintptr_t)from);
     vec_push(cli->arena, &line, NULL);
     pid_t pid;
-    int status = 0, error = posix_spawn(&pid, line.items[0], NULL, NULL, line.items, environ);
+    posix_spawnattr_t how;
+    sigset_t none;
+    sigemptyset(&none);
+    int status = 0, error = posix_spawnattr_init(&how);
+    if (!error) {
+        posix_spawnattr_setsigmask(&how, &none);
+        posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
+        error = posix_spawn(&pid, line.items[0], NULL, &how, line.items, environ);
+        posix_spawnattr_destroy(&how);
+    }
     if (error) return cli_failed(cli, EXIT_ENVIRONMENT, "cannot start the compiler: %s", strerror(error));
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_ENVIRONMENT;
@@ -130,11 +143,23 @@ static void count_rows(struct object *o)
     }
 }
 
+/* Of what is for documents nothing is lost without a word. */
+static int check_documents(struct cli *cli)
+{
+    for (size_t i = 0; i < cli->operands.count; i++)
+        if (!is_object(cli->operands.items[i])) return 0;
+    for (size_t i = 0; i < OF_DOCUMENTS; i++)
+        if (cli_count(cli, passed[i]))
+            return cli_usage(cli, "--%s is for documents; %s is compiled already", passed[i], cli->operands.items[0]);
+    return 0;
+}
+
 static int open_one(struct bench *b, struct object *o, const char *given)
 {
     o->given = given;
     o->run.cli = b->cli;
     o->run.path = given;
+    o->run.fits = true; /* check_documents has seen to it */
     if (access(given, R_OK)) return cli_failed(b->cli, EXIT_ENVIRONMENT, "cannot read %s: %s", given, strerror(errno));
     int code = is_object(given) ? run_open(&o->run) : open_document(b, o);
     if (!code) code = prepare(b, o);
@@ -432,6 +457,7 @@ int cli_bench(struct cli *cli)
     double most = 0;
     int64_t asked = cli_integer(cli, "threads", 0), rounds = cli_integer(cli, "rounds", 0);
     int code = read_most(&b, &most);
+    if (!code) code = check_documents(cli);
     if (!code && cli_count(cli, "rounds") && (rounds < 1 || rounds > MOST_ROUNDS))
         code = cli_usage(cli, "--rounds: 1 to %d", MOST_ROUNDS);
     for (size_t i = 0; i < cli->operands.count && !code; i++)

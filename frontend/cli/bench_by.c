@@ -136,6 +136,7 @@ int run_take_apart(struct run *r, bool layers, int (*some_steps)(void *), void *
     int fd = mkstemp(path);
     if (fd < 0) return cli_failed(r->cli, EXIT_ENVIRONMENT, "cannot make %s: %s", path, strerror(errno));
     close(fd);
+    unlink(path); /* so that nothing stays where this is stopped while steps run */
     step_status status = r->api->trace(r->instance, path);
     int code = status ? run_status(r, status, "--by") : some_steps(user);
     if (!status && r->api->trace(r->instance, NULL) && !code) code = run_status(r, STEP_EIO, "--by");

@@ -680,7 +680,8 @@ void cli_report_range(struct cli *cli, const char *report, const char *tensor, d
     {
         node r = at(t, "range");
         if (strcmp(text_at(&v, t, "name"), tensor) != 0 || cJSON_GetArraySize(r) != 2) continue;
-        for (int i = 0; i < 2; i++) range[i] = cJSON_GetArrayItem(r, i)->valuedouble;
+        double least = cJSON_GetArrayItem(r, 0)->valuedouble, end = cJSON_GetArrayItem(r, 1)->valuedouble;
+        if (end > least) range[0] = least, range[1] = end;
     }
 }
 

@@ -51,6 +51,7 @@ struct run_set {
 struct run {
     struct cli *cli;
     const char *path;
+    bool fits;               /* what -D and --mesh say of documents is no mistake here */
     struct step_place place; /* among the ranks of a mesh */
     int stopped;             /* of several ranks: the signal that they have agreed on */
     bool save_wanted;

@@ -354,21 +354,60 @@ static int prune(struct cli *cli, const char *folder)
     return code;
 }
 
+/* What can be done, and the options of each. */
+static const struct verb {
+    const char *name;
+    int (*run)(struct cli *, const char *path); /* NULL: of two paths */
+    const char *options;
+} verbs[] = {{"ls", list, " keep json "},
+             {"show", show, " json "},
+             {"verify", verify, " json "},
+             {"diff", NULL, " rtol atol json "},
+             {"prune", prune, " keep dry-run "},
+             {"export", run_export, " output ema map dtype "},
+             {"convert", run_convert, " output map dtype "},
+             {"import", run_import, " output map dtype "}};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static bool takes(const struct verb *v, const char *option)
+{
+    size_t n = strlen(option);
+    for (const char *at = v->options; (at = strstr(at, option)); at++)
+        if (at[-1] == ' ' && at[n] == ' ') return true;
+    return false;
+}
+
+/* An option that this verb does not read would be lost without a word. */
+static int check_options(struct cli *cli, const struct verb *v)
+{
+    for (size_t i = 0; i < cli->given.count; i++) {
+        const struct cli_option *o = cli->given.items[i].option;
+        struct str whose = STR(cli->arena);
+        if (takes(v, o->name)) continue;
+        for (size_t k = 0; k < VERBS; k++)
+            if (takes(&verbs[k], o->name)) str_addf(&whose, "%s%s", whose.length ? ", " : "", verbs[k].name);
+        if (whose.length) return cli_usage(cli, "checkpoint %s: --%s is for %s", v->name, o->name, str_text(&whose));
+    }
+    return 0;
+}
+
 int cli_checkpoint(struct cli *cli)
 {
-    const char *what = cli->operands.items[0], *path = cli->operands.items[1];
-    static const char *const verbs[] = {"ls", "show", "verify", "diff", "prune", "export", "convert", "import"};
-    static int (*const run[])(struct cli *, const char *) = {list,  show,       verify,      NULL,
-                                                             prune, run_export, run_convert, run_import};
+    const char *what = cli->operands.items[0], *path = cli->operands.items[1], *names[VERBS];
     char error[ST_TEXT];
-    size_t i = 0, n = sizeof verbs / sizeof *verbs;
-    while (i < n && strcmp(verbs[i], what) != 0) i++;
-    if (i == n)
+    const struct verb *v = NULL;
+    for (size_t i = 0; i < VERBS; i++) {
+        names[i] = verbs[i].name;
+        if (strcmp(names[i], what) == 0) v = &verbs[i];
+    }
+    if (!v)
         return cli_usage(cli, "checkpoint %s: expected ls, show, verify, diff, prune, export, convert or import%s",
-                         what, cli_meant(cli, what, verbs, n));
-    if ((cli->operands.count == 3) != (run[i] == NULL))
-        return cli_usage(cli, run[i] ? "checkpoint %s takes one path" : "checkpoint %s takes two paths", what);
+                         what, cli_meant(cli, what, names, VERBS));
+    if ((cli->operands.count == 3) != (v->run == NULL))
+        return cli_usage(cli, v->run ? "checkpoint %s takes one path" : "checkpoint %s takes two paths", what);
+    int code = check_options(cli, v);
+    if (code) return code;
     if (cli_count(cli, "keep") && !st_rules_check(cli_text(cli, "keep", ""), error))
         return cli_usage(cli, "--keep %s", error);
-    return run[i] ? run[i](cli, path) : diff(cli, path, cli->operands.items[2]);
+    return v->run ? v->run(cli, path) : diff(cli, path, cli->operands.items[2]);
 }

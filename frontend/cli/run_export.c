@@ -118,8 +118,6 @@ static const char *output(struct cli *cli, const char *what, int *code)
 {
     const char *to = cli_text(cli, "output", NULL);
     if (!to) *code = cli_usage(cli, "checkpoint %s: -o %s is missing", what, strcmp(what, "export") ? "DIR" : "FILE");
-    else if (cli_count(cli, "ema") && strcmp(what, "export") != 0)
-        *code = cli_usage(cli, "checkpoint %s: --ema is for export", what);
     return to;
 }
 

@@ -97,13 +97,25 @@ static int make_mark(char *path, size_t size)
     return fd;
 }
 
+static const char *read_lines(int fd, char *text, size_t room)
+{
+    ssize_t n = fd >= 0 ? pread(fd, text, room - 1, 0) : 0;
+    text[n > 0 ? n : 0] = 0;
+    return text;
+}
+
+static bool has_ended_well(int fd)
+{
+    char text[64];
+    return strstr(read_lines(fd, text, sizeof text), done) != NULL;
+}
+
 /* What was left there; the file is gone. */
 static const char *take_lines(struct cli *cli, int fd, const char *path)
 {
     enum { ROOM = 1 << 16 };
     char *text = arena_alloc(cli->arena, ROOM);
-    ssize_t n = fd >= 0 ? pread(fd, text, ROOM - 1, 0) : 0;
-    text[n > 0 ? n : 0] = 0;
+    read_lines(fd, text, ROOM);
     if (fd >= 0) unlink(path), close(fd);
     return text;
 }
@@ -175,7 +187,7 @@ int run_launch(struct cli *cli)
     while (waitpid(pid, &status, WNOHANG) == 0) {
         number = sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 1});
         if (number < 0) { /* Open MPI may wait for a minute or more for ranks that it has not seen end */
-            alone = is_bereft(pid) ? alone + 1 : 0;
+            alone = is_bereft(pid) && !has_ended_well(marked) ? alone + 1 : 0;
             if (alone >= MOST_ALONE) kill(pid, SIGKILL);
             continue;
         }

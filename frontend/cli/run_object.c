@@ -81,7 +81,7 @@ int run_open(struct run *r)
     int code;
     if (n < 0) code = cli_failed(r->cli, EXIT_ENVIRONMENT, "cannot read %s: %s", r->path, strerror(errno));
     else if (n == 4 && memcmp(magic, "\177ELF", 4) == 0) {
-        bool fixed = cli_count(r->cli, "define") || cli_count(r->cli, "mesh");
+        bool fixed = !r->fits && (cli_count(r->cli, "define") || cli_count(r->cli, "mesh"));
         code = cli_count(r->cli, "check-finite")
                    ? cli_usage(
                          r->cli,

@@ -53,6 +53,18 @@ class Bench(runner.Case):
                          r"^\S+: dense: 1,040 parameters .*\nstep  .*\nrate  .*\nwork  .*\nmemory  .*\nmachine   peaks of 1 thread ")
         self.assertEqual([n for n in os.listdir(self.folder) if n not in ("dense.so", "dense.json")], [])
 
+    def test_document(self):
+        """What compiling is told reaches it; what only a document can be given is refused where there is none."""
+        model = dict(dense(8, 3), constants={"rows": 8})
+        model["inputs"] = {"x": {"shape": ["$rows", 64]}, "y": {"shape": ["$rows", 3]}}
+        path = self.document("sized", model)
+        one = self.measured(path, "-D", "rows=32", "--cpu", "x86-64-v2", "--numerics", "invariant", "--timeout", "100")["objects"][0]
+        self.assertAlmostEqual(one["rows_per_second"] * one["seconds"]["median"], 32)
+        so = self.compiled("dense", dense(8, 3))
+        self.assertIn("cpu x86-64-v2\n", self.stepc("bench", path, so, "-D", "rows=16", "--cpu", "x86-64-v2", "--rounds", "1").stdout)
+        for option in (("-D", "rows=4"), ("--mesh", "data=2"), ("--cpu", "x86-64-v2"), ("-O", "0"), ("--blas", "own"), ("--numerics", "invariant")):
+            self.assertIn("is for documents; %s is compiled already" % so, self.stepc("bench", so, *option, code=2).stderr)
+
     def test_inputs(self):
         """Integers that index are drawn from what they may be, and all of it; labels that are no input directly may be 0."""
         so = self.compiled("tokens", TOKENS)
