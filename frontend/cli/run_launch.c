@@ -10,6 +10,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,13 +67,18 @@ static int start(char **command, pid_t *pid)
 }
 
 /* What ranks of this host leave for who started them, a line each: mpirun of MPICH ends with 0 where a rank does,
- * though nobody had trained to the end, and that of Open MPI may hold back what ranks print when one is lost. */
-static const char mark[] = "STEPC_RUN_MARK", begun[] = "begun\n", done[] = "done\n";
+ * though nobody had trained to the end, and that of Open MPI may hold back what ranks print when one is lost. It is
+ * memory of the one who started, so that nothing stays of one that was killed, and its name tells it from what else
+ * may have that number on another host or later. */
+static const char mark[] = "STEPC_RUN_MARK", begun[] = "begun\n", done[] = "done\n", shared[] = "stepc-run";
 
 static void leave_line(const char *line)
 {
     const char *path = getenv(mark);
-    int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    char is[256] = "", wanted[64];
+    if (!path || readlink(path, is, sizeof is - 1) < 0) return;
+    snprintf(wanted, sizeof wanted, "/memfd:%s", shared);
+    int fd = strncmp(is, wanted, strlen(wanted)) == 0 ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
     if (fd < 0) return;
     st_put(fd, line, strlen(line));
     close(fd);
@@ -88,12 +94,10 @@ void run_mark_lost(const struct run *r)
     leave_line(arena_format(r->cli->arena, "rank %u: %s\n", r->place.rank, r->api->last_error(r->instance)));
 }
 
-static int make_mark(char *path, size_t size)
+static int make_mark(struct cli *cli)
 {
-    const char *folder = getenv("TMPDIR");
-    snprintf(path, size, "%s/stepc-run-XXXXXX", folder && *folder ? folder : "/tmp");
-    int fd = mkstemp(path);
-    if (fd >= 0) setenv(mark, path, 1);
+    int fd = memfd_create(shared, MFD_CLOEXEC);
+    if (fd >= 0) setenv(mark, arena_format(cli->arena, "/proc/%ld/fd/%d", (long)getpid(), fd), 1);
     return fd;
 }
 
@@ -110,13 +114,12 @@ static bool has_ended_well(int fd)
     return strstr(read_lines(fd, text, sizeof text), done) != NULL;
 }
 
-/* What was left there; the file is gone. */
-static const char *take_lines(struct cli *cli, int fd, const char *path)
+static const char *take_lines(struct cli *cli, int fd)
 {
     enum { ROOM = 1 << 16 };
     char *text = arena_alloc(cli->arena, ROOM);
     read_lines(fd, text, ROOM);
-    if (fd >= 0) unlink(path), close(fd);
+    if (fd >= 0) close(fd);
     return text;
 }
 
@@ -165,7 +168,6 @@ int run_launch(struct cli *cli)
     enum { MOST_ALONE = 3 }; /* seconds */
     int status = 0, number = 0, stopped = 0, alone = 0;
     pid_t pid;
-    char path[4096];
     if (cli_integer(cli, "ranks", 0) < 1) return cli_usage(cli, "-n: at least one rank");
     if (strcmp(cli_text(cli, "transport", "mpi"), "mpi") != 0)
         return cli_usage(cli, "-n starts ranks of --transport mpi");
@@ -178,9 +180,9 @@ int run_launch(struct cli *cli)
     static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) sigaddset(&signals, passed[i]);
     sigprocmask(SIG_BLOCK, &signals, &old);
-    int marked = make_mark(path, sizeof path), error = start(arguments(cli), &pid);
+    int marked = make_mark(cli), error = start(arguments(cli), &pid);
     if (error) {
-        take_lines(cli, marked, path);
+        take_lines(cli, marked);
         sigprocmask(SIG_SETMASK, &old, NULL);
         return cli_failed(cli, EXIT_ENVIRONMENT, "-n needs mpirun (Debian: openmpi-bin or mpich): %s", strerror(error));
     }
@@ -195,7 +197,7 @@ int run_launch(struct cli *cli)
         if (number != SIGUSR1) stopped = number;
         kill(pid, number);
     }
-    const char *lines = take_lines(cli, marked, path), *why = strstr(lines, "rank ");
+    const char *lines = take_lines(cli, marked), *why = strstr(lines, "rank ");
     sigprocmask(SIG_SETMASK, &old, NULL);
     if (stopped) { /* so that the parent sees what happened */
         signal(stopped, SIG_DFL);
