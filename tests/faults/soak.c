@@ -1,9 +1,10 @@
 /* A host that goes on for long: steps, evaluations, saves and loads, instances that come and go, and what this takes of
  * memory, file descriptors and threads. Inputs are what the object says that they are.
  *
- *   soak step.so FOLDER STEPS INSTANCES [leak]
+ *   soak step.so FOLDER STEPS INSTANCES [leak|TRANSPORT]
  *
- * `leak` forgets 64 bytes every step: the control, which must be noticed. Exit 1: something grew. */
+ * `leak` forgets 64 bytes every step: the control, which must be noticed. A transport, such as mpi: mpirun started this
+ * as one of several. Exit 1: something grew. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdint.h>
@@ -83,9 +84,9 @@ static int fill(const struct step_api *s, struct step_instance *t, struct step_a
 
 int main(int argc, char **argv)
 {
-    if (argc < 5) return fprintf(stderr, "usage: soak step.so FOLDER STEPS INSTANCES [leak]\n"), 2;
+    if (argc < 5) return fprintf(stderr, "usage: soak step.so FOLDER STEPS INSTANCES [leak|TRANSPORT]\n"), 2;
     const long steps = atol(argv[3]), instances = atol(argv[4]);
-    const int leaks = argc > 5;
+    const int leaks = argc > 5 && strcmp(argv[5], "leak") == 0;
     char path[4096];
     snprintf(path, sizeof path, "%s/soak.safetensors", argv[2]);
     void *so = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
@@ -94,6 +95,7 @@ int main(int argc, char **argv)
     *(void **)&query = dlsym(so, "step_query");
     const struct step_api *s = query(STEP_ABI_MAJOR, STEP_ABI_MINOR);
     struct step_options options = {.size = sizeof options, .threads = 2};
+    if (argc > 5 && !leaks) options.transport = argv[5], options.threads = 1;
     struct step_instance *t;
     struct step_array in[INPUTS] = {{0}};
     struct step_batch batch = {.size = sizeof batch, .inputs = in};
