@@ -77,6 +77,5 @@ struct ir_module *pass_shard(struct pass *p, struct ir_module *m)
         f->tuple = arena_new_array(&p->scratch, struct ir_sharding *, func->count);
     }
     shard_propagate(&s);
-    shard_inputs(&s);
     return shard_partition(&s);
 }

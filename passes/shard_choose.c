@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { MOST_PROPOSALS = 6, MOST_WANTED = 8, MOST_SOURCES = 8 };
+enum { MOST_PROPOSALS = 6, MOST_WANTED = 8, MOST_SOURCES = 8, FEW_SUMS = 4096 };
 struct proposal {
     int8_t factor;
     uint32_t axes;
@@ -66,6 +66,13 @@ static void collect(const struct shard *s, const struct shard_func *f, ir_value 
 
 /* ---------------------------------------------------------------- what a choice says */
 
+/* A cast to fewer bits. What many devices add up afterwards is rounded by each: few sums are done before. */
+static bool rounds(const struct ir_func *f, const struct ir_node *n)
+{
+    return n->op == OP_cast &&
+           ir_dtype_bytes((enum ir_dtype)n->type.dtype) < ir_dtype_bytes((enum ir_dtype)ir_type(f, n->args[0])->dtype);
+}
+
 /* The axes over which partial sums may pass through: all linear operands partial over the same ones, or zero. A sum
  * that is done for another reader anyway is taken as it is: what passes would have to be summed once more. */
 static uint32_t passing_partial(const struct shard *s, const struct shard_func *f, ir_value v)
@@ -89,7 +96,7 @@ static uint32_t passing_partial(const struct shard *s, const struct shard_func *
         partial_count++;
         elements += ir_type_elements(ir_type(f->func, n->args[i]));
     }
-    if (ir_type_elements(&n->type) > elements) return 0;
+    if (ir_type_elements(&n->type) > elements || (elements <= FEW_SUMS && rounds(f->func, n))) return 0;
     return r->product && partial_count > 1 ? 0 : partial;
 }
 
@@ -180,7 +187,7 @@ double shard_hold(const struct shard *s, struct shard_func *f, ir_value v)
 {
     struct wishes w;
     f->value[v] = f->made[v];
-    if (f->free[v] || ir_get(f->func, v)->type.dtype == IR_TUPLE || f->input[v] == SHARD_INPUT) return 0;
+    if (f->free[v] || ir_get(f->func, v)->type.dtype == IR_TUPLE) return 0;
     collect(s, f, v, 0, &w);
     return best(s, f, v, &f->made[v], &w, &f->value[v]);
 }
@@ -296,7 +303,6 @@ static double want(struct scale *k, ir_value v, const struct ir_sharding *wanted
     uint32_t i = 0;
     if (n->type.dtype == IR_TUPLE || (!n->type.rank && !f->made[v].partial)) return 0;
     if (ir_is_number(n) || n->op == OP_iota) return 0; /* any part of it is there */
-    if (f->input[v] == SHARD_INPUT) return shard_cost(k->s, f, v, &f->made[v], wanted);
     if (f->free[v]) {
         shard_operands_for(f, v, wanted, from);
         for (; i < n->arg_count; i++) cost += want(k, n->args[i], &from[i]);

@@ -252,7 +252,7 @@ double shard_cost(const struct shard *s, const struct shard_func *f, ir_value v,
     double sent;
     if (shard_equal(from, to) || ir_is_number(ir_get(f->func, v)) || f->free[v]) return 0;
     shard_steps(&s->module->mesh, ir_type(f->func, v), from, to, s->invariant, steps, &sent);
-    return f->input[v] ? sent * (f->input[v] == SHARD_VIEW ? SHARD_SENT : SHARD_BEYOND) : sent;
+    return sent;
 }
 
 /* ---------------------------------------------------------------- made again */

@@ -65,9 +65,8 @@ struct shard_func {
     const struct shard_use *use;      /* of value v: use_begin[v] up to use_begin[v + 1] */
     uint32_t *use_begin;
     bool *live;
-    uint8_t *input; /* per value: enum shard_input, or 0 */
-    bool *awake;    /* per node: what its choice depends on has changed */
-    uint8_t *free;  /* per value: shard_freedom */
+    bool *awake;   /* per node: what its choice depends on has changed */
+    uint8_t *free; /* per value: shard_freedom */
 };
 struct shard {
     struct ir_module *module; /* stage tensor: global shapes */
@@ -77,7 +76,6 @@ struct shard {
     bool settled;             /* every node has chosen once */
     bool check_finite;        /* padding must not be the first that is not finite */
     struct shard_func *funcs; /* per function of the module */
-    bool *cut_short;          /* per slot: an input of which more is needed than the document gives a device */
     struct map layouts;       /* hash of a layout -> among those that the module reports */
 };
 
@@ -114,10 +112,6 @@ uint32_t shard_steps(const struct ir_mesh *, const struct ir_type *global, const
 /* What costs as much as sending a byte: elements that are made, products of a contraction. Whoever may choose between
  * more to send and more to compute, because devices do the same work, sends. */
 enum { SHARD_ELEMENTS = 4, SHARD_PRODUCTS = 1 };
-/* What the host gives is not sent between devices. One that needs more of an input than the document gives it has all
- * of it, which is better than to send what was taken from an input, and worse than anything else. */
-enum { SHARD_BEYOND = 1000, SHARD_SENT = 100 * SHARD_BEYOND };
-enum shard_input { SHARD_INPUT = 1 /* of the entry, or captured from there */, SHARD_VIEW /* its elements */ };
 /* What devices send for value `v`, which lies as `from`, to lie as `to`. */
 double shard_cost(const struct shard *, const struct shard_func *, ir_value v, const struct ir_sharding *from,
                   const struct ir_sharding *to);
@@ -169,8 +163,6 @@ double shard_hold(const struct shard *, struct shard_func *, ir_value);
 
 /* shard_propagate.c: the layout of every value. */
 void shard_propagate(struct shard *);
-/* shard_inputs.c: how inputs lie, from which all that read them take parts; slots and bodies of loops are told. */
-void shard_inputs(struct shard *);
 
 /* spmd.c: the module with local shapes and collectives. */
 struct ir_module *shard_partition(struct shard *);

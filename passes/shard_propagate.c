@@ -2,21 +2,13 @@
  * ways: front to back every node chooses by its operands, back to front by what reads its result as well
  * (shard_choose.c), until nothing changes. The choices of the round that costs the least are kept.
  *
- * Inputs of the step are taken for whole on every device; then each is split as far as all that read it allow
- * (shard_inputs.c). */
+ * An input lies as the document says: what the host gives a device is its part, and what is needed of others is sent.
+ */
 #include "passes/shard_int.h"
 
 #include <string.h>
 
 enum { ROUNDS = 4, LOOP_ROUNDS = 4, TRIPS = 8 /* of a loop, where the number is not known */ };
-
-/* Elements of an input, as they are, in another shape or a part of them. */
-static void note_view(struct shard_func *f, ir_value v)
-{
-    const struct ir_node *n = ir_get(f->func, v);
-    bool view = n->op == OP_reshape || n->op == OP_transpose || n->op == OP_slice || n->op == OP_dynamic_slice;
-    if (view && f->input[n->args[0]]) f->input[v] = SHARD_VIEW;
-}
 
 /* Who reads what, and the rules. */
 static void prepare(struct shard *s, struct shard_func *f)
@@ -25,11 +17,6 @@ static void prepare(struct shard *s, struct shard_func *f)
     uint32_t total = (uint32_t)func->results.count;
     f->live = ir_live(func, s->arena);
     for (size_t i = 0; i < func->params.count; i++) f->live[func->params.items[i].value] = true;
-    f->input = arena_new_array(s->arena, uint8_t, func->count);
-    for (size_t i = 0; i < func->params.count; i++) {
-        const struct ir_param *p = &func->params.items[i];
-        f->input[p->value] = p->slot >= 0 && s->module->slots.items[p->slot].role == IR_ROLE_INPUT ? SHARD_INPUT : 0;
-    }
     f->awake = arena_new_array(s->arena, bool, func->count);
     memset(f->awake, true, func->count);
     f->free = arena_new_array(s->arena, uint8_t, func->count);
@@ -45,7 +32,6 @@ static void prepare(struct shard *s, struct shard_func *f)
         if (s->invariant) shard_keep_order(func, n, r);
         f->rule[v] = r;
         f->free[v] = shard_freedom(f, v);
-        note_view(f, v);
     }
     for (ir_value v = 2; v < func->count + 2; v++) f->use_begin[v] += f->use_begin[v - 1];
     struct shard_use *use = arena_new_array(s->arena, struct shard_use, total + 1);
@@ -158,11 +144,8 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
             body->awake[body->func->params.items[i].value] = true;
             shard_wake_readers(body, body->func->params.items[i].value);
             if (i >= 1 && i <= carried) *p = f->tuple[v][i - 1];
-            if (i <= carried) continue;
-            *p = shard_captured(s, f, n->args[i]);
-            body->input[body->func->params.items[i].value] = f->input[n->args[i]];
+            if (i > carried) *p = shard_captured(s, f, n->args[i]);
         }
-        for (ir_value i = 1; i < body->func->count; i++) note_view(body, i);
         sweep(s, body, false);
         sweep(s, body, true);
         sweep(s, body, false);

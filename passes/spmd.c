@@ -363,8 +363,7 @@ static void note_layout(struct spmd_part *p, struct ir_module *to, ir_value v)
     } else if (n->op == OP_param) {
         int32_t index = f->func->params.items[n->attr[0].v[0]].slot;
         const struct ir_slot *slot = index < 0 ? NULL : &p->s->module->slots.items[index];
-        if (slot && p->s->cut_short[index]) l.from = IR_LAYOUT_READERS;
-        else if (slot && slot->param && !slot->sharding_given) l.from = IR_LAYOUT_PARAMETER;
+        if (slot && slot->param && !slot->sharding_given) l.from = IR_LAYOUT_PARAMETER;
         else if (slot) l.from = slot->sharding_given || slot->sharding.dim[0] ? IR_LAYOUT_DOCUMENT : IR_LAYOUT_DEFAULT;
         if (slot && slot->place) l.place = slot->place;
     }

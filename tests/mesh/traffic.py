@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What each device of a mesh sends in one step, beside what XLA's partitioner sends for the same model with the same
-annotations: bytes by ring formulas, for the programs of programs.py. XLA's side is recorded in traffic.json; never above MOST.
+annotations: bytes by ring formulas, for the programs of programs.py. XLA's side is recorded in traffic.json; never above MOST, nor above what was reached.
 
     tests/mesh/traffic.py --stepc build/stepc [PROGRAM...]
     tests/mesh/traffic.py --stepc build/stepc --renew --jax PYTHON     a Python with jax 0.8 and optax writes traffic.json anew
@@ -77,7 +77,7 @@ def main():
         name, (ours, count, temporaries) = document["name"], sent(found)
         theirs = recorded[name]
         bytes_over, memory_over = ours / theirs["ring"], temporaries / theirs["temporaries"]
-        faults = ["sends more"] * (bytes_over > programs.ABOVE.get(name, MOST)) + ["is larger"] * (memory_over > programs.LARGER.get(name, LARGEST))
+        faults = ["sends more"] * (bytes_over > programs.REACHED.get(name, MOST)) + ["is larger"] * (memory_over > programs.LARGER.get(name, LARGEST))
         faults += ["holds %d bytes, XLA %d" % (state(found), theirs["state"])] * (state(found) > theirs["state"])
         wrong += bool(faults)
         print("%-26s %10.0f %10.0f %5.2f %4d, %3d   %5.2f %s" % (name, ours, theirs["ring"], bytes_over, count, theirs["collectives"], memory_over, " ".join(faults)))

@@ -3,11 +3,10 @@ if(PYTHON AND TARGET stepc)
   set(parity ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc>)
   add_test(NAME parity.compiled COMMAND ${parity} --mesh)
   add_test(NAME parity.interpreted COMMAND ${parity} --interpret --supported)
-  # Sharded = unsharded, but where a float16 sum overflows or not by the order of its terms, or bits of bfloat16 are recorded
-  # of what follows from a sum whose parts are rounded (the root of 21 squares over two devices).
-  add_test(NAME parity.spread COMMAND ${parity} --supported --spread 2 --without precision_dynamic_loss_scale --without mixed_dynamic_* --without mixed_bits_block_rms)
+  # Sharded = unsharded, but where a float16 sum overflows or not by the order of its terms.
+  add_test(NAME parity.spread COMMAND ${parity} --supported --spread 2 --without precision_dynamic_loss_scale --without mixed_dynamic_*)
   # The same where extents do not divide: padded parts, which no sum, product, maximum or index may see.
-  add_test(NAME parity.uneven COMMAND ${parity} --supported --spread 3 --every 4 --without precision_dynamic_loss_scale --without mixed_dynamic_* --without mixed_bits_block_rms)
+  add_test(NAME parity.uneven COMMAND ${parity} --supported --spread 3 --every 4 --without precision_dynamic_loss_scale --without mixed_dynamic_*)
   add_test(NAME parity.errors COMMAND ${parity} --errors)
   add_test(NAME parity.coverage COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/coverage.py --stepc $<TARGET_FILE:stepc>)
   set_tests_properties(parity.compiled parity.interpreted parity.spread parity.uneven parity.errors PROPERTIES PROCESSORS 2 TIMEOUT 1800
