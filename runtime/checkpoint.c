@@ -219,10 +219,11 @@ static void handle(void *user, uint32_t i)
     struct rt_load_item *item = &l->items[i];
     const struct stepc_slot *s = &l->t->program->slots[i];
     const struct st_tensor *from = item->source;
-    char error[ST_TEXT], *to = l->memory + item->offset;
+    char error[ST_TEXT], *to = item->place ? item->place : l->memory + item->offset;
     if (!from) return;
     if (l->phase) {
-        if ((s->role == STEP_PARAM || rt_slot_statistic(s)) == (l->phase == RT_LOAD_FIRST)) rt_load_store(l->t, s, to);
+        if (!item->place && (s->role == STEP_PARAM || rt_slot_statistic(s)) == (l->phase == RT_LOAD_FIRST))
+            rt_load_store(l->t, s, to);
         return;
     }
     uint64_t bytes = rt_slot_bytes(s, false);
@@ -245,15 +246,20 @@ static void each(struct rt_load_plan *l)
         for (uint32_t i = 0; i < p->slot_count; i++) handle(l, i);
 }
 
-/* Reads everything into one block of memory of the first rank; nothing of the state changes here. What another thread
- * could not read is read again, for this one to say why. */
+/* Reads everything into one block of memory of the first rank; nothing of the state changes here, but that an instance
+ * which has none yet is read into at once, and is as it was if that fails: what nobody touches of the block costs
+ * nothing. What another thread could not read is read again, for this one to say why. */
 static step_status read_all(struct rt_load_plan *l)
 {
     const struct stepc_program *p = l->t->program;
+    step_status status = STEP_OK;
+    bool direct = l->whole && !l->t->initialized && l->t->mesh_count == 1 && l->t->device_ops->shared && !l->map;
     if (l->t->rank) return STEP_OK;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct st_tensor *from = l->items[i].source;
         if (!from) continue;
+        if (direct && from->dtype == p->slots[i].dtype && p->slots[i].role < STEP_STATE) /* no number of the host */
+            l->items[i].place = rt_slot_address(l->t->devices, &p->slots[i]);
         l->items[i].offset = l->room;
         l->room += rt_slot_bytes(&p->slots[i], false) + RT_ALIGN;
         if (from->dtype != p->slots[i].dtype) l->room += from->bytes + 8;
@@ -261,11 +267,13 @@ static step_status read_all(struct rt_load_plan *l)
     }
     if (!(l->memory = rt_host_get(l->t, l->room))) return no_memory(l->t);
     each(l);
-    for (uint32_t i = 0; i < p->slot_count; i++) {
+    for (uint32_t i = 0; i < p->slot_count && !status; i++) {
         if (l->items[i].status) handle(l, i);
-        if (l->items[i].status) return l->items[i].status;
+        status = l->items[i].status;
     }
-    return STEP_OK;
+    for (uint32_t i = 0; i < p->slot_count && status; i++)
+        if (l->items[i].place) memset(l->items[i].place, 0, l->items[i].source->bytes);
+    return status;
 }
 
 /* Averages start as copies of the parameters; those that the file gives are stored after this. */

@@ -18,6 +18,7 @@ struct rt_load_plan {
     struct rt_load_item {
         const struct st_tensor *source;
         uint64_t offset; /* in `memory` */
+        char *place;     /* in the state, where it is read to; NULL: by way of the memory */
         char *kept;      /* its value, which it keeps */
         step_status status;
         bool wrong;

@@ -479,17 +479,19 @@ class Step:
         another dtype. params_only: parameters alone; all else is as `init` leaves it, or keeps its values in a training.
         verify=False: checksums are not compared. prefix: parameters are the tensors of that prefix: "ema." takes the averages, with
         running statistics."""
-        if not self._ready and self._tensors(PARAM):
-            status = self._init(self._instance)
-            if status not in (0, 15):  # 15: an object without initial values
-                self._check(status)
         path = os.fspath(path)
         with tempfile.TemporaryDirectory() as folder:
             if prefix:
                 path = self._parameters_of(path, prefix, os.path.join(folder, os.path.basename(path.rstrip("/"))))
             flags = (1 if partial else 0) | (2 if cast else 0) | (4 if params_only else 0) | (0 if verify else 8)
             load = _Load(path=path.encode(), map=None if map is None else json.dumps(map).encode(), flags=flags)
-            self._check(self._load(self._instance, ctypes.byref(load)))
+            status = self._load(self._instance, ctypes.byref(load)) if self._ready or not (flags & 5 or load.map) else 3
+            if status in (1, 3) and not self._ready:  # not all of the state: the rest is what init leaves
+                begun = self._init(self._instance) if self._tensors(PARAM) else 0
+                if begun not in (0, 15):  # 15: an object without initial values
+                    self._check(begun)
+                status = self._load(self._instance, ctypes.byref(load))
+            self._check(status)
         self._ready = True
 
     def _parameters_of(self, path, prefix, out):

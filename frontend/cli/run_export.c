@@ -17,7 +17,7 @@ struct exported {
 };
 
 struct source {
-    const struct st_checkpoint *c; /* NULL: a file */
+    struct st_checkpoint *c; /* NULL: a file */
     const struct st_file *file;
     const struct exported *all;
     char error[ST_TEXT];
@@ -114,11 +114,23 @@ static struct st_tensor *tensors_of(struct cli *cli, const struct exported *all,
     return tensors;
 }
 
-static const char *output(struct cli *cli, const char *what, int *code)
+static int output(struct cli *cli, const char *what, const char **to)
 {
-    const char *to = cli_text(cli, "output", NULL);
-    if (!to) *code = cli_usage(cli, "checkpoint %s: -o %s is missing", what, strcmp(what, "export") ? "DIR" : "FILE");
-    return to;
+    if ((*to = cli_text(cli, "output", NULL))) return 0;
+    return cli_usage(cli, "checkpoint %s: -o %s is missing", what, strcmp(what, "export") ? "DIR" : "FILE");
+}
+
+/* A checkpoint that becomes something else, and where to. */
+static int begin(struct cli *cli, const char *what, const char *path, struct source *s, struct exported **all,
+                 const char **to)
+{
+    struct st_checkpoint *c = arena_new(cli->arena, struct st_checkpoint);
+    int code = output(cli, what, to);
+    if (!code) code = run_open_any(cli, c, path);
+    if (code) return code;
+    *all = arena_new_array(cli->arena, struct exported, c->all.count + 1);
+    *s = (struct source){.c = c, .all = *all};
+    return 0;
 }
 
 /* ---------------------------------------------------------------- export */
@@ -127,32 +139,31 @@ static const char *output(struct cli *cli, const char *what, int *code)
 int run_export(struct cli *cli, const char *path)
 {
     char error[ST_TEXT];
-    struct st_checkpoint c;
-    int code = 0;
+    struct source s;
+    struct exported *all;
+    const char *to;
     bool averages = cli_count(cli, "ema") > 0;
     uint32_t count = 0, averaged = 0;
-    const char *to = output(cli, "export", &code);
-    if (!code) code = run_open_any(cli, &c, path);
+    int code = begin(cli, "export", path, &s, &all, &to);
     if (code) return code;
-    struct exported *all = arena_new_array(cli->arena, struct exported, c.all.count + 1);
-    struct source s = {.c = &c, .all = all};
-    for (uint32_t i = 0; i < c.all.count; i++) {
-        const struct st_tensor *t = &c.all.tensors[i], *other = NULL;
-        const char *role = run_role_of(cli, &c, t);
+    struct st_checkpoint *c = s.c;
+    for (uint32_t i = 0; i < c->all.count; i++) {
+        const struct st_tensor *t = &c->all.tensors[i], *other = NULL;
+        const char *role = run_role_of(cli, c, t);
         bool statistic = strcmp(role, "state") == 0 && st_is_statistic(t->name) &&
                          strncmp(t->name, "hyperparameters.", 16) != 0;
         if (strcmp(role, "params") != 0 && !statistic) continue;
-        if (averages && !statistic) other = st_find(&c.all, arena_format(cli->arena, "ema.%s", t->name));
+        if (averages && !statistic) other = st_find(&c->all, arena_format(cli->arena, "ema.%s", t->name));
         averaged += other != NULL;
         all[count++] = (struct exported){*t, other ? other : t, statistic ? 3 : 0};
     }
-    if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c.all.path);
+    if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c->all.path);
     if (!code) code = rename_all(cli, all, &count);
     if (!code) code = cast_all(cli, all, count);
     struct st_tensor *tensors = tensors_of(cli, all, count);
-    step_status status = code ? STEP_OK : st_write(to, tensors, count, c.step, fetch_for_file, &s, error);
+    step_status status = code ? STEP_OK : st_write(to, tensors, count, c->step, fetch_for_file, &s, error);
     if (status) code = run_file_failed(cli, status, *s.error ? s.error : error);
-    st_checkpoint_close(&c);
+    st_checkpoint_close(c);
     return code;
 }
 
@@ -180,20 +191,18 @@ static int write_checkpoint(struct cli *cli, struct source *s, struct exported *
 /* The same step in another run directory, with the items and metrics that it has. */
 int run_convert(struct cli *cli, const char *path)
 {
-    struct st_checkpoint c;
-    int code = 0;
-    const char *to = output(cli, "convert", &code);
-    if (!code) code = run_open_any(cli, &c, path);
+    struct source s;
+    struct exported *all;
+    const char *to;
+    int code = begin(cli, "convert", path, &s, &all, &to);
     if (code) return code;
-    struct exported *all = arena_new_array(cli->arena, struct exported, c.all.count + 1);
-    struct source s = {.c = &c, .all = all};
-    for (uint32_t i = 0; i < c.all.count; i++) {
-        const char *role = run_role_of(cli, &c, &c.all.tensors[i]);
-        all[i] = (struct exported){c.all.tensors[i], &c.all.tensors[i], 0};
+    for (uint32_t i = 0; i < s.c->all.count; i++) {
+        const char *role = run_role_of(cli, s.c, &s.c->all.tensors[i]);
+        all[i] = (struct exported){s.c->all.tensors[i], &s.c->all.tensors[i], 0};
         while (all[i].item < ITEMS - 1 && strcmp(role, item_names[all[i].item]) != 0) all[i].item++;
     }
-    code = write_checkpoint(cli, &s, all, c.all.count, c.step, to);
-    st_checkpoint_close(&c);
+    code = write_checkpoint(cli, &s, all, s.c->all.count, s.c->step, to);
+    st_checkpoint_close(s.c);
     return code;
 }
 
@@ -211,10 +220,10 @@ int run_import(struct cli *cli, const char *path)
 {
     char error[ST_TEXT];
     struct st_file f;
-    int code = 0;
     uint64_t step = 0;
     size_t n = strlen(path);
-    const char *to = output(cli, "import", &code);
+    const char *to;
+    int code = output(cli, "import", &to);
     if (!code && n > 5 && strcmp(path + n - 5, ".json") == 0)
         code = cli_usage(cli,
                          "checkpoint import %s: expected one safetensors file; samples/import/hf.py reads models of "

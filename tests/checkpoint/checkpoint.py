@@ -15,7 +15,9 @@ import time
 
 import numpy as np
 
-sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "..", "samples")]
+import stepc as host
 from tool import ROOT, runner, safetensors
 
 KILLS, DAMAGES = int(os.environ.get("KILLS", "6")), int(os.environ.get("DAMAGES", "60"))
@@ -223,6 +225,29 @@ class Checkpoint(runner.Case):
                 f.write(before[name])
         self.assertGreater(found, DAMAGES * 0.8)  # spaces behind a header and the like are without effect
         self.assertEqual(self.outcome("nothing", good), 0)
+
+    def test_damaged_before_init(self):
+        """What cannot be loaded into an instance without a state leaves it as it was; and who loads needs no initial values."""
+        self.saved("end.safetensors", "--save-dir", "runs/a", steps=4)
+        shutil.copytree(self.path("runs/a/step-4"), self.path("bad"))
+        flip(self.path("bad/opt_state.safetensors"), 8 * os.path.getsize(self.path("bad/opt_state.safetensors")) - 5)
+        batch = {n: v[4] for n, v in safetensors.read(self.data).items()}
+        new, old, first = (host.Step(self.so, threads=1) for _ in range(3))
+        with self.assertRaisesRegex(host.StepError, "is damaged"):
+            new.load(self.path("bad"))
+        new.init()
+        old.init()
+        first.load(self.path("runs/a/step-4"))
+        for name, wanted in safetensors.read(self.path("end.safetensors")).items():
+            self.assertEqual(first[name].tobytes(), wanted.tobytes(), name)
+        names = [n for role in (host.PARAM, host.EMA, host.OPT_STATE, host.STATE) for n in new.names(role)]
+        for m in (new, old):
+            m.step(**batch)
+        self.assertEqual([n for n in names if new[n].tobytes() != old[n].tobytes()], [])
+        new.load(self.path("runs/a/step-4"))
+        for m in (new, first):
+            m.step(**batch)
+        self.assertEqual([n for n in names if new[n].tobytes() != first[n].tobytes()], [])
 
     def test_older_one(self):
         """--resume auto names what is damaged, takes the one before it, and does not stumble over it later."""

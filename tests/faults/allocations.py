@@ -9,7 +9,6 @@ file where a result should be, and no temporary one.
 Before that, its own control: a program that lacks the check, namely a shell that is told to end with a signal, must be noticed.
 """
 import argparse
-import datetime
 import os
 import random
 import re
@@ -21,9 +20,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..")]
-from tool import ROOT, recorded, runner
+from tool import ledger, recorded, runner
 
-LEDGER = os.path.join(HERE, "..", "fuzz", "LEDGER.md")
 SHORT = ("layer_linear", "optim_adamw", "loss_softmax_cross_entropy")
 POINTS = 7  # of a command and a mode, in the short turn
 
@@ -152,9 +150,7 @@ def main():
             print("%s: %d tried, %d faults" % (name, campaign.tried, len(campaign.faults)), flush=True)
     print("\n".join(campaign.faults + ["%d allocations failed in %d documents" % (campaign.tried, len(names))]))
     if options.long:
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
-        with open(LEDGER, "a", encoding="utf-8") as f:
-            f.write("| %s | %s | allocations | - | %d | %s |\n" % (datetime.date.today(), commit, campaign.tried, "%d faults" % len(campaign.faults) if campaign.faults else "none"))
+        ledger.add("allocations", campaign.tried, campaign.faults)
     return 1 if campaign.faults else 0
 
 

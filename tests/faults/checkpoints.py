@@ -12,13 +12,11 @@ noticed.
 """
 import argparse
 import concurrent.futures
-import datetime
 import errno
 import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -26,12 +24,9 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..")]
-from tool import ROOT, runner, safetensors
+from saves import MODEL
+from tool import ledger, runner
 
-LEDGER = os.path.join(HERE, "..", "fuzz", "LEDGER.md")
-MODEL = {"stepc": 1, "inputs": {"x": {"shape": [4, 3], "axes": ["batch", None]}}, "ema": {"decay": 0.9},
-         "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 5}, {"type": "dropout", "rate": 0.2}]},
-         "loss": "mean(model**2)", "optimizer": {"type": "adam", "learning_rate": 0.01}}
 STEPS, ERRORS = 9, ("EIO", "ENOSPC", "EDQUOT", "EINTR", "EMFILE", "EACCES", "short")
 ARGUMENTS = ("--threads", "1", "--save-every", "3", "--keep", "latest=2")
 
@@ -169,10 +164,7 @@ def main():
                   for (n, w, f, loads), why in zip(points, results) if why]
     print("\n".join(faults + ["%d faults tried, %d of them kills" % (len(points), sum(w == "kill" for _, w, _, _ in points))]))
     if options.long:
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
-        with open(LEDGER, "a", encoding="utf-8") as f:
-            f.write("| %s | %s | system calls of saves and loads | - | %d | %s |\n" % (
-                datetime.date.today(), commit, len(points), "%d faults" % len(faults) if faults else "none"))
+        ledger.add("system calls of saves and loads", len(points), faults)
     return 1 if faults else 0
 
 

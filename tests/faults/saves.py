@@ -10,7 +10,6 @@ bytes were not synced hold a part of them or zeros.
 Controls: who acknowledges what was not saved, and a writer that syncs nothing, must be noticed.
 """
 import argparse
-import datetime
 import json
 import os
 import random
@@ -22,9 +21,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..")]
-from tool import ROOT
+from tool import ledger
 
-LEDGER = os.path.join(HERE, "..", "fuzz", "LEDGER.md")
 MODEL = {"stepc": 1, "inputs": {"x": {"shape": [4, 3], "axes": ["batch", None]}}, "ema": {"decay": 0.9},
          "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 5}, {"type": "dropout", "rate": 0.2}]},
          "loss": "mean(model**2)", "optimizer": {"type": "adam", "learning_rate": 0.01}}
@@ -225,12 +223,8 @@ def main():
     shown = [c for c in counts if not c.startswith(("disk", "files"))]
     print("\n".join(faults + shown + ["%d full disks and limits" % (len(counts) - len(shown))]))
     if options.long:
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
         tried = sum(int(n) for c in shown for n in re.findall(r"^(\d+) (?:faults|cuts|images)", c)) + len(counts) - len(shown)
-        with open(LEDGER, "a", encoding="utf-8") as f:
-            f.write("| %s | %s | checkpoints in harm's way (%s) | %d | %d | %s |\n" % (
-                datetime.date.today(), commit, "; ".join(re.sub(r": 0 wrong$", "", c) for c in shown), options.seed, tried,
-                "%d faults" % len(faults) if faults else "none"))
+        ledger.add("checkpoints in harm's way (%s)" % "; ".join(re.sub(r": 0 wrong$", "", c) for c in shown), tried, faults, options.seed)
     return 1 if faults else 0
 
 
