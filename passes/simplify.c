@@ -182,6 +182,47 @@ static ir_value scatter_into_sum(RULE_ARGUMENTS)
     return 0;
 }
 
+enum { PADS = 16 };
+
+/* Adds the summands of v, tensors with zeros before and behind along one dimension, in the order of their places. */
+static bool collect_pads(struct ir_builder *b, ir_value v, ir_value *pads, uint32_t *count, uint32_t *dim)
+{
+    const struct ir_node *n = get(b, v);
+    double fill;
+    if (n->op == OP_add)
+        return collect_pads(b, n->args[0], pads, count, dim) && collect_pads(b, n->args[1], pads, count, dim);
+    if (n->op != OP_pad || *count == PADS || !pass_number(b->f, n->args[1], &fill) || fill != 0) return false;
+    for (uint32_t d = 0; d < n->type.rank; d++) {
+        if (n->attr[2].v[d] || n->attr[0].v[d] < 0 || n->attr[1].v[d] < 0) return false;
+        if (!n->attr[0].v[d] && !n->attr[1].v[d]) continue;
+        if (*dim != IR_MAX_RANK && *dim != d) return false;
+        *dim = d;
+    }
+    if (*dim == IR_MAX_RANK) return false;
+    uint32_t at = (*count)++;
+    for (; at && get(b, pads[at - 1])->attr[0].v[*dim] > n->attr[0].v[*dim]; at--) pads[at] = pads[at - 1];
+    pads[at] = v;
+    return true;
+}
+
+/* The gradient of what is taken apart is put together again. */
+static ir_value sum_of_pads(RULE_ARGUMENTS)
+{
+    ir_value pads[PADS];
+    uint32_t count = 0, dim = IR_MAX_RANK;
+    int64_t end = 0;
+    (void)uses;
+    for (uint32_t i = 0; i < 2; i++)
+        if (!collect_pads(b, args[i], pads, &count, &dim)) return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ir_node *x = get(b, pads[i]);
+        if (x->attr[0].v[dim] != end) return 0;
+        end += ir_type(b->f, x->args[0])->dim[dim];
+        pads[i] = x->args[0];
+    }
+    return end == n->type.dim[dim] ? ir_concat(b, pads, count, dim) : 0;
+}
+
 /* The nodes that a row of the table is for. */
 static bool is_ewise(const struct ir_node *n)
 { /* but for a layout, which is of all dimensions */

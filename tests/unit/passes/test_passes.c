@@ -62,6 +62,105 @@ START_TEST(passes_keep_meaning)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- scans */
+
+enum { SCAN_ROWS = 3, SCAN_WIDTH = 4, SCAN_TIMES = 5, SCAN_WEIGHTS = 5 };
+
+static ir_value scan_product(struct ir_builder *b, ir_value x, ir_value w)
+{
+    static const int64_t last = 1, first = 0;
+    const struct ir_ints none = {NULL, 0};
+    int64_t dim = (int64_t)ir_type(b->f, x)->rank - last;
+    return ir_dot(b, x, w, none, none, (struct ir_ints){&dim, 1}, (struct ir_ints){&first, 1});
+}
+
+/* The work of one time on [rows, width]: products with weights, biases, what depends on neither carry nor row. */
+static ir_value scan_node(struct random_ir *r, struct ir_builder *b, const ir_value *rows, uint32_t count,
+                          const ir_value *w, ir_value bias)
+{
+    ir_value x = rows[random_next(r, count)], y = rows[random_next(r, count)];
+    const struct ir_type type = *ir_type(b->f, x);
+    static const int64_t along = 1;
+    switch (random_next(r, 8)) {
+    case 0: return ir_unary(b, OP_tanh, x);
+    case 1: return ir_binary(b, OP_mul, x, y);
+    case 2: return ir_binary(b, OP_add, x, ir_broadcast(b, bias, 2, type.dim, &along));
+    case 3: return ir_binary(b, OP_add, x, y);
+    case 4: return scan_product(b, x, ir_unary(b, OP_tanh, scan_product(b, w[0], w[random_next(r, SCAN_WEIGHTS)])));
+    default: return scan_product(b, x, w[random_next(r, SCAN_WEIGHTS)]);
+    }
+}
+
+/* A gated cell over products of one input, and whatever else comes to mind; its gradients. */
+static struct ir_module *random_scan(uint64_t seed)
+{
+    struct random_ir r = {seed * 77 + 5};
+    struct ir_module *m = own(ir_module_new("scans"));
+    struct ir_builder b = {.f = ir_func_new(m, "main", true)}, c = {.f = ir_func_new(m, "time", false)};
+    struct ir_type row = ir_type_of(IR_F32, 2, (int64_t[]){SCAN_ROWS, SCAN_WIDTH}),
+                   all = ir_type_of(IR_F32, 3, (int64_t[]){SCAN_TIMES, SCAN_ROWS, SCAN_WIDTH}),
+                   weight = ir_type_of(IR_F32, 2, (int64_t[]){SCAN_WIDTH, SCAN_WIDTH}),
+                   one = ir_type_of(IR_F32, 1, (int64_t[]){SCAN_WIDTH});
+    ir_value args[2 + 4 + 2 * SCAN_WEIGHTS] = {0}, in[2 + 4 + 2 * SCAN_WEIGHTS] = {0}, rows[40],
+                              wrt[3 + 3 * SCAN_WEIGHTS];
+    uint32_t carried = 1 + random_next(&r, 2), gates = 2 + random_next(&r, 3), n = 0, count = 0, made = 0;
+    ir_value x = ir_param_new(&b, "x", all, -1), h[2];
+    for (uint32_t i = 0; i < carried; i++) wrt[made++] = args[n++] = h[i] = ir_param_new(&b, "h", row, -1);
+    for (uint32_t i = 0; i < gates; i++) {
+        ir_value w = ir_param_new(&b, "wx", weight, -1);
+        wrt[made++] = w;
+        args[n++] = random_next(&r, 4) ? scan_product(&b, x, w) : x;
+    }
+    for (uint32_t i = 0; i < SCAN_WEIGHTS; i++) wrt[made++] = args[n++] = ir_param_new(&b, "w", weight, -1);
+    for (uint32_t i = 0; i < SCAN_WEIGHTS; i++) wrt[made++] = args[n++] = ir_param_new(&b, "b", one, -1);
+    for (uint32_t i = 0; i < n; i++)
+        in[i] = ir_param_new(&c, "p", i < carried + gates ? row : *ir_type(b.f, args[i]), -1);
+    const ir_value *w = in + carried + gates, *bias = w + SCAN_WEIGHTS;
+    for (uint32_t i = 0; i < carried + gates; i++) rows[count++] = in[i];
+    for (uint32_t i = 0; i < gates; i++) {
+        static const int64_t along = 1;
+        ir_value y = scan_product(&c, in[0], w[i]);
+        if (random_next(&r, 4)) y = ir_binary(&c, OP_add, y, ir_broadcast(&c, bias[i], 2, row.dim, &along));
+        if (random_next(&r, 4)) y = ir_binary(&c, OP_add, in[carried + i], y);
+        rows[count++] = ir_unary(&c, i % 2 ? OP_logistic : OP_tanh, y);
+    }
+    for (uint32_t i = random_next(&r, 12); i-- > 0;)
+        rows[count] = scan_node(&r, &c, rows, count, w, bias[random_next(&r, SCAN_WEIGHTS)]), count++;
+    ir_value next = ir_binary(&c, OP_mul, rows[count - 1], rows[count - 2]);
+    for (uint32_t i = 0; i < carried; i++)
+        ir_result_add(&c, "h", ir_unary(&c, OP_tanh, ir_binary(&c, OP_add, next, rows[random_next(&r, count)])), -1);
+    for (uint32_t i = 0; i < 2; i++) ir_result_add(&c, "y", rows[random_next(&r, count)], -1);
+    ir_value tuple = ir_scan(&b, c.f, SCAN_TIMES, random_next(&r, 2), args, carried, gates, 2 * SCAN_WEIGHTS), loss = 0;
+    for (uint32_t i = 0; i < carried + 2; i++) {
+        ir_value y = ir_proj(&b, tuple, i);
+        static const int64_t dims[] = {0, 1, 2};
+        ir_value sum = ir_reduce(&b, OP_reduce_sum, ir_unary(&b, OP_sin, y), dims, ir_type(b.f, y)->rank);
+        loss = loss ? ir_binary(&b, OP_add, loss, sum) : sum;
+        ir_result_add(&b, "y", y, -1);
+    }
+    ir_value gradients = ir_grad(&b, loss, wrt, made);
+    for (uint32_t i = 0; i < made; i++) ir_result_add(&b, "gradient", ir_proj(&b, gradients, i), -1);
+    return m;
+}
+
+START_TEST(scans_keep_meaning)
+{
+    struct ir_module *m = random_scan((uint64_t)_i);
+    struct ir_module *plain = run("autodiff,accumulate,inline", m);
+    struct ir_module *merged = run("merge,hoist,autodiff,accumulate,inline,simplify", m);
+    ck_assert_int_eq((int)diags.errors, 0);
+    expect_equal(plain, merged, "merge and hoist", _i);
+    uint32_t products[2] = {0};
+    for (int k = 0; k < 2; k++) {
+        const struct ir_module *of = k ? merged : plain;
+        for (size_t i = 0; i < of->funcs.count; i++)
+            for (ir_value v = 1; v < of->funcs.items[i]->count; v++)
+                products[k] += ir_get(of->funcs.items[i], v)->op == OP_dot;
+    }
+    ck_assert_msg(products[1] <= products[0], "seed %d: %u products, %u before", _i, products[1], products[0]);
+}
+END_TEST
+
 /* A gradient's gradient exists and is that of differences in the direction (1, 1, ...). */
 START_TEST(gradients_of_gradients)
 {
@@ -247,8 +346,8 @@ START_TEST(options)
     struct ir_module *last = run_with((struct pass_options){.disable = "simplify", .stop_after = "shard"}, m, &pass);
     ck_assert_int_eq((int)diags.errors, 0);
     ck_assert_int_eq((int)last->stage, IR_AT_SPMD);
-    ck_assert_int_eq((int)pass.times.count,
-                     8); /* explicit, outline, autodiff, accumulate, inline, ghost, invariant, shard */
+    /* explicit, outline, merge, hoist, autodiff, accumulate, inline, ghost, invariant, shard */
+    ck_assert_int_eq((int)pass.times.count, 10);
     ck_assert(!pass.times.items[0].changed);
 }
 END_TEST
@@ -262,7 +361,7 @@ START_TEST(dumps)
     struct ir_module *last = run_with(
         (struct pass_options){.dump = "autodiff", .dump_dir = dir, .stop_after = "simplify"}, m, &pass);
     ck_assert_ptr_ne(last, m);
-    const char *path = arena_format(&arena, "%s/03-autodiff.sir", dir);
+    const char *path = arena_format(&arena, "%s/05-autodiff.sir", dir);
     ck_assert_int_eq(access(path, R_OK), 0);
     size_t n = 0;
     const char *text = file_bytes(&arena, path, &n);
@@ -310,6 +409,7 @@ int main(void)
                            argmax_beside_a_gradient, gradient_through_loop, options, dumps, defects);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, passes_keep_meaning, 0, 60);
+    tcase_add_loop_test(tests, scans_keep_meaning, 0, 60);
     tcase_add_loop_test(tests, gradients_are_slopes, 0, 40);
     tcase_add_loop_test(tests, loops_equal_markers, 0, 48);
     return run_case("passes", tests);
