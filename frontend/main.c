@@ -121,6 +121,20 @@ static int check_names(struct cli *cli, const char *option, const char *what, co
     return 0;
 }
 
+/* --chunk-rows: auto, off, or a number. */
+static int chunk_rows(struct cli *cli, int64_t *rows)
+{
+    const char *text = cli_text(cli, "chunk-rows", "auto");
+    char *end;
+    *rows = strcmp(text, "off") == 0 ? -1 : 0;
+    if (*rows || strcmp(text, "auto") == 0) return 0;
+    errno = 0;
+    *rows = strtoll(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || *rows < 1)
+        return cli_usage(cli, "--chunk-rows: expected auto, off or a number of rows, got \"%s\"", text);
+    return 0;
+}
+
 static int pass_settings(struct way *w)
 {
     static const char *const with_names[] = {"dump", "stop-after", "disable", "passes"};
@@ -147,6 +161,7 @@ static int pass_settings(struct way *w)
                 : strcmp(blas, "openblas") == 0 ? 2
                                                 : 0,
     };
+    if ((code = chunk_rows(cli, &w->options.chunk_rows))) return code;
     if (!w->options.invariant) return 0;
     if (w->options.one_by_one || w->options.blas == 2)
         return cli_usage(
@@ -408,6 +423,7 @@ int cli_explain(struct cli *cli)
     if (report && (cli_count(cli, "define") || cli_count(cli, "mesh")))
         return cli_usage(cli, "-D and --mesh change a document; %s is compiled already", what);
     if (report) return cli_explain_report(cli, report, report_length);
+    if ((code = pass_settings(&w))) return code;
     w.pass = (struct pass){.options = &w.options, .diags = &w.diags, .keep = cli->arena};
     cli_limits_begin(cli, &w.limits);
     if (length > w.limits.document)

@@ -221,6 +221,14 @@ struct ir_layout {
     struct ir_sharding sharding;
 };
 
+/* A product of many rows that is computed, with what reads it, in chunks of rows, or why it is not; for reports. */
+struct ir_chunks {
+    struct ir_type type; /* whole */
+    uint32_t place, blamed;
+    int64_t rows, size; /* 0: it is not */
+    const char *why;
+};
+
 struct ir_module {
     struct arena arena;
     struct ir_budget *budget; /* NULL: as many as there is memory for */
@@ -232,6 +240,7 @@ struct ir_module {
     VEC(struct ir_place) places; /* [0] = no place */
     struct ir_mesh mesh;
     VEC(struct ir_layout) layouts; /* from pass shard on, if there are several devices; not in the text form */
+    VEC(struct ir_chunks) chunks;  /* from pass chunk on; not in the text form */
     const char *after;             /* the pass whose result this is; NULL: none */
     struct plan_module *plans;     /* ir/plan.h: from pass fuse on */
 };

@@ -14,6 +14,7 @@ struct ir_module *ir_module_like(const struct ir_module *from)
     for (size_t i = 1; i < from->places.count; i++)
         ir_place_new(to, from->places.items[i].span, from->places.items[i].pointer);
     for (size_t i = 0; i < from->layouts.count; i++) vec_push(arena, &to->layouts, from->layouts.items[i]);
+    for (size_t i = 0; i < from->chunks.count; i++) vec_push(arena, &to->chunks, from->chunks.items[i]);
     for (size_t i = 0; i < from->funcs.count; i++)
         ir_func_new(to, from->funcs.items[i]->name, from->funcs.items[i]->entry);
     return to;

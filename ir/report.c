@@ -122,6 +122,21 @@ static void add_layouts(struct report *r)
     }
 }
 
+static void add_chunks(struct report *r)
+{
+    const struct ir_module *m = r->pm->module;
+    struct json_tree list = m->chunks.count ? json_add_array(r->out, "chunks") : r->out;
+    for (size_t i = 0; i < m->chunks.count; i++) {
+        const struct ir_chunks *c = &m->chunks.items[i];
+        struct json_tree t = json_add_object(list, NULL);
+        add_type(t, &c->type);
+        json_add_integer(t, "rows", c->rows);
+        if (c->size) json_add_integer(t, "chunk", c->size);
+        if (c->why) json_add_text(t, "why", c->why);
+        json_add_text(t, "place", place_of(m, c->why ? c->blamed : c->place));
+    }
+}
+
 /* ---------------------------------------------------------------- the module */
 
 static void add_slots(struct report *r)
@@ -446,6 +461,7 @@ const char *ir_report(const struct plan_module *pm, struct arena *arena, void (*
     if (pm->constant_bytes || !r.brief) add_bytes(r.out, "constant_bytes", pm->constant_bytes);
     add_slots(&r);
     add_layouts(&r);
+    add_chunks(&r);
     struct json_tree entries = json_add_array(r.out, "entries");
     for (size_t i = 0; i < pm->plans.count; i++) add_entry(&r, json_add_object(entries, NULL), pm->plans.items[i]);
     if (r.texts.count) {

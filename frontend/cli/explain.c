@@ -241,6 +241,24 @@ static void memory(struct view *v, node e, bool all)
     }
 }
 
+/* Wide products whose rows are computed a run at a time, and those that exist whole. */
+static void chunks(struct view *v, bool all)
+{
+    const char *name = "chunks";
+    for (node c = first(at(v->root, "chunks")); c; c = next(c)) {
+        double rows = number_at(c, "rows"), size = number_at(c, "chunk");
+        if (!size && !all) continue;
+        head(v, name);
+        name = "";
+        if (size) str_addf(&v->out, "%.0f of %.0f rows: %.4g times less of ", rows / size, size, rows / size);
+        else str_add(&v->out, "none of ");
+        add_type(v, c);
+        if (!size) str_addf(&v->out, ": %s", text_at(v, c, "why"));
+        add_place(v, c);
+        str_add(&v->out, "\n");
+    }
+}
+
 /* State and temporaries are in an object once: its entries run one at a time. Of kernels those that are equal. */
 static void shared(struct view *v)
 {
@@ -641,6 +659,7 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if ((all || f) && step) update(&v, step);
     if (f) flops(&v, step);
     if ((all || m) && step) memory(&v, step, m);
+    if (all || m) chunks(&v, m);
     if (m) shared(&v);
     if (all) tensors(&v, false);
     if (all) tensors(&v, true);

@@ -93,8 +93,10 @@ START_TEST(golden)
     const char *out = arena_format(&arena, "tests/golden/%s/%s.out", c->pass, c->name);
     const char *text = file_bytes(&arena, path, &n);
     struct diags diags = {.arena = &arena, .source = {path, text, n}};
-    struct pass_options options = {
-        .verify_each = true, .only = c->pass, .invariant = strcmp(c->pass, "invariant") == 0};
+    struct pass_options options = {.verify_each = true,
+                                   .only = c->pass,
+                                   .invariant = strcmp(c->pass, "invariant") == 0,
+                                   .chunk_rows = strcmp(c->pass, "chunk") == 0 ? 2 : 0};
     struct pass pass = {.options = &options, .diags = &diags, .keep = &arena};
     struct ir_module *m = ir_parse(text, n, &diags), *last = NULL;
     if (m && strcmp(c->pass, "fold") == 0) last = pass_rebuild(&pass, m, NULL, NULL);
