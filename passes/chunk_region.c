@@ -182,21 +182,26 @@ static bool is_pulled_in(const struct chunk_region *r, ir_value v)
     return is_large(r, v) || ir_is_number(n) || n->op == OP_iota || n->op == OP_broadcast;
 }
 
+static bool take_in(struct chunk_region *r, ir_value v)
+{
+    const struct ir_node *n = ir_get(r->f, v);
+    bool good = relate(r, v);
+    for (uint32_t i = 0; i < n->arg_count && good; i++)
+        if (is_pulled_in(r, n->args[i])) good = take_in(r, n->args[i]);
+    return good;
+}
+
 static bool grow(struct chunk_region *r)
 {
-    bool *leads = arena_new_array(&r->pass->scratch, bool, r->f->count), *queued = NULL, more = true;
+    bool *leads = arena_new_array(&r->pass->scratch, bool, r->f->count), more = true;
     while (more) {
         more = false;
         look_around(r, leads);
-        queued = arena_new_array(&r->pass->scratch, bool, r->f->count);
-        for (ir_value v = r->f->count; v-- > 1;)
-            if (r->live[v] && !r->kind[v])
-                queued[v] = (r->behind[v] && leads[v]) || reads_large(r, ir_get(r->f, v)) || is_pulled_in(r, v);
-        for (ir_value v = 1; v < r->f->count; v++)
-            if (queued[v]) {
-                if (!relate(r, v)) return false;
-                more = true;
-            }
+        for (ir_value v = 1; v < r->f->count; v++) {
+            if (!r->live[v] || r->kind[v] || !r->behind[v] || !(leads[v] || reads_large(r, ir_get(r->f, v)))) continue;
+            if (!take_in(r, v)) return false;
+            more = true;
+        }
     }
     return true;
 }
@@ -234,5 +239,5 @@ bool chunk_region_of(struct chunk_region *r, uint32_t side)
     r->rows = 1;
     for (uint32_t d = run.first; d < run.first + (uint32_t)run.count; d++) r->rows *= n->type.dim[d];
     if (!run.count || r->rows < 2) return fails(r, r->seed, "it has no rows");
-    return lies(r, r->seed, run) && relate(r, r->seed) && grow(r) && check(r);
+    return lies(r, r->seed, run) && take_in(r, r->seed) && grow(r) && check(r);
 }
