@@ -141,17 +141,7 @@ static void mark_region(struct fuse *z)
     extend_region(z);
 }
 
-/* Convolutions: where nothing but contractions reads their taps, the taps stay where they are in the tensor. They are
- * laid out if tiles would be cut short at the edges of the image, or, for the kernel's gradient, at the ends of a run.
- */
-static bool fits_tiles(int64_t extent) { return extent % 4 == 0 || extent % 5 == 0 || extent % 6 == 0; }
-
-static bool stays(const struct plan_taps *t)
-{
-    int64_t size = (int64_t)t->size, run = t->steps.items[0] == size ? size * t->radix.items[0] : size;
-    return t->outer && fits_tiles(ir_type(t->func, t->slice)->dim[t->outer - 1]) && (run <= 16 || fits_tiles(run));
-}
-
+/* Convolutions: where nothing but contractions reads their taps, the taps stay where they are in the tensor. */
 static void find_taps(struct fuse *z)
 {
     const struct ir_func *f = z->f;
@@ -162,8 +152,7 @@ static void find_taps(struct fuse *z)
         const struct ir_node *node = ir_get(f, v);
         struct plan_taps t;
         if (!n->live) continue;
-        if (n->class == FUSE_INDEX && node->op == OP_concat && !elsewhere[v] && fuse_find_taps(f, v, &t, z->arena) &&
-            stays(&t))
+        if (n->class == FUSE_INDEX && node->op == OP_concat && !elsewhere[v] && fuse_find_taps(f, v, &t, z->arena))
             n->class = FUSE_VIEW;
         for (uint32_t i = 0; i < node->arg_count; i++)
             elsewhere[node->args[i]] |= n->class != FUSE_DOT && (n->class != FUSE_VIEW || elsewhere[v]);

@@ -475,15 +475,20 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
         l->axis_count = 4;
         for (uint32_t i = 0; i < 4; i++)
             l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
+        if (!node->attr[4].n) dot_find_parts(&p);
     }
     if (!find_leaves(&p, node)) return;
     p.m = last_part(l, AXIS_M), p.n = last_part(l, AXIS_N), p.k = last_part(l, AXIS_K);
     if (probe(&p)) return;
-    p.even = !l->argument[p.x.value] && l->axes[AXIS_M].parts > 1;
+    p.even = !l->argument[p.x.value] && (l->axes[AXIS_M].parts > 1 || l->axes[AXIS_K].parts > 1);
     choose_columns(&p);
-    choose_rows(&p);
-    choose_blocks(&p);
-    loops(&p);
+    if (p.even && !p.leaf) {
+        dot_parts(&p);
+    } else {
+        choose_rows(&p);
+        choose_blocks(&p);
+        loops(&p);
+    }
     double flops = 2.0 * (double)l->axes[AXIS_B].extent * (double)l->axes[AXIS_M].extent *
                    (double)l->axes[AXIS_N].extent;
     l->b.nest->work = flops * (double)l->axes[AXIS_K].extent / 2 + flops / 2 * epilogue_cost(&p);

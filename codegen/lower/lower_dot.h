@@ -32,6 +32,8 @@ struct lower_dot_product {
     int64_t chunk;             /* row blocks of a chunk */
     int64_t chunks;
     int64_t block_k, blocks_k, tail_k;
+    uint32_t outer_parts; /* lower_dot_parts.c: leading parts of k outside of the tile; steps of the others */
+    int64_t packed_k;
     uint32_t outer_k; /* where k has parts: the one whose steps are the blocks; UINT32_MAX: there are none */
     bool pack, pack_rows, local_tile;
     bool local_blocks; /* k goes by blocks */
@@ -68,6 +70,10 @@ void dot_return(struct lower_dot_product *, const struct lower_dot_place *); /* 
  * its block. */
 nest_var dot_open(struct lower_dot_product *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent,
                   int64_t unit, struct lower_pos *local);
+
+/* lower_dot_parts.c: the parts of axes, where x is a view of taps; all loops, where axes have parts. */
+void dot_find_parts(struct lower_dot_product *);
+void dot_parts(struct lower_dot_product *);
 
 /* lower_dot_tile.c */
 nest_value dot_operand_value(struct lower_dot_product *,

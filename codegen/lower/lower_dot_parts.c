@@ -1,0 +1,358 @@
+/* Contractions that read a view whose rows, or steps of k, are apart in memory: the taps of a convolution, where they
+ * stand in the image. An axis then has parts (lines of the image, taps); a tile stays inside the last one, and what is
+ * left at its end is a tile of its own, so that every address is a constant away from one that a loop carries.
+ *
+ *   parallel   leading parts of the rows, or row blocks of the last part, or panels
+ *     panel    packed once, where it is read often
+ *       block  of the leading parts of k, if the panel would not stay in the second cache: tiles wait in a local
+ *         other parts of the rows, row blocks, the ragged one
+ */
+#include "codegen/lower/lower_dot.h"
+#include <string.h>
+
+enum {
+    BLOCK_BYTES = 512 * 1024, /* what a block of k may read */
+    LEAST_STEPS = 96,         /* of k between two visits to a tile that waits */
+    LEAST_PARALLEL = 16,
+    LEAST_PACKED = 192 /* rows that a packed panel serves, or panels are shared out instead */
+};
+
+struct parts {
+    struct lower_dot_product *p;
+    uint32_t vectors; /* of the open panel */
+    bool masked;
+    uint32_t outer; /* the part of the rows whose loop is outside of the panel's; UINT32_MAX: none */
+    bool by_blocks; /* row blocks are shared out: `block` counts them */
+    nest_var block;
+};
+typedef void rows_body(struct parts *, uint32_t rows);
+
+/* ---------------------------------------------------------------- the tile */
+
+/* Cycles of a step of k over all rows and columns: two multiply-adds or loads each, of which four wait for one. */
+static double cost_of(int64_t rows, int64_t vectors)
+{
+    double work = (double)(rows * vectors) / 2, loads = (double)(rows + vectors) / 2;
+    double cycles = work > loads ? work : loads;
+    return (cycles < 4 ? 4 : cycles) + 0.2;
+}
+
+static double cost_of_tiles(int64_t m, int64_t rows, int64_t whole, int64_t vectors)
+{
+    double cost = 0;
+    for (int turn = 0; turn < 4; turn++) {
+        int64_t r = turn & 1 ? m % rows : rows, v = turn & 2 ? whole % vectors : vectors,
+                count = (turn & 1 ? 1 : m / rows) * (turn & 2 ? 1 : whole / vectors);
+        if (r && v) cost += (double)count * cost_of(r, v);
+    }
+    return cost;
+}
+
+static void choose_tile(struct lower_dot_product *p)
+{
+    bool many = p->l->target->vector_registers >= 32;
+    int64_t registers = many ? 32 : 16, whole = (p->n + p->lanes - 1) / p->lanes;
+    double best = 0;
+    for (int64_t vectors = 1; vectors <= (many ? 6 : 4) && vectors <= whole; vectors++) {
+        int64_t most = (registers - 1 - vectors) / vectors;
+        most = most > 14 ? 14 : most;
+        int64_t count = (p->m + most - 1) / most, rows = (p->m + count - 1) / count;
+        double cost = cost_of_tiles(p->m, rows, whole, vectors);
+        if (vectors > 1 && cost >= best) continue;
+        best = cost;
+        p->rows = (uint32_t)rows, p->vectors = (uint32_t)vectors;
+    }
+    p->panel_columns = p->vectors * p->width;
+    p->panels = p->n / p->panel_columns;
+    p->tail_columns = p->n % p->panel_columns;
+    p->blocks = p->m / p->rows;
+    p->tail_rows = p->m % p->rows;
+}
+
+/* ---------------------------------------------------------------- rows */
+
+static int64_t inside(const struct parts *o, uint32_t part)
+{
+    const struct lower_axis *m = &o->p->l->axes[AXIS_M];
+    return part == o->outer || part + 1 == m->parts ? 1 : m->part[part];
+}
+
+static int64_t local_rows(const struct parts *o) { return o->by_blocks ? (int64_t)o->p->rows : o->p->m; }
+
+static void open_rows_parts(struct parts *o)
+{
+    struct lower_dot_product *p = o->p;
+    const struct lower_axis *m = &p->l->axes[AXIS_M];
+    for (uint32_t i = 0; i + 1 < m->parts; i++) {
+        int64_t stride = local_rows(o);
+        for (uint32_t k = i + 1; k < m->parts; k++) stride *= inside(o, k);
+        if (inside(o, i) > 1)
+            lower_pos_add_term(p->l, &p->local_row, dot_open(p, NEST_SERIAL, AXIS_M, i, m->part[i], 1, NULL), stride);
+    }
+}
+
+static nest_value compare(struct lower *l, enum ir_op op, nest_var var, int64_t with)
+{
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add_term(l, &at, var, 1);
+    return lower_binary(l, op, IR_BOOL, lower_pos_value(l, &at), lower_number(l, with));
+}
+
+/* A loop that counts `whole` pieces of an axis and one that is shorter: the body for the ones, and for the other. What
+ * is known of the variable in the one branch keeps positions exact. */
+struct cut {
+    uint32_t axis;
+    nest_var var;
+    int64_t whole, unit;
+    bool rest;
+};
+
+static bool open_cut(struct lower_dot_product *p, const struct cut *c, bool of_rest)
+{
+    struct lower *l = p->l;
+    if (of_rest ? !c->rest : !c->whole) return false;
+    if (!c->rest) return true;
+    if (!c->whole) return true; /* the only one */
+    nest_open_if(&l->b, compare(l, of_rest ? OP_eq : OP_lt, c->var, c->whole));
+    if (of_rest) {
+        lower_pos_add_term(l, &p->at[c->axis], c->var,
+                           -c->unit * lower_axis_stride(&l->axes[c->axis], dot_last_index(l, c->axis)));
+        p->at[c->axis].offset += c->unit * c->whole;
+    } else l->vars.items[c->var].extent = c->whole;
+    return true;
+}
+
+static void close_cut(struct lower_dot_product *p, const struct cut *c, const struct lower_dot_place *before)
+{
+    if (c->rest && c->whole) p->l->vars.items[c->var].extent = c->whole + 1;
+    dot_return(p, before);
+}
+
+static void each_rows(struct parts *o, rows_body *body)
+{
+    struct lower_dot_product *p = o->p;
+    struct lower_dot_place before = dot_place(p);
+    open_rows_parts(o);
+    struct lower_dot_place inside = dot_place(p);
+    if (o->by_blocks) {
+        struct cut c = {AXIS_M, o->block, p->blocks, p->rows, p->tail_rows > 0};
+        for (int rest = 0; rest < 2; rest++) {
+            if (open_cut(p, &c, rest)) body(o, rest ? (uint32_t)p->tail_rows : p->rows);
+            close_cut(p, &c, &inside);
+        }
+    } else {
+        uint32_t last = dot_last_index(p->l, AXIS_M);
+        if (p->blocks > 1) dot_open(p, NEST_SERIAL, AXIS_M, last, p->blocks, p->rows, &p->local_row);
+        if (p->blocks > 0) body(o, p->rows);
+        dot_return(p, &inside);
+        p->at[AXIS_M].offset += p->blocks * p->rows;
+        p->local_row.offset += p->blocks * p->rows;
+        if (p->tail_rows > 0) body(o, (uint32_t)p->tail_rows);
+    }
+    dot_return(p, &before);
+}
+
+static void tile(struct parts *o, uint32_t rows)
+{
+    dot_tile(o->p, rows, o->vectors, o->masked, o->p->k, !o->p->local_tile);
+}
+
+static void clear(struct parts *o, uint32_t rows)
+{
+    struct lower_dot_product *p = o->p;
+    struct lower *l = p->l;
+    struct lower_dot_place before = dot_place(p);
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add(l, &at, &p->local_row, p->tile_columns);
+    lower_pos_add_term(l, &at, lower_open(l, NEST_VECTOR, rows * p->tile_columns), 1);
+    nest_store(&l->b, p->tile_local, lower_pos_index(l, &at), nest_number(&l->b, p->sum, 0), 0);
+    dot_return(p, &before);
+}
+
+static void finish(struct parts *o, uint32_t rows)
+{
+    struct lower_dot_product *p = o->p;
+    struct lower *l = p->l;
+    struct lower_dot_place before = dot_place(p);
+    dot_open(p, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, &p->local_row);
+    struct lower_dot_column c = dot_open_column(p, o->vectors, o->masked);
+    struct lower_pos at = dot_tile_pos(p, &c);
+    dot_finish(p, nest_load(&l->b, p->tile_local, lower_pos_index(l, &at), 0));
+    dot_return(p, &before);
+}
+
+/* ---------------------------------------------------------------- panels */
+
+static void one_panel(struct parts *o)
+{
+    struct lower_dot_product *p = o->p;
+    const struct lower_axis *k = &p->l->axes[AXIS_K];
+    struct lower_dot_place before = dot_place(p);
+    if (p->local_tile) each_rows(o, clear);
+    for (uint32_t i = 0; i < p->outer_parts; i++)
+        if (k->part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, k->part[i], 1, NULL);
+    if (p->pack) dot_pack_panel(p, o->vectors, o->masked, p->k);
+    each_rows(o, tile);
+    dot_return(p, &before);
+    if (p->local_tile) each_rows(o, finish);
+}
+
+static void open_panel(struct parts *o, bool rest)
+{
+    struct lower_dot_product *p = o->p;
+    o->vectors = rest ? (uint32_t)((p->tail_columns + p->width - 1) / p->width) : p->vectors;
+    o->masked = rest && p->tail_columns % p->width != 0;
+}
+
+static void all_panels(struct parts *o, const nest_var *shared)
+{
+    struct lower_dot_product *p = o->p;
+    struct lower_dot_place before = dot_place(p);
+    struct cut c = {AXIS_N, shared ? *shared : 0, p->panels, p->panel_columns, p->tail_columns > 0};
+    for (int rest = 0; rest < 2; rest++) {
+        if (shared ? !open_cut(p, &c, rest) : rest ? !p->tail_columns : !p->panels) continue;
+        if (!shared && !rest && p->panels > 1)
+            dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(p->l, AXIS_N), p->panels, p->panel_columns, NULL);
+        if (!shared && rest) p->at[AXIS_N].offset += p->panels * p->panel_columns;
+        open_panel(o, rest);
+        one_panel(o);
+        if (shared) close_cut(p, &c, &before);
+        else dot_return(p, &before);
+    }
+}
+
+/* ---------------------------------------------------------------- parts */
+
+static void set_parts(struct lower_axis *axis, const int64_t *part, uint32_t count)
+{
+    int64_t all = 1;
+    for (uint32_t i = 0; i < count; i++) all *= part[i];
+    if (all != axis->extent || count > AXIS_PARTS) return;
+    memcpy(axis->part, part, count * sizeof *part);
+    axis->parts = count;
+}
+
+/* The parts that the axes of a view of taps have: lines of the image, taps and their runs. */
+void dot_find_parts(struct lower_dot_product *p)
+{
+    struct lower *l = p->l;
+    ir_value v = p->x.value;
+    while (!l->argument[v] && ir_get(l->f, v)->op == OP_reshape) v = ir_get(l->f, v)->args[0];
+    const struct plan_taps *t = l->argument[v] ? NULL : plan_taps_of(l->plan, l->f, v);
+    if (!t || p->x.count[AXIS_B] || p->x.count[AXIS_M] > 1 || p->x.count[AXIS_K] > 1) return;
+    bool whole = t->steps.items[0] == (int64_t)t->size; /* the innermost digit goes on where a run ends */
+    int64_t tap[IR_MAX_RANK + 1], line[IR_MAX_RANK];
+    uint32_t taps = 0, lines = 0;
+    for (uint32_t i = (uint32_t)t->radix.count; i-- > whole;) tap[taps++] = t->radix.items[i];
+    tap[taps++] = (int64_t)t->size * (whole ? t->radix.items[0] : 1);
+    for (uint32_t i = 0; i < t->outer; i++)
+        if (ir_type(l->f, t->slice)->dim[i] != 1) line[lines++] = ir_type(l->f, t->slice)->dim[i];
+    bool by_steps = p->x.count[AXIS_K] && p->x.run[AXIS_K][0].stride != 1;
+    set_parts(&l->axes[by_steps ? AXIS_M : AXIS_K], tap, taps);
+    if (lines) set_parts(&l->axes[by_steps ? AXIS_K : AXIS_M], line, lines);
+}
+
+/* ---------------------------------------------------------------- loops */
+
+/* What a block of k reads for one panel: of y the panel, of x what the tensor under the view has for so many steps. */
+static int64_t block_bytes(const struct lower_dot_product *p, int64_t steps)
+{
+    const struct lower *l = p->l;
+    int64_t under = 0, all = l->axes[AXIS_K].extent;
+    uint32_t runs = p->x.count[AXIS_K];
+    bool by_steps = runs && p->x.run[AXIS_K][runs - 1].stride != 1; /* else rows, not steps, go through the tensor */
+    for (size_t i = 0; i < l->group->inputs.count && by_steps; i++) {
+        int64_t elements = ir_type_elements(ir_type(l->f, l->group->inputs.items[i]));
+        if (l->group->inputs.items[i] != p->y.value && elements > under) under = elements;
+    }
+    return steps * p->panel_columns * 4 + (int64_t)((double)under * 4 * (double)steps / (double)all);
+}
+
+/* Steps of k that a tile does in one go: leading parts stay outside, the last of these cut in two, as long as what the
+ * others read would leave the second cache. */
+static void choose_k(struct lower_dot_product *p)
+{
+    struct lower_axis *k = &p->l->axes[AXIS_K];
+    int64_t rest = k->extent;
+    p->outer_parts = 0;
+    while (p->outer_parts + 1 < k->parts && block_bytes(p, rest) > BLOCK_BYTES) {
+        int64_t whole = k->part[p->outer_parts], inside = rest / whole, piece = whole - 1;
+        while (piece > 1 && (whole % piece || block_bytes(p, inside * piece) > BLOCK_BYTES)) piece--;
+        while (piece < whole && (whole % piece || inside * piece < LEAST_STEPS)) piece++;
+        if (piece == whole) break;
+        if (piece > 1 && k->parts < AXIS_PARTS) {
+            memmove(&k->part[p->outer_parts + 1], &k->part[p->outer_parts],
+                    (k->parts++ - p->outer_parts) * sizeof k->part[0]);
+            k->part[p->outer_parts] = whole / piece;
+            k->part[p->outer_parts + 1] = piece;
+        } else piece = 1;
+        rest = inside * piece;
+        p->outer_parts++;
+    }
+    p->local_tile = rest < k->extent;
+    p->outer_k = UINT32_MAX;
+    p->block_k = p->k;
+    p->packed_k = rest;
+}
+
+/* Rows of y that are far apart, or not neighbours at all. `rows`: that a packed panel serves. */
+static void choose_packing(struct lower_dot_product *p, int64_t rows)
+{
+    bool several = p->panels + (p->tail_columns > 0) > 1;
+    p->pack = p->l->lane_stride != 1 ? rows >= 4 : several && p->packed_k > 64 && rows >= LEAST_PACKED / 2;
+    if (p->packed_k * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
+}
+
+static void choose_locals(struct parts *o)
+{
+    struct lower_dot_product *p = o->p;
+    p->tile_columns = p->panel_columns;
+    int64_t rows = local_rows(o);
+    for (uint32_t i = 0; i < p->l->axes[AXIS_M].parts; i++) rows *= inside(o, i);
+    if (p->pack) p->panel_local = nest_local(&p->l->b, p->sum, p->packed_k * p->panel_columns);
+    if (p->local_tile) p->tile_local = nest_local(&p->l->b, p->sum, rows * p->tile_columns);
+}
+
+static uint32_t largest(const struct lower_axis *axis, uint32_t parts)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < parts; i++)
+        if (axis->part[i] > axis->part[best]) best = i;
+    return best;
+}
+
+void dot_parts(struct lower_dot_product *p)
+{
+    struct lower *l = p->l;
+    struct parts o = {.p = p, .outer = UINT32_MAX};
+    const struct lower_axis *m = &l->axes[AXIS_M], *n = &l->axes[AXIS_N], *b = &l->axes[AXIS_B];
+    choose_tile(p);
+    choose_k(p);
+    int64_t lines = m->extent / p->m, panels = p->panels + (p->tail_columns > 0), shared = 1;
+    uint32_t batch = largest(b, b->parts), line = largest(m, m->parts - 1);
+    bool by_batch = b->part[batch] >= LEAST_PARALLEL / 2, by_lines = !by_batch && lines >= LEAST_PARALLEL;
+    if (by_lines && panels >= LEAST_PARALLEL / 2 && m->extent / m->part[line] < LEAST_PACKED) by_lines = false;
+    bool by_panels = !by_batch && !by_lines && panels >= LEAST_PARALLEL / 2 && n->parts == 1;
+    o.by_blocks = !by_batch && !by_lines && !by_panels && p->blocks + (p->tail_rows > 0) > 1;
+    if (by_batch) {
+        dot_open(p, NEST_PARALLEL, AXIS_B, batch, shared = b->part[batch], 1, NULL);
+    } else if (by_lines) {
+        dot_open(p, NEST_PARALLEL, AXIS_M, o.outer = line, shared = m->part[line], 1, NULL);
+    } else if (by_panels) {
+        shared = panels;
+    } else if (o.by_blocks) {
+        shared = p->blocks + (p->tail_rows > 0);
+        o.block = dot_open(p, NEST_PARALLEL, AXIS_M, dot_last_index(l, AXIS_M), shared, p->rows, NULL);
+    }
+    nest_var panel = 0;
+    choose_packing(p, by_lines || o.by_blocks ? m->extent / shared : m->extent);
+    if (by_panels) panel = dot_open(p, NEST_PARALLEL, AXIS_N, 0, shared, p->panel_columns, NULL);
+    l->b.nest->parallel_extent = shared;
+    for (uint32_t i = 0; i < b->parts; i++)
+        if (b->part[i] != 1 && !(by_batch && i == batch)) dot_open(p, NEST_SERIAL, AXIS_B, i, b->part[i], 1, NULL);
+    for (uint32_t i = 0; i + 1 < n->parts; i++)
+        if (n->part[i] != 1) dot_open(p, NEST_SERIAL, AXIS_N, i, n->part[i], 1, NULL);
+    choose_locals(&o);
+    all_panels(&o, by_panels ? &panel : NULL);
+    nest_close_to(&l->b, 0);
+}
