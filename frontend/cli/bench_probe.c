@@ -17,22 +17,39 @@ enum { MOST_THREADS = 256, CHAINS = 12, ROUNDS = 400000, PASSES = 2 };
 
 /* ---------------------------------------------------------------- one thread */
 
-#define LOOP(type, set, multiply_add) \
-    type x[CHAINS]; \
-    const type a = set(0.999f), b = set(0.001f); \
-    for (int k = 0; k < CHAINS; k++) x[k] = set((float)k); \
-    for (int i = 0; i < ROUNDS; i++) { \
-        _Pragma("GCC unroll 12") for (int k = 0; k < CHAINS; k++) x[k] = multiply_add(x[k], a, b); \
-        __asm__ volatile("" ::: "memory"); /* what is computed is not needed */ \
-    } \
-    for (int k = 0; k < CHAINS; k++) __asm__ volatile("" ::"x"(x[k])); \
-    return 2.0 * sizeof(type) / 4 * CHAINS * ROUNDS
-
 #if defined(__x86_64__)
+/* clang-format off */
+/* Written out: compilers keep an array of chains in memory, and the probe would measure that. */
+#define CHAIN(op, register, chain) op " %%" register "14, %%" register "15, %%" register #chain "\n\t"
+#define CHAINS_OF(op, r) \
+    CHAIN(op, r, 0) \
+    CHAIN(op, r, 1) \
+    CHAIN(op, r, 2) CHAIN(op, r, 3) CHAIN(op, r, 4) CHAIN(op, r, 5) CHAIN(op, r, 6) CHAIN(op, r, 7) CHAIN(op, r, 8) \
+        CHAIN(op, r, 9) CHAIN(op, r, 10) CHAIN(op, r, 11)
+#define LOOP(op, register, lanes) \
+    long left = ROUNDS; \
+    __asm__ volatile("vxorps %%xmm14, %%xmm14, %%xmm14\n\tvxorps %%xmm15, %%xmm15, %%xmm15\n1:\n\t" CHAINS_OF( \
+                         op, register) "dec %0\n\tjnz 1b" \
+                     : "+r"(left)::"cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", \
+                       "xmm9", "xmm10", "xmm11", "xmm14", "xmm15"); \
+    return 2.0 * lanes * CHAINS * ROUNDS
+/* clang-format on */
+
+__attribute__((target("avx512f"))) static double flops_512(void) { LOOP("vfmadd231ps", "zmm", 16); }
+__attribute__((target("avx2,fma"))) static double flops_256(void) { LOOP("vfmadd231ps", "ymm", 8); }
 #define SSE_MULTIPLY_ADD(x, a, b) _mm_add_ps(_mm_mul_ps(x, a), b)
-__attribute__((target("avx512f"))) static double flops_512(void) { LOOP(__m512, _mm512_set1_ps, _mm512_fmadd_ps); }
-__attribute__((target("avx2,fma"))) static double flops_256(void) { LOOP(__m256, _mm256_set1_ps, _mm256_fmadd_ps); }
-static double flops_128(void) { LOOP(__m128, _mm_set1_ps, SSE_MULTIPLY_ADD); }
+static double flops_128(void)
+{
+    __m128 x[CHAINS];
+    const __m128 a = _mm_set1_ps(0.999f), b = _mm_set1_ps(0.001f);
+    for (int k = 0; k < CHAINS; k++) x[k] = _mm_set1_ps((float)k);
+    for (int i = 0; i < ROUNDS; i++) {
+        _Pragma("GCC unroll 12") for (int k = 0; k < CHAINS; k++) x[k] = SSE_MULTIPLY_ADD(x[k], a, b);
+        __asm__ volatile("" ::: "memory"); /* what is computed is not needed */
+    }
+    for (int k = 0; k < CHAINS; k++) __asm__ volatile("" ::"x"(x[k]));
+    return 2.0 * 4 * CHAINS * ROUNDS;
+}
 
 static double flops(void)
 {
