@@ -114,3 +114,6 @@ const char *cg_target_needs(const struct cg_target *target)
         if (strcmp(target->cpu, levels[i].name) == 0) return levels[i].needs;
     return "";
 }
+
+/* Two vectors: tall tiles read the least, and few columns are left over where a product is narrow or cut into heads. */
+uint32_t cg_panel_columns(const struct cg_target *target) { return 2 * target->vector_bytes / 4; }

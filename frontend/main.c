@@ -162,6 +162,11 @@ static int pass_settings(struct way *w)
                                                 : 0,
     };
     if ((code = chunk_rows(cli, &w->options.chunk_rows))) return code;
+    struct cg_target target = {0};
+    const char *why = NULL;
+    bool own = !w->options.one_by_one && w->options.blas != 2;
+    if (own && cg_target_init(&target, cli_text(cli, "cpu", "native"), &why, cli->arena))
+        w->options.panel_columns = cg_panel_columns(&target);
     if (!w->options.invariant) return 0;
     if (w->options.one_by_one || w->options.blas == 2)
         return cli_usage(

@@ -144,7 +144,8 @@ void eval_dot(struct eval_call *c)
     const struct ir_ints *attr = c->n->attr;
     struct dot_side a = dot_side(c->e, eval_arg(c, 0), &attr[0], &attr[2], true);
     struct dot_side b = dot_side(c->e, eval_arg(c, 1), &attr[1], &attr[3], false);
-    int64_t m = a.size[GROUP_FREE], n = b.size[GROUP_FREE], k = a.size[GROUP_CONTRACT];
+    int64_t m = a.size[GROUP_FREE], row = b.size[GROUP_FREE], k = a.size[GROUP_CONTRACT];
+    int64_t n = attr[5].n ? attr[5].v[0] : row;
     double *out = c->out->t->v;
     int64_t count = ir_type_elements(&c->n->type);
     memset(out, 0, (size_t)count * sizeof(double));
@@ -152,7 +153,7 @@ void eval_dot(struct eval_call *c)
         for (int64_t i = 0; i < m; i++, out += n)
             for (int64_t p = 0; p < k; p++) {
                 double x = a.x.v[(batch * m + i) * k + p];
-                const double *y = b.x.v + (batch * k + p) * n;
+                const double *y = b.x.v + (batch * k + p) * row;
                 for (int64_t j = 0; j < n; j++) out[j] += x * y[j];
             }
     eval_to_dtype(c->e->precision, (enum ir_dtype)c->n->type.dtype, c->out->t->v, count);

@@ -18,8 +18,7 @@ static uint64_t hash_node(const struct ir_node *node, const uint32_t *number, co
     uint64_t h = ir_hash_type(hash_u64(node->op, node->arg_count), &node->type);
     for (uint32_t i = 0; i < node->arg_count; i++) h = hash_u64(h, number[node->args[i]]);
     for (uint32_t i = 0; i < ir_ops[node->op].attr_count; i++) {
-        if (!node->attr[i].n && ir_attr_find((enum ir_op)node->op, "leaf") == (int32_t)i)
-            continue; /* as if there were none */
+        if (!node->attr[i].n && ir_attr_may_lack((enum ir_op)node->op, i)) continue; /* as if there were none */
         h = hash_u64(h, node->attr[i].n);
         for (uint32_t k = 0; k < node->attr[i].n; k++) h = hash_u64(h, (uint64_t)node->attr[i].v[k]);
     }

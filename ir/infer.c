@@ -466,6 +466,18 @@ static bool matching(struct infer *c, struct ir_ints x_dims, struct ir_ints y_di
     return true;
 }
 
+/* Columns in panels, of which the last one may be filled up, are one dimension. */
+static bool has_columns(struct infer *c, struct ir_ints columns, struct ir_type *free)
+{
+    if (!columns.n) return true;
+    int64_t all = free->rank == 2 ? free->dim[0] * free->dim[1] : 0;
+    if (columns.n != 1 || columns.v[0] < 1 || columns.v[0] > all || columns.v[0] <= all - free->dim[1])
+        return infer_fail(c, "expected columns that fill the panels of y, found %s", infer_ints_text(c, columns));
+    free->rank = 1;
+    free->dim[0] = columns.v[0];
+    return true;
+}
+
 static bool infer_dot(struct infer *c)
 {
     const struct ir_type *x = infer_arg(c, 0), *y = infer_arg(c, 1);
@@ -478,6 +490,7 @@ static bool infer_dot(struct infer *c)
     if (!matching(c, a[0], a[1], "batch") || !matching(c, a[2], a[3], "contracted")) return false;
     if (!has_leaves(c, a[4], x, a[2])) return false;
     struct ir_type x_free = without_dims(x, x_mask), y_free = without_dims(y, y_mask);
+    if (!has_columns(c, a[5], &y_free)) return false;
     uint32_t rank = a[0].n + x_free.rank + y_free.rank;
     if (rank > IR_MAX_RANK)
         return infer_fail(c, "expected a result of at most %d dimensions, found %u", IR_MAX_RANK, rank);

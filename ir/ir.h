@@ -21,7 +21,7 @@ enum ir_dtype {
     IR_DTYPE_COUNT
 };
 
-enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 5, IR_MAX_AXES = 6 };
+enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 6, IR_MAX_AXES = 6 };
 #define IR_MAX_ELEMENTS ((INT64_C(1) << 48) - 1) /* of one tensor */
 
 /* How a value lies on the mesh (stage spmd). Axes are numbered in the order of the mesh; `dim[i]` lists the axes
@@ -101,6 +101,7 @@ static inline bool ir_is_cheap(enum ir_op op) { return ir_is_ewise(op) && ir_ops
 enum ir_op ir_op_find(const char *name);                              /* IR_NONE if unknown */
 const char *ir_attr_name(enum ir_op, uint32_t index, size_t *length); /* not terminated */
 int32_t ir_attr_find(enum ir_op, const char *name);                   /* index into attr; -1 if unknown */
+bool ir_attr_may_lack(enum ir_op, uint32_t index);                    /* not written where it is empty */
 
 typedef uint32_t ir_value; /* index into the function's nodes; 0 = none */
 

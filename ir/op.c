@@ -14,12 +14,12 @@
 #define STAGES_SK (IR_STAGE_SPMD | IR_STAGE_KERNEL)
 #define STAGES_TSK (IR_STAGE_TENSOR | IR_STAGE_SPMD | IR_STAGE_KERNEL)
 
-/* Blank-separated words of a literal of at most 48 characters, counted by the compiler (tests/unit/ir
+/* Blank-separated words of a literal of at most 64 characters, counted by the compiler (tests/unit/ir
  * counts them again). */
 #define BLANK(s, i) ((i) < sizeof(s) - 1 && (s)[(i) < sizeof(s) ? (i) : 0] == ' ')
 #define BLANKS4(s, i) (BLANK(s, i) + BLANK(s, (i) + 1) + BLANK(s, (i) + 2) + BLANK(s, (i) + 3))
 #define BLANKS16(s, i) (BLANKS4(s, i) + BLANKS4(s, (i) + 4) + BLANKS4(s, (i) + 8) + BLANKS4(s, (i) + 12))
-#define WORDS(s) (sizeof(s) == 1 ? 0 : 1 + BLANKS16(s, 0) + BLANKS16(s, 16) + BLANKS16(s, 32))
+#define WORDS(s) (sizeof(s) == 1 ? 0 : 1 + BLANKS16(s, 0) + BLANKS16(s, 16) + BLANKS16(s, 32) + BLANKS16(s, 48))
 
 const struct ir_op_info ir_ops[IR_OP_COUNT] = {
     [IR_NONE] = {"none", "", "", 0, 0, 0, 0, 0, 0},
@@ -53,4 +53,9 @@ int32_t ir_attr_find(enum ir_op op, const char *name)
         if (strlen(name) == length && memcmp(name, other, length) == 0) return (int32_t)i;
     }
     return -1;
+}
+
+bool ir_attr_may_lack(enum ir_op op, uint32_t index)
+{
+    return ir_attr_find(op, "leaf") == (int32_t)index || ir_attr_find(op, "columns") == (int32_t)index;
 }

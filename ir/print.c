@@ -111,7 +111,7 @@ static void add_attribute(struct str *out, enum ir_op op, uint32_t index, struct
 {
     size_t length;
     const char *name = ir_attr_name(op, index, &length);
-    if (!list.n && ir_attr_find(op, "leaf") == (int32_t)index) return;
+    if (!list.n && ir_attr_may_lack(op, index)) return;
     str_addf(out, " %.*s=", (int)length, name);
     if (list.n != 1) str_add(out, "[");
     for (uint32_t i = 0; i < list.n && list.v; i++) str_addf(out, i ? ", %lld" : "%lld", (long long)list.v[i]);

@@ -91,6 +91,17 @@ struct fuse_sums {
     bool join;   /* see plan_join */
 };
 
+/* fuse_panels.c: operands of large products in panels of `columns` (0: none are). Is the product one that reads them;
+ * the product that does. */
+struct fuse_panels {
+    struct arena *arena;
+    uint32_t columns;
+    const struct ir_func *f;
+    int64_t *cut; /* of its values: see find_cuts */
+};
+bool fuse_wants_panels(struct fuse_panels *, const struct ir_func *, ir_value);
+ir_value fuse_panels(const struct fuse_panels *, struct ir_builder *, const struct ir_node *, const ir_value *map);
+
 /* fuse_nodes.c */
 void fuse_classify(struct fuse *);
 void fuse_dependencies(struct fuse *);

@@ -99,7 +99,8 @@ static void mark_stored(struct fuse *z, ir_value v)
         break;
     case FUSE_DOT:
         store_operand(z, node->args[0]);
-        store_operand(z, node->args[1]);
+        if (node->attr[5].n) z->node[node->args[1]].needs_buffer = true;
+        else store_operand(z, node->args[1]);
         break;
     case FUSE_SCATTER: store_operand(z, node->args[0]); break;
     default: break;

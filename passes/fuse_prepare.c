@@ -8,6 +8,7 @@ enum { LONG_ROW = 16384 /* elements that one worker sums */ };
 struct preparing {
     struct pass *pass;
     struct fuse_sums sums;
+    struct fuse_panels panels;
 };
 
 /* The last dimensions first, as many as leave at least 16 rows; then the rest. */
@@ -76,14 +77,14 @@ static ir_value rewrite_wide_join(struct preparing *p, struct ir_builder *b, con
     return ir_transpose(b, ir_concat(b, part, node->arg_count, 0), back);
 }
 
-static bool has_many(const struct preparing *p, const struct ir_module *m)
+static bool has_many(struct preparing *p, const struct ir_module *m)
 {
     bool any = false;
     for (size_t i = 0; i < m->funcs.count; i++) {
         uint32_t terms = 1;
         for (ir_value v = 1; v < m->funcs.items[i]->count; v++) {
             terms += fuse_is_scalar_sum(ir_get(m->funcs.items[i], v));
-            any |= is_wide_join(p, m->funcs.items[i], v);
+            any |= is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v);
         }
         any |= terms >= FUSE_MANY_TERMS;
     }
@@ -101,13 +102,16 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
         ir_value r = (tree ? rewrite_tree : rewrite_full)(b, node, map[node->args[0]]);
         if (r) return r;
     }
+    if (fuse_wants_panels(&p->panels, from, old)) return fuse_panels(&p->panels, b, node, map);
     if (is_wide_join(p, from, old)) return rewrite_wide_join(p, b, node, map);
     return pass_remake(p->pass, b, node, map);
 }
 
 struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
 {
-    struct preparing user = {p, {.arena = &p->scratch, .join = !p->options->one_by_one}};
+    struct preparing user = {p,
+                             {.arena = &p->scratch, .join = !p->options->one_by_one},
+                             {.arena = &p->scratch, .columns = p->options->panel_columns}};
     if (!has_many(&user, m) && pass_keeps(p, m, is_large_reduction)) return m;
     return pass_rebuild(p, m, rewrite, &user);
 }

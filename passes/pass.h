@@ -11,12 +11,13 @@ struct pass_options {
     const char *only;           /* "a,b": run just these, in pipeline order (--passes); NULL all */
     const char *reproducer_dir; /* where a failing pass leaves its input; default "." */
     bool verify_each, time_passes;
-    bool one_by_one;    /* a command computes one group: a launch of a GPU has one set of buffers */
-    bool check_finite;  /* objects say what is not finite: nothing else may be */
-    int blas;           /* 0 auto, 1 own, 2 openblas */
-    bool invariant;     /* --numerics invariant */
-    int64_t chunk_rows; /* of a chunk (pass chunk); 0: by size, -1: nothing is chunked */
-    bool consumes;      /* the module that comes in is not needed any more: it is freed as those between passes are */
+    bool one_by_one;        /* a command computes one group: a launch of a GPU has one set of buffers */
+    bool check_finite;      /* objects say what is not finite: nothing else may be */
+    int blas;               /* 0 auto, 1 own, 2 openblas */
+    uint32_t panel_columns; /* of packed operands of products; 0: they are not packed */
+    bool invariant;         /* --numerics invariant */
+    int64_t chunk_rows;     /* of a chunk (pass chunk); 0: by size, -1: nothing is chunked */
+    bool consumes; /* the module that comes in is not needed any more: it is freed as those between passes are */
 };
 
 struct pass_time {

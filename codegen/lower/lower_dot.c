@@ -56,7 +56,8 @@ static void choose_columns(struct lower_dot_product *p)
     p->width = p->n < p->lanes ? p->n : p->lanes;
     int64_t whole = (p->n + p->lanes - 1) / p->lanes;
     bool many = p->l->target->vector_registers >= 32;
-    if (whole <= 3) p->vectors = (uint32_t)whole;
+    if (p->columns) p->vectors = (uint32_t)(cg_panel_columns(p->l->target) / p->lanes);
+    else if (whole <= 3) p->vectors = (uint32_t)whole;
     else if (whole % 3 == 0) p->vectors = 3;
     else if (whole % 4 == 0 && many) p->vectors = 4;
     else p->vectors = whole % 2 == 0 ? 2 : 3;
@@ -72,7 +73,11 @@ static void choose_rows(struct lower_dot_product *p)
     bool many = p->l->target->vector_registers >= 32;
     int64_t most = many ? most_many[p->vectors] : most_few[p->vectors];
     p->rows = (uint32_t)(p->m < most ? p->m : most);
-    for (int64_t r = most; r > (p->even ? 1 : most / 2); r--)
+    if (p->columns && !p->even) { /* tall ones of about one size: what is left over costs less than a short tile */
+        int64_t count = (p->m + most - 1) / most;
+        p->rows = (uint32_t)((p->m + count - 1) / count);
+    }
+    for (int64_t r = most; r > (p->even ? 1 : p->columns ? most - 2 : most / 2); r--)
         if (p->m % r == 0) {
             p->rows = (uint32_t)r;
             break;
@@ -115,7 +120,9 @@ static void choose_blocks(struct lower_dot_product *p)
     bool one_part = l->axes[AXIS_K].parts == 1;
     p->outer_k = p->leaf ? UINT32_MAX : choose_outer_k(&l->axes[AXIS_K]);
     p->block_k = p->k;
-    if (one_part && !p->leaf && p->k > LONG_K) {
+    p->by_columns = p->columns && p->n > p->m && l->axes[AXIS_N].parts == 1;
+    bool fits = p->by_columns && p->rows * p->k * 4 <= l->target->l2_bytes / 2; /* one block does */
+    if (!fits && one_part && !p->leaf && p->k > LONG_K) {
         p->block_k = BLOCK_K;
         for (int64_t size = LONG_K; size >= BLOCK_K / 2; size--)
             if (p->k % size == 0) {
@@ -130,12 +137,20 @@ static void choose_blocks(struct lower_dot_product *p)
     p->local_tile = many_k || (epilogue_cost(p) >= COSTLY_EPILOGUE && p->rows > 1);
     int64_t all_k = l->axes[AXIS_K].extent, bytes = all_k * l->axes[AXIS_N].extent * 4;
     bool reused = p->m > 2 * (int64_t)p->rows;
-    p->pack = l->lane_stride != 1 ? p->m >= 4 : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
-    if (!one_part && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
+    p->pack = p->columns            ? false
+              : l->lane_stride != 1 ? p->m >= 4
+                                    : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
+    if (!one_part && p->pack && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
     /* rows that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets */
     uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
     bool apart = one_part && nk && nm && p->x.run[AXIS_M][nm - 1].stride == 1 && p->x.run[AXIS_K][nk - 1].stride >= 64;
     p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
+    /* neighbours along k, but the rows of a tile fight for the same sets */
+    bool along = one_part && p->columns && nk == 1 && nm && p->x.run[AXIS_K][0].stride == 1;
+    if (along && p->k >= 64 && p->n > 2 * p->panel_columns && p->x.run[AXIS_M][nm - 1].stride % ALIASED_ROWS == 0) {
+        p->pack_rows = true;
+        p->rows_stride = (p->block_k + p->lanes - 1) / p->lanes * p->lanes + p->lanes;
+    }
 }
 
 /* ---------------------------------------------------------------- loops outside the tile */
@@ -158,6 +173,18 @@ static uint32_t list_outer(struct lower_dot_product *p, struct outer *list)
     return n;
 }
 
+/* Rows whose part of x stays in the second cache beside a panel; where workers share them out, chunks enough for a
+ * team, but each of them reads all panels. */
+static int64_t chunk_of_packed(const struct lower_dot_product *p, int64_t all, bool parallel)
+{
+    int64_t most = p->l->target->l2_bytes / 2 / (p->rows * p->block_k * 4), least = CHUNK_ROWS / 2 / p->rows;
+    most = most < 1 ? 1 : most * p->rows > 2 * CHUNK_ROWS ? 2 * CHUNK_ROWS / p->rows : most;
+    int64_t count = (all + most - 1) / most, wanted = (all + least - 1) / least;
+    wanted = wanted > TEAM_CHUNKS ? TEAM_CHUNKS : wanted > TEAM_CHUNKS / 2 ? TEAM_CHUNKS / 2 : wanted;
+    if (parallel && count < wanted) count = wanted;
+    return (all + count - 1) / count;
+}
+
 static void choose_chunks(struct lower_dot_product *p, bool parallel)
 {
     int64_t all = p->blocks + (p->tail_rows > 0), most = CHUNK_ROWS / p->rows;
@@ -168,6 +195,7 @@ static void choose_chunks(struct lower_dot_product *p, bool parallel)
     p->chunk = all < most ? all : most;
     if (parallel) /* enough chunks for a team */
         while (p->chunk > 1 && p->chunk > least && (all + p->chunk - 1) / p->chunk < 16) p->chunk--;
+    if (p->columns) p->chunk = chunk_of_packed(p, all, parallel);
     while (p->even && p->chunk > 1 && all % p->chunk) p->chunk--;
     if (p->chunk < 1) p->chunk = 1;
     p->chunks = (all + p->chunk - 1) / p->chunk;
@@ -238,6 +266,42 @@ static void panel_block_k(struct lower_dot_product *p, const struct lower_pos *c
     each_block(p, chunk, tile_block, panel);
 }
 
+/* All panels by one block of k: what is packed of x serves all of them. */
+static void panels_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, int64_t extent_k)
+{
+    struct lower_dot_place before = dot_place(p);
+    struct panel panel = {p->vectors, false, false, extent_k};
+    if (p->pack_rows) each_block(p, chunk, dot_pack_block, &extent_k);
+    if (p->panels > 1)
+        dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(p->l, AXIS_N), p->panels, p->panel_columns, NULL);
+    if (p->panels > 0) each_block(p, chunk, tile_block, &panel);
+    dot_return(p, &before);
+    if (!p->tail_columns) return;
+    panel.vectors = (uint32_t)((p->tail_columns + p->width - 1) / p->width);
+    panel.masked = p->tail_columns % p->width != 0;
+    p->at[AXIS_N].offset += p->panels * p->panel_columns;
+    each_block(p, chunk, tile_block, &panel);
+    dot_return(p, &before);
+}
+
+/* k by blocks, and the panels by each of them; the tiles of all rows wait in the local, which begins with zeros. */
+static void all_blocks_k(struct lower_dot_product *p, const struct lower_pos *chunk)
+{
+    struct lower *l = p->l;
+    struct lower_dot_place before = dot_place(p);
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add_term(l, &at, lower_open(l, NEST_VECTOR, p->chunk * p->rows * p->tile_columns), 1);
+    nest_store(&l->b, p->tile_local, lower_pos_index(l, &at), nest_number(&l->b, p->sum, 0), 0);
+    dot_return(p, &before);
+    if (p->blocks_k > 1) dot_open(p, NEST_SERIAL, AXIS_K, dot_last_index(l, AXIS_K), p->blocks_k, p->block_k, NULL);
+    panels_block_k(p, chunk, p->block_k);
+    dot_return(p, &before);
+    if (!p->tail_k) return;
+    p->at[AXIS_K].offset += p->block_k * p->blocks_k;
+    panels_block_k(p, chunk, p->tail_k);
+    dot_return(p, &before);
+}
+
 static void one_panel(struct lower_dot_product *p, const struct lower_pos *chunk, uint32_t vectors, bool masked)
 {
     const struct lower_axis *axis = &p->l->axes[AXIS_K];
@@ -286,27 +350,50 @@ static void tail_panel(struct lower_dot_product *p, const struct lower_pos *chun
     p->at[AXIS_N] = n;
 }
 
+/* The panel with this number, which may be the one of the columns left over, or lie behind it. `tail`: where that one
+ * is, but for the panels before it. */
+static void panel_of_group(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *panel,
+                           const struct lower_pos *tail)
+{
+    struct lower *l = p->l;
+    int64_t all = p->panels + (p->tail_columns > 0);
+    bool both = p->panels > 0 && p->tail_columns > 0, some = both || all % p->group;
+    if (p->panels > 0) {
+        if (some) nest_open_if(&l->b, compare(l, OP_lt, panel, p->panels));
+        one_panel(p, chunk, p->vectors, false);
+        if (some) nest_close(&l->b);
+    }
+    if (!p->tail_columns) return;
+    struct lower_pos before = p->at[AXIS_N];
+    if (both) nest_open_if(&l->b, compare(l, OP_eq, panel, p->panels));
+    p->at[AXIS_N] = *tail;
+    tail_panel(p, chunk);
+    p->at[AXIS_N] = before;
+    if (both) nest_close(&l->b);
+}
+
 /* All panels of one chunk of rows; `panel`: the loop over panels is open already, as the parallel one. */
 static void all_panels(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *panel)
 {
     struct lower *l = p->l;
-    struct lower_pos n = p->at[AXIS_N];
     if (p->pack_rows && !p->local_blocks) each_block(p, chunk, dot_pack_block, &p->block_k);
     if (panel) {
-        bool both = p->panels > 0 && p->tail_columns > 0;
-        if (both) nest_open_if(&l->b, compare(l, OP_lt, panel, p->panels));
-        if (p->panels > 0) one_panel(p, chunk, p->vectors, false);
-        if (both) {
-            nest_close(&l->b);
-            nest_open_if(&l->b, compare(l, OP_eq, panel, p->panels));
-            struct lower_pos before = p->at[AXIS_N];
-            p->at[AXIS_N] = n;
-            for (uint32_t i = 0; i < panel->term_count; i++) /* the panel's number is known here */
-                lower_pos_add_term(l, &p->at[AXIS_N], panel->term[i].var, -p->panel_columns);
-            tail_panel(p, chunk);
-            p->at[AXIS_N] = before;
-            nest_close(&l->b);
+        struct lower_dot_place before = dot_place(p);
+        struct lower_pos number = *panel, tail = p->at[AXIS_N]; /* there the number is known */
+        for (uint32_t i = 0; i < panel->term_count; i++)
+            lower_pos_add_term(l, &tail, panel->term[i].var, -p->panel_columns * panel->term[i].scale);
+        if (p->group > 1) {
+            nest_var var = dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->group, p->panel_columns,
+                                    NULL);
+            lower_pos_add_term(l, &number, var, 1);
         }
+        panel_of_group(p, chunk, &number, &tail);
+        dot_return(p, &before);
+        return;
+    }
+    if (p->by_blocks) {
+        all_blocks_k(p, chunk);
+        each_block(p, chunk, finish_rows, NULL);
         return;
     }
     struct lower_dot_place before = dot_place(p);
@@ -336,13 +423,14 @@ static void choose_locals(struct lower_dot_product *p, bool panels_parallel)
     bool fits = !panels_parallel && l->axes[AXIS_N].parts == 1 && rows * columns * 4 <= 512 * 1024;
     bool several = p->panels + (p->tail_columns > 0) > 1;
     if (fits && several && (p->local_tile || (epilogue_streams(p) >= 2 && rows > 1))) p->wide = p->local_tile = true;
+    p->by_blocks = p->wide && p->columns && p->blocks_k > 1;
     p->tile_columns = p->wide ? columns : p->panel_columns;
     if (p->leaf) {
         int64_t planes = lower_tree_levels(l->axes[AXIS_K].extent / p->leaf) + 1;
         p->tree_local = nest_local(&l->b, p->sum, planes * p->rows * p->panel_columns);
     }
     if (p->pack) p->panel_local = nest_local(&l->b, p->sum, dot_packed_k(p) * p->panel_columns);
-    if (p->pack_rows) p->rows_local = nest_local(&l->b, p->sum, rows * p->block_k);
+    if (p->pack_rows) p->rows_local = nest_local(&l->b, p->sum, rows * (p->rows_stride ? p->rows_stride : p->block_k));
     if (p->local_tile) p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
 }
 
@@ -351,14 +439,17 @@ static void loops(struct lower_dot_product *p)
     struct lower *l = p->l;
     struct outer list[4 * AXIS_PARTS];
     uint32_t count = list_outer(p, list), best = UINT32_MAX;
-    int64_t all_panels_count = p->panels + (p->tail_columns > 0);
+    int64_t all_panels_count = p->panels + (p->tail_columns > 0), groups = all_panels_count;
     choose_chunks(p, true);
     int64_t largest = 1;
     for (uint32_t i = 0; i < count; i++)
         if (list[i].extent > largest) largest = list[best = i].extent;
     bool chunks_parallel = p->chunks > 1 && (p->chunks >= largest || largest < 8) &&
                            (p->chunks >= 4 || p->chunks >= all_panels_count);
+    if (p->by_columns) chunks_parallel = false;
     bool panels_parallel = !chunks_parallel && all_panels_count > 1 && largest < 4 && all_panels_count >= largest;
+    p->group = panels_parallel && p->by_columns ? (all_panels_count + TEAM_CHUNKS - 1) / TEAM_CHUNKS : 1;
+    groups = (all_panels_count + p->group - 1) / p->group;
     if (!chunks_parallel) choose_chunks(p, false);
     if (chunks_parallel || panels_parallel) best = UINT32_MAX;
     choose_locals(p, panels_parallel);
@@ -369,9 +460,9 @@ static void loops(struct lower_dot_product *p)
         l->b.nest->parallel_extent = list[best].extent;
     } else if (panels_parallel) {
         uint32_t part = dot_last_index(l, AXIS_N);
-        nest_var var = dot_open(p, NEST_PARALLEL, AXIS_N, part, all_panels_count, p->panel_columns, NULL);
-        lower_pos_add_term(l, &panel, var, 1);
-        l->b.nest->parallel_extent = all_panels_count;
+        nest_var var = dot_open(p, NEST_PARALLEL, AXIS_N, part, groups, p->group * p->panel_columns, NULL);
+        lower_pos_add_term(l, &panel, var, p->group);
+        l->b.nest->parallel_extent = groups;
     }
     if (p->chunks > 1) {
         nest_var var = dot_open(p, chunks_parallel ? NEST_PARALLEL : NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M),
@@ -400,6 +491,10 @@ static bool probe(struct lower_dot_product *p)
     struct lower *l = p->l;
     if (l->probed) return false;
     l->probed = true;
+    if (p->columns) { /* neighbours in a panel */
+        l->lane_stride = 1;
+        return false;
+    }
     l->probe_var = dot_open(p, NEST_VECTOR, AXIS_N, dot_last_index(l, AXIS_N), p->n, 1, NULL);
     l->probing = true, l->lane_stride = p->n > 1 ? 0 : 1;
     dot_operand_value(p, &p->y);
@@ -432,7 +527,7 @@ static bool find_leaves(struct lower_dot_product *p, const struct ir_node *node)
 static void fill_gemm(const struct lower_dot_product *p, struct cg_gemm *g)
 {
     const struct lower *l = p->l;
-    if (p->dtype != IR_F32 || l->group->outputs.count != 1 || l->group->outputs.items[0] != p->root ||
+    if (p->dtype != IR_F32 || p->columns || l->group->outputs.count != 1 || l->group->outputs.items[0] != p->root ||
         l->group->nodes.count != 1 || !l->argument[p->x.value] || !l->argument[p->y.value])
         return;
     for (uint32_t class = 0; class < 4; class ++)
@@ -469,9 +564,10 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
     p.sum = p.dtype == IR_F16 || p.dtype == IR_BF16 ? IR_F32 : p.dtype;
     describe(&p.x, l->f, node->args[0], AXIS_M, node->attr[0], node->attr[2]);
     describe(&p.y, l->f, node->args[1], AXIS_N, node->attr[1], node->attr[3]);
+    p.columns = node->attr[5].n ? node->attr[5].v[0] : 0;
     if (l->axis_count == 0) {
-        int64_t extent[4] = {class_extent(&p.x, AXIS_B), class_extent(&p.x, AXIS_M), class_extent(&p.y, AXIS_N),
-                             class_extent(&p.x, AXIS_K)};
+        int64_t extent[4] = {class_extent(&p.x, AXIS_B), class_extent(&p.x, AXIS_M),
+                             p.columns ? p.columns : class_extent(&p.y, AXIS_N), class_extent(&p.x, AXIS_K)};
         l->axis_count = 4;
         for (uint32_t i = 0; i < 4; i++)
             l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};

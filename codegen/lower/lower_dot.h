@@ -4,7 +4,16 @@
 #include "codegen/lower/lower.h"
 
 enum { AXIS_B, AXIS_M, AXIS_N, AXIS_K };
-enum { LONG_K = 2048, BLOCK_K = 1024, CHUNK_ROWS = 128, DIRECT_BYTES = 64 * 1024, COSTLY_EPILOGUE = 12, PACK_K = 64 };
+enum {
+    LONG_K = 2048,
+    BLOCK_K = 1024,
+    CHUNK_ROWS = 128,
+    DIRECT_BYTES = 64 * 1024,
+    COSTLY_EPILOGUE = 12,
+    PACK_K = 64,
+    ALIASED_ROWS = 256,
+    TEAM_CHUNKS = 16
+};
 
 struct lower_dot_run {
     int64_t extent, stride;
@@ -20,6 +29,7 @@ struct lower_dot_product {
     ir_value root;
     enum ir_dtype dtype, sum;
     struct lower_dot_operand x, y;
+    int64_t columns;      /* of y, if it lies in panels (fuse_panels.c); 0 */
     int64_t leaf;         /* steps of k that are a leaf, if the sum is a tree (lower_tree.c) of several; 0 */
     uint32_t tree_local;  /* sums that wait */
     int64_t m, n, k;      /* extents of the last parts, which the tile covers */
@@ -28,14 +38,18 @@ struct lower_dot_product {
     bool even; /* x is a view whose rows change their distance between parts: no block of rows may
                                    stick out, or its elements would be found by division, step by step */
     int64_t panels, tail_columns;
+    int64_t group;             /* panels that a worker takes at once, where these are shared out */
+    bool by_columns;           /* they are, because there are more columns than rows */
     int64_t blocks, tail_rows; /* whole row blocks */
     int64_t chunk;             /* row blocks of a chunk */
     int64_t chunks;
     int64_t block_k, blocks_k, tail_k;
     uint32_t outer_parts; /* lower_dot_parts.c: leading parts of k outside of the tile; steps of the others */
     int64_t packed_k;
-    uint32_t outer_k; /* where k has parts: the one whose steps are the blocks; UINT32_MAX: there are none */
+    uint32_t outer_k;    /* where k has parts: the one whose steps are the blocks; UINT32_MAX: there are none */
+    int64_t rows_stride; /* of packed rows that stay rows; 0: they go k-major */
     bool pack, pack_rows, local_tile;
+    bool by_blocks;    /* all panels by one block of k, then by the next one */
     bool local_blocks; /* k goes by blocks */
     uint32_t panel_local, rows_local, tile_local;
     int64_t panel_columns;  /* row length of the packed panel */

@@ -171,13 +171,15 @@ void dot_pack_panel(struct lower_dot_product *p, uint32_t vectors, bool masked, 
     dot_return(p, &before);
 }
 
-/* Where row `m` of a block stands in the packed rows: blocks one after the other, k-major inside. */
+/* Where row `m` of a block stands in the packed rows: blocks one after the other, k-major inside, or one row after the
+ * other. */
 static struct lower_pos packed_row(struct lower_dot_product *p, nest_var row)
 {
     struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add(p->l, &at, &p->local_row, p->block_k);
-    lower_pos_add(p->l, &at, &p->local_k, p->rows);
-    lower_pos_add_term(p->l, &at, row, 1);
+    int64_t stride = p->rows_stride;
+    lower_pos_add(p->l, &at, &p->local_row, stride ? stride : p->block_k);
+    lower_pos_add(p->l, &at, &p->local_k, stride ? 1 : p->rows);
+    lower_pos_add_term(p->l, &at, row, stride ? stride : 1);
     return at;
 }
 
@@ -185,8 +187,15 @@ void dot_pack_block(struct lower_dot_product *p, uint32_t rows, const void *user
 {
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
-    open_k(p, *(const int64_t *)user);
-    nest_var row = dot_open(p, NEST_VECTOR, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, NULL);
+    nest_var row;
+    uint32_t part = dot_last_index(l, AXIS_M);
+    if (p->rows_stride) {
+        row = dot_open(p, NEST_SERIAL, AXIS_M, part, rows, 1, NULL);
+        dot_open(p, NEST_VECTOR, AXIS_K, dot_last_index(l, AXIS_K), *(const int64_t *)user, 1, &p->local_k);
+    } else {
+        open_k(p, *(const int64_t *)user);
+        row = dot_open(p, NEST_VECTOR, AXIS_M, part, rows, 1, NULL);
+    }
     struct lower_pos at = packed_row(p, row);
     nest_store(&l->b, p->rows_local, lower_pos_index(l, &at), dot_operand_value(p, &p->x), 0);
     dot_return(p, &before);
@@ -214,7 +223,7 @@ static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows,
     if (p->leaf) open_leaf(p, steps.part, steps.piece);
     else open_k(p, steps.extent);
     struct lower_dot_place step = dot_place(p);
-    struct lower_dot_column c = dot_open_column(p, vectors, masked && !p->pack);
+    struct lower_dot_column c = dot_open_column(p, vectors, masked && !p->pack && !p->columns);
     struct lower_pos at = local_pos(p, &p->local_k, &c);
     nest_value y = p->pack ? nest_load(&l->b, p->panel_local, lower_pos_index(l, &at), 0) : dot_operand_value(p, &p->y);
     nest_set(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector), y);

@@ -95,6 +95,26 @@ static uint32_t kinds(const struct plan *p, enum plan_group_kind kind)
     return n;
 }
 
+/* The right operand of a large product is packed once, for both products that read it; a small one stays as it is. */
+START_TEST(large_operands_lie_in_panels)
+{
+    struct fixture x;
+    start(&x);
+    x.options.panel_columns = 32;
+    ir_value w = param(&x, IR_ROLE_PARAM, F32(400, 333)), small = param(&x, IR_ROLE_PARAM, F32(400, 64));
+    ir_value a = param(&x, IR_ROLE_INPUT, F32(256, 400)), b = param(&x, IR_ROLE_INPUT, F32(300, 400));
+    output(&x, ir_unary(&x.b, OP_neg, product(&x, a, w, 1, 0)));
+    output(&x, product(&x, b, w, 1, 0));
+    output(&x, product(&x, b, small, 1, 0));
+    const struct plan *p = finish(&x);
+    ck_assert_uint_eq(kinds(p, GROUP_DOT), 3);
+    ck_assert_uint_eq(kinds(p, GROUP_MAP), 1);
+    ck_assert_uint_eq(p->groups.count, 4);
+    ck_assert_uint_eq(p->arena_bytes, 11 * 400 * 32 * 4);
+    drop(&x);
+}
+END_TEST
+
 START_TEST(softmax_is_one_kernel)
 {
     struct fixture x;
@@ -301,7 +321,7 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse",
-                    CASE_OF(30, softmax_is_one_kernel, layer_norm_is_two_kernels, adam_is_one_kernel, layers_and_memory,
-                            tensors_end_to_end, crowds_of_small_tensors, taps_stay_or_are_laid_out));
+    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, layer_norm_is_two_kernels,
+                                    adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
+                                    taps_stay_or_are_laid_out));
 }

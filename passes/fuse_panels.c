@@ -1,0 +1,85 @@
+/* Large products read their right operand in panels: as many columns as a tile of registers has stand one behind the
+ * other for every step of the contraction, and the last panel is filled up with zeros (Goto and van de Geijn, Anatomy
+ * of high-performance matrix multiplication). As a value of its own such a packed operand is made once for all
+ * workers, and once for all products and steps of a loop that read it. */
+#include "passes/fuse.h"
+
+/* Rows below which a product packs for itself what it reads, and elements of y that are as well read where they stand.
+ */
+enum { PANEL_ROWS = 192, PANEL_ELEMENTS = 100000 };
+
+static int64_t extent_of(const struct ir_type *type, struct ir_ints dims)
+{
+    int64_t extent = 1;
+    for (uint32_t i = 0; i < dims.n; i++) extent *= type->dim[dims.v[i]];
+    return extent;
+}
+
+/* What is computed element by element from several places is not for a copy. */
+static bool is_plain(const struct ir_func *f, ir_value v)
+{
+    while (ir_ops[ir_get(f, v)->op].emit == EMIT_view) v = ir_get(f, v)->args[0];
+    return ir_ops[ir_get(f, v)->op].emit != EMIT_index;
+}
+
+/* By value, of products: the last dimension that something cuts the columns of the result into, 0 if nothing does. */
+static const int64_t *find_cuts(struct fuse_panels *p, const struct ir_func *f)
+{
+    if (p->f == f) return p->cut;
+    p->f = f;
+    p->cut = arena_new_array(p->arena, int64_t, f->count);
+    for (ir_value v = 1; v < f->count; v++) {
+        const struct ir_node *n = ir_get(f, v);
+        if (n->op == OP_reshape && n->type.rank) p->cut[n->args[0]] = n->type.dim[n->type.rank - 1];
+    }
+    return p->cut;
+}
+
+bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (!p->columns || n->op != OP_dot || n->type.dtype != IR_F32 || n->attr[1].n || n->attr[4].n || n->attr[5].n)
+        return false;
+    const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
+    int64_t k = extent_of(y, n->attr[3]), elements = ir_type_elements(y);
+    if (elements < PANEL_ELEMENTS || ir_type_elements(x) < k * PANEL_ROWS || elements < 2 * k * p->columns)
+        return false;
+    struct pass_dims free = pass_free_dims(y, n->attr[1], n->attr[3]);
+    int64_t inner = find_cuts(p, f)[v];
+    if (!free.n || y->rank + 1 - (free.n - 1) > IR_MAX_RANK) return false;
+    if (free.n > 1 && y->dim[free.v[free.n - 1]] % p->columns) return false;
+    return (!inner || inner % p->columns == 0 || inner >= elements / k) && is_plain(f, n->args[1]);
+}
+
+/* [panel, contracted dimensions, column of the panel] of y. */
+static ir_value pack(struct ir_builder *b, ir_value y, struct ir_ints contract, int64_t columns)
+{
+    struct ir_type from = *ir_type(b->f, y);
+    struct pass_dims free = pass_free_dims(&from, (struct ir_ints){NULL, 0}, contract);
+    uint32_t rank = contract.n;
+    int64_t order[IR_MAX_RANK], shape[IR_MAX_RANK], none[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, n = 1;
+    for (uint32_t i = 0; i < rank; i++) order[i] = contract.v[i], shape[i] = from.dim[contract.v[i]];
+    for (uint32_t i = 0; i < free.n; i++) order[rank + i] = free.v[i], n *= from.dim[free.v[i]];
+    shape[rank] = n;
+    y = ir_reshape(b, ir_transpose(b, y, order), rank + 1, shape);
+    high[rank] = (columns - n % columns) % columns;
+    if (high[rank]) y = ir_pad(b, y, ir_number(b, ir_type_scalar((enum ir_dtype)from.dtype), 0), none, high, none);
+    shape[rank] = (n + high[rank]) / columns, shape[rank + 1] = columns;
+    order[0] = rank;
+    for (uint32_t i = 0; i < rank; i++) order[1 + i] = i;
+    order[rank + 1] = rank + 1;
+    return ir_transpose(b, ir_reshape(b, y, rank + 2, shape), order);
+}
+
+ir_value fuse_panels(const struct fuse_panels *p, struct ir_builder *b, const struct ir_node *node, const ir_value *map)
+{
+    int64_t dims[IR_MAX_RANK], k = extent_of(ir_type(b->f, map[node->args[1]]), node->attr[3]);
+    int64_t n = ir_type_elements(ir_type(b->f, map[node->args[1]])) / k;
+    ir_value args[] = {map[node->args[0]], pack(b, map[node->args[1]], node->attr[3], p->columns)};
+    for (uint32_t i = 0; i < node->attr[3].n; i++) dims[i] = 1 + i;
+    struct ir_node dot = {.op = OP_dot, .arg_count = 2, .args = args, .place = node->place};
+    dot.attr[2] = node->attr[2];
+    dot.attr[3] = (struct ir_ints){dims, node->attr[3].n};
+    dot.attr[5] = (struct ir_ints){&n, 1};
+    return ir_reshape(b, ir_make(b, dot), node->type.rank, node->type.dim);
+}
