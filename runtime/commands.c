@@ -97,11 +97,13 @@ bool rt_unpack_commands(struct step_instance *t, struct stepc_entry *entries, co
 
 /* Work that makes another worker worth while for a command: a barrier costs about as much as this many operations. */
 #define RT_WORK_PER_WORKER 65536.0
-/* More of them share the work better among workers that do not all have a core; fewer reuse more of what is packed. */
+/* More of them share the work better among workers that do not all have a core; fewer reuse more of what is packed, and
+ * taking one costs a fraction of a barrier. */
 enum { RT_CHUNKS_PER_WORKER = 4 };
-/* Work of an entry that makes a team worth while: about 100 us on one thread. Below it the team would save less than it
- * costs to wake it up between two calls of the host (30 to 60 us). */
-#define RT_WORK_OF_TEAM 1.6e7
+#define RT_WORK_PER_CHUNK (2 * RT_WORK_PER_WORKER)
+/* Work of an entry that makes a team worth while: about 40 us on one thread. Workers stay awake for as long between two
+ * calls of the host; where the host takes longer, waking them up (30 to 60 us) may cost what they save. */
+#define RT_WORK_OF_TEAM 3e6
 
 static int64_t command_pieces(const struct stepc_command *c)
 {
@@ -160,7 +162,9 @@ static void mark_chunks(const struct stepc_entry *e, struct rt_command *commands
             c->chunks = 1;
             inside = table->other;
         } else if (table->kind == STEPC_KERNEL) {
-            int64_t pieces = command_pieces(table), chunks = (int64_t)c->workers * RT_CHUNKS_PER_WORKER;
+            double each = table->work / c->workers / RT_WORK_PER_CHUNK;
+            int64_t pieces = command_pieces(table), most = RT_CHUNKS_PER_WORKER;
+            int64_t chunks = c->workers * (each < 1 ? 1 : each < (double)most ? (int64_t)each : most);
             c->chunks = c->workers == 1 ? 1 : (uint32_t)(chunks < pieces ? chunks : pieces);
         }
     }

@@ -106,6 +106,7 @@ struct rt_device { /* one of this process */
     void *handle;   /* of its row in the table of devices */
     uint32_t index; /* in the mesh */
     struct rt_barrier barrier;
+    bool loop_goes_on;            /* what the last one to arrive at a loop's begin or end found */
     char *inputs;                 /* of a step that waits; NULL: none yet */
     char *hypers;                 /* of a step that waits, while it does: 8 bytes each; behind `held` */
     char *progress;               /* per command of the entry that runs: struct rt_progress, progress_bytes apart */

@@ -5,8 +5,8 @@
  * to be finished, not for each other: one that lost its core to another program delays the rest by one chunk. Everyone
  * meets only around loops and collectives.
  *
- * Waiting is short spinning, then a futex: a core that goes idle is given to the worker that waits for one. Where there
- * are more workers than cores nobody spins. */
+ * Waiting is spinning for a while, then a futex: a core that goes idle is given to the worker that waits for one. Where
+ * there are more workers than cores nobody spins. */
 #include "runtime/rt.h"
 
 #include <errno.h>
@@ -19,7 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RT_SPINS = 500, RT_POLL_NS = 50000000 };
+/* Spinning lasts about as long as a sleep and its end would take. */
+enum { RT_SPINS = 64, RT_SPIN_NS = 50000, RT_POLL_NS = 50000000 };
 
 /* ---------------------------------------------------------------- waiting */
 
@@ -41,10 +42,12 @@ void rt_signal_change(struct rt_signal *s)
 static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t old, uint64_t deadline,
                         bool leave_on_failure)
 {
-    uint32_t spins = t->oversubscribed ? 0 : RT_SPINS;
-    for (uint32_t i = 0; i < spins; i++) {
-        if (atomic_load_explicit(&s->value, memory_order_acquire) != old) return true;
-        relax();
+    for (uint64_t until = 0, now = 0; !t->oversubscribed && now <= until; until = until ? until : now + RT_SPIN_NS) {
+        for (uint32_t i = 0; i < RT_SPINS; i++) {
+            if (atomic_load_explicit(&s->value, memory_order_acquire) != old) return true;
+            relax();
+        }
+        now = rt_now();
     }
     bool changed = false;
     atomic_fetch_add(&s->sleepers, 1);
@@ -59,16 +62,26 @@ static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t o
     return changed;
 }
 
+/* Is this the last one? Then nobody goes on until it releases the others. */
+static bool arrive(struct rt_barrier *b, uint32_t *generation)
+{
+    *generation = atomic_load(&b->generation.value);
+    return atomic_fetch_add(&b->arrived, 1) + 1 == b->total;
+}
+
+static void release(struct rt_barrier *b)
+{
+    atomic_store(&b->arrived, 0);
+    rt_signal_change(&b->generation);
+}
+
 bool rt_meet(struct step_instance *t, struct rt_barrier *b, uint64_t deadline)
 {
+    uint32_t generation;
     if (b->total <= 1 || t->alone) return true;
-    uint32_t generation = atomic_load(&b->generation.value);
-    if (atomic_fetch_add(&b->arrived, 1) + 1 == b->total) {
-        atomic_store(&b->arrived, 0);
-        rt_signal_change(&b->generation);
-        return true;
-    }
-    return signal_wait(t, &b->generation, generation, deadline, true);
+    if (!arrive(b, &generation)) return signal_wait(t, &b->generation, generation, deadline, true);
+    release(b);
+    return true;
 }
 
 /* ---------------------------------------------------------------- the command loop */
@@ -214,24 +227,32 @@ static bool loop_goes_on(const struct rt_worker *w, const struct stepc_command *
            (c->flag == UINT32_MAX || *(const uint8_t *)rt_view(w->device, buffers[c->flag], &flag, sizeof flag));
 }
 
-/* Begin or end of a loop. Everyone keeps the counter; worker 0 writes it where kernels read it, between two meetings.
- * Returns the index of the command to go on with, UINT32_MAX on failure. */
+/* Begin or end of a loop. Everyone keeps the counter; who comes last writes it where kernels read it, before anyone
+ * goes on. Returns the index of the command to go on with, UINT32_MAX on failure. */
 static uint32_t run_loop(struct rt_worker *w, const struct rt_entry *e, uint32_t at, void *const *buffers,
                          int32_t *counter)
 {
     struct step_instance *t = w->instance;
+    struct rt_device *d = w->device;
     const struct stepc_command *c = &e->table->commands[at];
     const struct rt_command *how = &e->commands[at];
-    bool begin = c->kind == STEPC_LOOP_BEGIN;
+    bool begin = c->kind == STEPC_LOOP_BEGIN, together = !how->solo && !works_alone(w), go;
     if (how->solo && w->index) return c->other + 1;
-    uint32_t first = begin ? at : c->other; /* the command that begins the loop */
-    if (!how->solo && !rt_meet(t, &w->device->barrier, 0)) return UINT32_MAX;
+    uint32_t first = begin ? at : c->other, generation; /* the command that begins the loop */
     *counter = begin ? 0 : *counter + 1;
-    bool go = loop_goes_on(w, c, how, buffers, *counter);
-    if (w->index == 0) t->device_ops->copy(w->device, buffers[c->counter], counter, sizeof *counter, RT_TO_DEVICE);
-    if (w->index == 0 && !how->solo) clear_progress(t, w->device, first + 1, begin ? c->other : at);
+    if (together && !arrive(&d->barrier, &generation)) {
+        if (!signal_wait(t, &d->barrier.generation, generation, 0, true)) return UINT32_MAX;
+        go = d->loop_goes_on;
+    } else {
+        go = loop_goes_on(w, c, how, buffers, *counter);
+        t->device_ops->copy(d, buffers[c->counter], counter, sizeof *counter, RT_TO_DEVICE);
+        if (!how->solo) clear_progress(t, d, first + 1, begin ? c->other : at);
+        if (together) {
+            d->loop_goes_on = go;
+            release(&d->barrier);
+        }
+    }
     if (how->solo && !go && e->commands[first].chunks && !works_alone(w)) finish_chunks(progress_of(w, first), 1, 1);
-    if (!how->solo && !rt_meet(t, &w->device->barrier, 0)) return UINT32_MAX;
     return go == begin ? at + 1
                        : c->other + 1; /* begin and go: body; begin, no go: after END; end and go: after BEGIN */
 }

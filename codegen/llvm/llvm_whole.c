@@ -36,13 +36,6 @@ static double command_work(const struct plan_command *c, const struct cg_kernel 
     return work;
 }
 
-double cg_plan_work(const struct plan *plan, const struct cg_kernel *kernels)
-{
-    double work = 0;
-    for (size_t i = 0; i < plan->commands.count; i++) work += command_work(&plan->commands.items[i], kernels);
-    return work;
-}
-
 uint64_t cg_plan_scratch(const struct plan *plan, const struct cg_kernel *kernels)
 {
     uint64_t bytes = 0;
@@ -65,6 +58,24 @@ static double iterations(const struct plan_command *c)
     return limit->op == OP_constant && limit->type.dtype == IR_I32 && limit->data
                ? (double)*(const int32_t *)limit->data
                : 0;
+}
+
+/* Operations of an entry. Loops that run as often as data say, or deep inside of others, count once. */
+double cg_plan_work(const struct plan *plan, const struct cg_kernel *kernels)
+{
+    double work = 0, times[WHOLE_LOOPS + 1] = {1};
+    uint32_t depth = 0;
+    for (size_t i = 0; i < plan->commands.count; i++) {
+        const struct plan_command *c = &plan->commands.items[i];
+        uint32_t at = depth < WHOLE_LOOPS ? depth : WHOLE_LOOPS;
+        work += times[at] * command_work(c, kernels);
+        if (c->kind == PLAN_LOOP_BEGIN && ++depth <= WHOLE_LOOPS) {
+            double known = iterations(c);
+            times[depth] = times[at] * (known > 0 ? known : 1);
+        }
+        depth -= c->kind == PLAN_LOOP_END;
+    }
+    return work;
 }
 
 bool cg_is_small(const struct plan *plan, const struct cg_kernel *kernels)
