@@ -30,12 +30,13 @@
 
 /* What kind of nest a group becomes: which template of codegen/lower/lower_*.c. */
 #define PLAN_GROUP_KINDS(X) \
-    X(MAP, "map")         /* one output element per iteration; all outputs have the same extents */ \
-    X(ROW, "row")         /* rows: reductions over trailing dimensions and element-wise work on the same rows */ \
-    X(COLUMN, "column")   /* reductions over leading dimensions */ \
-    X(DOT, "dot")         /* one contraction with element-wise prologues and epilogues */ \
-    X(SCATTER, "scatter") /* scatter_add */ \
-    X(COPY, "copy")       /* a buffer to another: loop-carried values, slots that could not be updated in place */
+    X(MAP, "map")             /* one output element per iteration; all outputs have the same extents */ \
+    X(ROW, "row")             /* rows: reductions over trailing dimensions and element-wise work on the same rows */ \
+    X(COLUMN, "column")       /* reductions over leading dimensions */ \
+    X(DOT, "dot")             /* one contraction with element-wise prologues and epilogues */ \
+    X(SCATTER, "scatter")     /* scatter_add */ \
+    X(COPY, "copy")           /* a buffer to another: loop-carried values, slots that could not be updated in place */ \
+    X(ATTENTION, "attention") /* contractions of scores, made tile by tile, and the softmax along their rows */
 
 #define PLAN_COMMAND_KINDS(X) \
     X(KERNEL, "kernel") \
@@ -187,6 +188,12 @@ struct plan_module {
 
 /* plan_text.c. Is an output one of the group's windows? What is known of a concatenation that consists of taps, NULL:
  * it does not. Is a concatenation a join? */
+/* A product as scores: [batch.., rows.., columns..]. False: `v` is no product of floats, or one in a fixed order. */
+struct plan_scores {
+    uint32_t batches, row_dims; /* dimensions */
+    int64_t batch, rows, columns, depth;
+};
+bool plan_scores_of(const struct ir_func *, ir_value v, struct plan_scores *);
 bool plan_is_window(const struct plan_group *, ir_value output);
 const struct plan_taps *plan_taps_of(const struct plan *, const struct ir_func *, ir_value concat);
 bool plan_is_join(const struct plan *, const struct ir_func *, ir_value);

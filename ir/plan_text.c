@@ -156,3 +156,18 @@ const void *plan_constant_data(const struct ir_node *node, struct arena *arena)
     for (size_t i = 0; i < n; i++) memcpy(all + i * size, node->data, size);
     return all;
 }
+bool plan_scores_of(const struct ir_func *f, ir_value v, struct plan_scores *s)
+{
+    const struct ir_node *n = ir_get(f, v);
+    memset(s, 0, sizeof *s);
+    if (n->op != OP_dot || !ir_dtype_is_float((enum ir_dtype)n->type.dtype) || n->attr[4].n || n->attr[5].n)
+        return false;
+    const struct ir_type *x = ir_type(f, n->args[0]);
+    s->batches = n->attr[0].n;
+    s->row_dims = x->rank - n->attr[0].n - n->attr[2].n;
+    s->batch = s->rows = s->columns = s->depth = 1;
+    for (uint32_t i = 0; i < n->type.rank; i++)
+        *(i < s->batches ? &s->batch : i < s->batches + s->row_dims ? &s->rows : &s->columns) *= n->type.dim[i];
+    for (uint32_t i = 0; i < n->attr[2].n; i++) s->depth *= x->dim[n->attr[2].v[i]];
+    return true;
+}

@@ -67,10 +67,10 @@ static void check_members(struct plan_check *c, const struct plan_group *g, uint
     for (size_t i = 0; i < g->windows.count; i++)
         if (ir_get(f, g->windows.items[i])->op != OP_dynamic_update || !(mark[g->windows.items[i]] & MEMBER))
             plan_fault(c, "window %%%u is no dynamic_update of the group", g->windows.items[i]);
-    bool rooted = g->kind == GROUP_DOT || g->kind == GROUP_SCATTER;
+    bool scatters = g->kind == GROUP_SCATTER, rooted = scatters || g->kind == GROUP_DOT || g->kind == GROUP_ATTENTION;
     enum ir_emit root = g->root ? (enum ir_emit)ir_ops[ir_get(f, g->root)->op].emit : EMIT_none;
-    if (rooted != (g->root != 0) ||
-        (g->root && (!(mark[g->root] & MEMBER) || root != (g->kind == GROUP_DOT ? EMIT_dot : EMIT_scatter))))
+    if ((rooted != (g->root != 0) && g->kind != GROUP_ATTENTION) ||
+        (g->root && (!(mark[g->root] & MEMBER) || root != (scatters ? EMIT_scatter : EMIT_dot))))
         plan_fault(c, "root is %%%u, expected %s", g->root, rooted ? "the node of that kind" : "none");
     for (size_t i = 0; i < g->inputs.count; i++) mark[g->inputs.items[i]] = 0;
     for (size_t i = 0; i < g->nodes.count; i++) mark[g->nodes.items[i]] = 0;

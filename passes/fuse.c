@@ -268,8 +268,8 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
 {
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
-    if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES || k->work + n->inline_cost > max_work ||
-        !shallow(z, c, c, v) || fuse_outsider(z, v, c))
+    if (k->lone || k->kind == GROUP_SCATTER || k->kind == GROUP_ATTENTION || k->nodes.count >= MAX_NODES ||
+        k->work + n->inline_cost > max_work || !shallow(z, c, c, v) || fuse_outsider(z, v, c))
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;
@@ -338,6 +338,13 @@ static void place(struct fuse *z, ir_value v)
 {
     const struct fuse_node *n = &z->node[v];
     uint32_t c;
+    if (n->sink) {
+        c = fuse_cluster_of_tiles(z, v);
+        if (c == UINT32_MAX) c = new_cluster(z, GROUP_ATTENTION, n->elements, n->elements);
+        if (n->class == FUSE_DOT) z->clusters.items[c].root = v;
+        add_node(z, c, v, FUSE_FULL);
+        return;
+    }
     switch (n->class) {
     case FUSE_DOT:
     case FUSE_SCATTER:
@@ -445,7 +452,8 @@ static void merge_siblings(struct fuse *z)
     const uint32_t *next = find_alike(z);
     for (uint32_t a = 0; a < count; a++) {
         const struct fuse_cluster *x = &z->clusters.items[a];
-        if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER) continue;
+        if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER || x->kind == GROUP_ATTENTION)
+            continue;
         for (uint32_t b = next[a], tried = 0; b < count && tried < MAX_TRIED; b = next[b]) {
             const struct fuse_cluster *y = &z->clusters.items[b];
             if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments) continue;

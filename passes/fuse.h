@@ -9,6 +9,9 @@ enum fuse_class { FUSE_LEAF, FUSE_VIEW, FUSE_INDEX, FUSE_EWISE, FUSE_REDUCE, FUS
 /* How the index of an operand follows from that of its user. */
 enum fuse_relation { FUSE_SAME, FUSE_SPREAD /* repeated along the reduced parts of a segmentation */, FUSE_OTHER };
 enum fuse_level { FUSE_FULL, FUSE_ROW };
+/* What a node does with tiles of scores (fuse_attention.c): contracts their columns, leaving rows, or their rows; takes
+ * the maximum or the sum of a softmax. */
+enum fuse_sink { FUSE_SINK_NONE, FUSE_SINK_ROWS, FUSE_SINK_COLUMNS, FUSE_SINK_STAT };
 enum { FUSE_LONG = 250 };   /* inlined operations; more become a kernel of their own */
 enum { FUSE_SMALL = 4096 }; /* elements that cost next to nothing to store and load again */
 
@@ -44,6 +47,10 @@ struct fuse_node {
     bool late;             /* whatever follows from it reads small values only */
     bool replaced;         /* a parameter whose slot gets another value */
     bool window;           /* see plan_group: its elements are those of the row that is written */
+    bool tile;             /* scores, and what is element-wise with them: made where it is needed, however often */
+    uint8_t sink;          /* enum fuse_sink */
+    ir_value scores;       /* of a sink: the first product that it is made from */
+    ir_value beside;       /* of a sink: what of the same softmax it is made with; 0: nothing */
 };
 
 struct fuse_cluster {
@@ -109,6 +116,12 @@ void fuse_dependencies(struct fuse *);
 struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
 /* fuse_taps.c: is a concatenation one of taps, and of which? */
 bool fuse_find_taps(const struct ir_func *, ir_value concat, struct plan_taps *, struct arena *);
+/* fuse_attention.c: marks tiles and sinks; the cluster that a sink joins, UINT32_MAX: a new one. */
+void fuse_find_attention(struct fuse *);
+uint32_t fuse_cluster_of_tiles(struct fuse *, ir_value);
+/* A sum of a gradient along rows of scores, made from what has no columns. 0: it stays as it is. */
+bool fuse_is_gradient_sum(const struct ir_func *, const struct ir_node *);
+ir_value fuse_gradient_sum(struct ir_builder *, const struct ir_func *from, ir_value old, const ir_value *map);
 /* fuse_clusters.c: the cluster that one became part of; is a value computed in one; the one that makes it, UINT32_MAX
  * for what is there from the start. */
 uint32_t fuse_find(struct fuse *, uint32_t cluster);

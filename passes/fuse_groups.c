@@ -73,6 +73,7 @@ static const char *reason_of(const struct fuse *z, const struct fuse_cluster *c)
 {
     switch (c->kind) {
     case GROUP_DOT: return "what follows needs other elements of the product than its own tile";
+    case GROUP_ATTENTION: return "its scores are made tile by tile and never stored";
     case GROUP_ROW: return "what follows needs other rows, or is read whole by a contraction";
     case GROUP_COLUMN: return "a reduction over leading dimensions is complete only at the end";
     case GROUP_SCATTER: return "a scatter is complete only at the end";

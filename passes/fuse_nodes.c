@@ -98,9 +98,9 @@ static void mark_stored(struct fuse *z, ir_value v)
         for (uint32_t i = 0; i < node->arg_count; i++) store(z, node->args[i]);
         break;
     case FUSE_DOT:
-        store_operand(z, node->args[0]);
+        if (!z->node[node->args[0]].tile) store_operand(z, node->args[0]);
         if (node->attr[5].n) z->node[node->args[1]].needs_buffer = true;
-        else store_operand(z, node->args[1]);
+        else if (!z->node[node->args[1]].tile) store_operand(z, node->args[1]);
         break;
     case FUSE_SCATTER: store_operand(z, node->args[0]); break;
     default: break;
@@ -192,7 +192,9 @@ static void decide(struct fuse *z, ir_value v)
 {
     struct fuse_node *n = &z->node[v];
     n->multi = computed_often(z, v);
-    if (n->needs_buffer || n->class >= FUSE_REDUCE) {
+    if (n->tile) {
+        n->material = false;
+    } else if (n->needs_buffer || n->class >= FUSE_REDUCE) {
         n->material = n->class != FUSE_LEAF;
     } else if (n->class == FUSE_VIEW || n->class == FUSE_LEAF) {
         n->material = false;
@@ -294,6 +296,7 @@ void fuse_classify(struct fuse *z)
     }
     mark_replaced(z);
     find_taps(z);
+    fuse_find_attention(z);
     for (ir_value v = 1; v < f->count; v++)
         if (z->node[v].live) mark_stored(z, v);
     fuse_find_crowds(z);
@@ -353,7 +356,8 @@ void fuse_dependencies(struct fuse *z)
         struct fuse_node *n = &z->node[v];
         if (!n->live || !(n->material || n->class == FUSE_CONTROL)) continue;
         struct walk w = {.z = z};
-        walk_operands(&w, v, n->class == FUSE_DOT || n->class == FUSE_SCATTER ? FUSE_OTHER : FUSE_SAME, 0);
+        bool other = n->class == FUSE_DOT || n->class == FUSE_SCATTER || n->sink;
+        walk_operands(&w, v, other ? FUSE_OTHER : FUSE_SAME, 0);
         for (size_t i = 0; i < w.deps.count; i++) /* what is added to may be updated in place */
             if (n->class == FUSE_SCATTER && w.deps.items[i].value == ir_get(z->f, v)->args[0])
                 w.deps.items[i].relation = FUSE_SAME;

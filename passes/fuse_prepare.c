@@ -53,6 +53,11 @@ static bool is_large_reduction(const struct ir_func *f, const struct ir_node *n)
     return reduce && n->type.rank == 0 && ir_type_elements(ir_type(f, n->args[0])) >= 65536;
 }
 
+static bool is_rewritten(const struct ir_func *f, const struct ir_node *n)
+{
+    return is_large_reduction(f, n) || fuse_is_gradient_sum(f, n);
+}
+
 /* A concatenation of very many, with something before the dimension. */
 static bool is_wide_join(const struct preparing *p, const struct ir_func *f, ir_value v)
 {
@@ -102,6 +107,8 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
         ir_value r = (tree ? rewrite_tree : rewrite_full)(b, node, map[node->args[0]]);
         if (r) return r;
     }
+    ir_value row = fuse_gradient_sum(b, from, old, map);
+    if (row) return row;
     if (fuse_wants_panels(&p->panels, from, old)) return fuse_panels(&p->panels, b, node, map);
     if (is_wide_join(p, from, old)) return rewrite_wide_join(p, b, node, map);
     return pass_remake(p->pass, b, node, map);
@@ -112,6 +119,6 @@ struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
     struct preparing user = {p,
                              {.arena = &p->scratch, .join = !p->options->one_by_one},
                              {.arena = &p->scratch, .columns = p->options->panel_columns}};
-    if (!has_many(&user, m) && pass_keeps(p, m, is_large_reduction)) return m;
+    if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;
     return pass_rebuild(p, m, rewrite, &user);
 }
