@@ -425,8 +425,8 @@ int cli_explain(struct cli *cli)
     if (!code) code = cli_read(cli, what, (size_t)1 << 31, &text, &length);
     if (!code) code = cli_read_note(cli, what, text, length, &report, &report_length);
     if (code) return code;
-    if (report && (cli_count(cli, "define") || cli_count(cli, "mesh")))
-        return cli_usage(cli, "-D and --mesh change a document; %s is compiled already", what);
+    if (report && (cli_count(cli, "define") || cli_count(cli, "mesh") || cli_count(cli, "numerics")))
+        return cli_usage(cli, "-D, --mesh and --numerics change a document; %s is compiled already", what);
     if (report) return cli_explain_report(cli, report, report_length);
     if ((code = pass_settings(&w))) return code;
     w.pass = (struct pass){.options = &w.options, .diags = &w.diags, .keep = cli->arena};
