@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 64, STEPS = 64 };
+enum { WIDTH = 64, STEPS = 64, MOST_LANES = 32 };
 
 /* ---------------------------------------------------------------- operands */
 
@@ -343,7 +343,7 @@ void lower_attention(struct lower *l)
 {
     struct attention *a = arena_new(l->arena, struct attention);
     a->l = l;
-    a->lanes = l->lanes;
+    a->lanes = l->lanes < MOST_LANES ? l->lanes : MOST_LANES; /* a block of rows is whole vectors */
     if (!find(a)) {
         lower_fail(l, l->group->nodes.items[0], "attention by tiles of this form");
         return;

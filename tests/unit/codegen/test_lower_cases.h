@@ -225,6 +225,35 @@ START_TEST(dot_attention)
 }
 END_TEST
 
+/* Scores that are never stored: causal, rows and columns of odd numbers, and the gradient as passes make it. */
+START_TEST(dot_attention_by_tiles)
+{
+    struct fixture x = fixture_new();
+    struct ir_builder *b = &x.b;
+    enum { HEADS = 14, ROWS = 74, COLUMNS = 66 };
+    ir_value q = input(&x, F32(ROWS, HEADS, 3)), k = input(&x, F32(HEADS, COLUMNS, 3)),
+             g = input(&x, F32(HEADS, ROWS, 5));
+    ir_value v = input(&x, F32(HEADS, COLUMNS, 5)), i = ir_iota(b, I32(ROWS, COLUMNS), 0);
+    ir_value j = ir_iota(b, I32(ROWS, COLUMNS), 1);
+    int64_t d0 = 0, d1 = 1, d2 = 2, last[] = {1, 2};
+    struct ir_ints first = {&d0, 1}, second = {&d1, 1}, third = {&d2, 1};
+    ir_value mask = ir_broadcast(b, ir_binary(b, OP_le, j, i), DIMS(HEADS, ROWS, COLUMNS), last);
+    ir_value s = ir_dot(b, q, k, second, first, third, third), z = ir_select(b, mask, s, number_like(&x, s, -1e9));
+    ir_value m = ir_reduce(b, OP_reduce_max, z, &d2, 1);
+    ir_value e = ir_unary(b, OP_exp, ir_binary(b, OP_sub, z, bcast(&x, m, z, 0)));
+    ir_value l = bcast(&x, ir_reduce(b, OP_reduce_sum, e, &d2, 1), e, 0), p = ir_binary(b, OP_div, e, l);
+    output(&x, ir_dot(b, p, v, first, first, third, second));
+    ir_value dp = ir_binary(b, OP_div, ir_dot(b, g, v, first, first, third, third), l);
+    ir_value sum = ir_reduce(b, OP_reduce_sum, ir_unary(b, OP_neg, ir_binary(b, OP_mul, dp, p)), &d2, 1);
+    ir_value ds = ir_binary(b, OP_mul, ir_binary(b, OP_add, dp, bcast(&x, sum, dp, 0)), e);
+    ds = ir_select(b, mask, ds, number_like(&x, ds, 0));
+    output(&x, ir_dot(b, ds, k, first, first, third, second));
+    output(&x, ir_dot(b, ds, q, first, second, second, first));
+    output(&x, ir_dot(b, p, g, first, first, second, second));
+    CHECK_BOTH(x, 2e-5, 0);
+}
+END_TEST
+
 START_TEST(dot_integers_and_views)
 {
     struct fixture x = fixture_new();
@@ -388,6 +417,7 @@ static void add_cases(Suite *suite)
     tcase_add_test(dots, dot_long_k);
     tcase_add_test(dots, dot_epilogue);
     tcase_add_test(dots, dot_attention);
+    tcase_add_test(dots, dot_attention_by_tiles);
     tcase_add_test(dots, dot_integers_and_views);
     suite_add_tcase(suite, dots);
     TCase *reductions = tcase_create("reduction");
