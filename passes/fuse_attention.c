@@ -254,7 +254,8 @@ static enum fuse_sink sink_of(const struct search *a, ir_value v, ir_value *from
     const struct ir_func *f = a->z->f;
     const struct ir_node *n = ir_get(f, v);
     struct plan_scores s;
-    if (n->op != OP_dot || n->attr[4].n || n->attr[5].n || (a->scores[n->args[0]] && a->scores[n->args[1]])) return FUSE_SINK_NONE;
+    if (n->op != OP_dot || n->attr[4].n || n->attr[5].n || (a->scores[n->args[0]] && a->scores[n->args[1]]))
+        return FUSE_SINK_NONE;
     uint32_t side = a->scores[n->args[0]] ? 0 : 1;
     *from = n->args[side];
     if (!a->scores[*from] || !plan_scores_of(f, a->scores[*from], &s)) return FUSE_SINK_NONE;

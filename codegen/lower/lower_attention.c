@@ -18,7 +18,7 @@ enum { WIDTH = 64, STEPS = 64, MOST_LANES = 32 };
 
 /* ---------------------------------------------------------------- operands */
 
-static void add_run(struct attention_run *r, int64_t extent, int64_t stride)
+static void add_run(struct lower_attention_run *r, int64_t extent, int64_t stride)
 {
     if (extent == 1) return;
     uint32_t n = r->count;
@@ -31,11 +31,11 @@ static void add_run(struct attention_run *r, int64_t extent, int64_t stride)
     r->count++;
 }
 
-static struct attention_side side_of(const struct ir_func *f, ir_value v, struct ir_ints batch, struct ir_ints along,
-                                     bool inner)
+static struct lower_attention_side side_of(const struct ir_func *f, ir_value v, struct ir_ints batch,
+                                           struct ir_ints along, bool inner)
 {
     const struct ir_type *type = ir_type(f, v);
-    struct attention_side o;
+    struct lower_attention_side o;
     int64_t stride[IR_MAX_RANK];
     bool used[IR_MAX_RANK] = {false};
     memset(&o, 0, sizeof o);
@@ -59,15 +59,16 @@ static struct attention_side side_of(const struct ir_func *f, ir_value v, struct
     return o;
 }
 
-static void add_runs(struct lower *l, struct lower_pos *sum, const struct attention_run *r, const struct lower_pos *at)
+static void add_runs(struct lower *l, struct lower_pos *sum, const struct lower_attention_run *r,
+                     const struct lower_pos *at)
 {
     struct lower_pos part[IR_MAX_RANK];
     lower_pos_split(l, at, r->count, r->extent, part);
     for (uint32_t i = 0; i < r->count; i++) lower_pos_add(l, sum, &part[i], r->stride[i]);
 }
 
-static nest_value attention_operand(struct attention *a, const struct attention_side *o, const struct lower_pos *along,
-                                    const struct lower_pos *inner)
+static nest_value attention_operand(struct lower_attention *a, const struct lower_attention_side *o,
+                                    const struct lower_pos *along, const struct lower_pos *inner)
 {
     struct lower_pos at = lower_pos_constant(0);
     add_runs(a->l, &at, &o->batch, &a->batch);
@@ -78,18 +79,19 @@ static nest_value attention_operand(struct attention *a, const struct attention_
 
 /* ---------------------------------------------------------------- what the group is */
 
-static uint32_t add_block(struct attention *a, struct attention_side side)
+static uint32_t add_block(struct lower_attention *a, struct lower_attention_side side)
 {
     for (uint32_t i = 0; i < a->block_count; i++)
         if (!memcmp(&a->block[i].side, &side, sizeof side)) return i;
-    a->block[a->block_count] = (struct attention_block){.side = side, .columns = attention_padded(a, side.length)};
+    a->block[a->block_count] = (struct lower_attention_block){.side = side,
+                                                              .columns = attention_padded(a, side.length)};
     return a->block_count++;
 }
 
-static void add_source(struct attention *a, ir_value v)
+static void add_source(struct lower_attention *a, ir_value v)
 {
     const struct ir_node *n = ir_get(a->l->f, v);
-    struct attention_source *s = &a->source[a->sources++];
+    struct lower_attention_source *s = &a->source[a->sources++];
     uint32_t lanes = a->rows ? 0 : 1;
     s->product = v;
     s->lanes = side_of(a->l->f, n->args[lanes], n->attr[lanes], n->attr[2 + lanes], true);
@@ -97,10 +99,10 @@ static void add_source(struct attention *a, ir_value v)
 }
 
 /* Scores, and what is element-wise with them, have a mark: lower_reduced.keep. */
-static void add_sink(struct attention *a, ir_value v)
+static void add_sink(struct lower_attention *a, ir_value v)
 {
     const struct ir_node *n = ir_get(a->l->f, v);
-    struct attention_sink *s = &a->sink[a->sinks];
+    struct lower_attention_sink *s = &a->sink[a->sinks];
     s->product = v;
     s->left = a->l->reduced[n->args[0]].keep;
     uint32_t other = s->left ? 1 : 0;
@@ -117,7 +119,7 @@ static bool is_output(const struct lower *l, ir_value v)
 }
 
 /* Which nodes are products of tiles, the softmax, and what is made from them. */
-static bool find(struct attention *a)
+static bool find(struct lower_attention *a)
 {
     struct lower *l = a->l;
     const struct plan_group *g = l->group;
@@ -151,7 +153,7 @@ static bool find(struct attention *a)
 }
 
 /* Rows of a block: whole vectors, few of them computed twice. */
-static int64_t choose_width(const struct attention *a)
+static int64_t choose_width(const struct lower_attention *a)
 {
     int64_t best = WIDTH, least = INT64_MAX;
     for (int64_t w = WIDTH + WIDTH / 2; w >= WIDTH / 2; w -= a->lanes < 8 ? 8 : a->lanes) {
@@ -173,7 +175,7 @@ static int64_t choose_steps(int64_t walked)
     return walked < STEPS ? walked : STEPS;
 }
 
-static void choose(struct attention *a)
+static void choose(struct lower_attention *a)
 {
     struct lower *l = a->l;
     struct nest_builder *b = &l->b;
@@ -204,7 +206,7 @@ static void choose(struct attention *a)
 
 /* ---------------------------------------------------------------- loops */
 
-static void fill(struct attention *a, uint32_t local, enum ir_dtype dtype, int64_t extent, double number)
+static void fill(struct lower_attention *a, uint32_t local, enum ir_dtype dtype, int64_t extent, double number)
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
@@ -214,7 +216,7 @@ static void fill(struct attention *a, uint32_t local, enum ir_dtype dtype, int64
 }
 
 /* Batch and first row of a block, from its number. */
-static void open_blocks(struct attention *a)
+static void open_blocks(struct lower_attention *a)
 {
     struct lower *l = a->l;
     int64_t all = a->s.batch * a->blocks, last = a->extent - a->width;
@@ -235,7 +237,7 @@ static void open_blocks(struct attention *a)
 }
 
 /* The lanes' side of a product: [depth][width]. */
-static void pack_lanes(struct attention *a, const struct attention_source *s)
+static void pack_lanes(struct lower_attention *a, const struct lower_attention_source *s)
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
@@ -247,7 +249,7 @@ static void pack_lanes(struct attention *a, const struct attention_source *s)
     nest_close_to(&l->b, depth);
 }
 
-static void pack_block(struct attention *a, const struct attention_block *k, int64_t steps)
+static void pack_block(struct lower_attention *a, const struct lower_attention_block *k, int64_t steps)
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
@@ -261,7 +263,7 @@ static void pack_block(struct attention *a, const struct attention_block *k, int
 
 /* ---------------------------------------------------------------- one block of steps, and the end */
 
-static void walk(struct attention *a, int64_t steps)
+static void walk(struct lower_attention *a, int64_t steps)
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
@@ -269,38 +271,38 @@ static void walk(struct attention *a, int64_t steps)
     if (live) nest_open_if(&l->b, live);
     for (uint32_t i = 0; i < a->block_count; i++) pack_block(a, &a->block[i], steps);
     for (uint32_t i = 0; i < a->sources; i++) {
-        const struct attention_source *s = &a->source[i];
-        attention_multiply(a, &(struct attention_product){.left = a->block[s->block].local,
-                                                          .right = s->packed,
-                                                          .out = s->tile,
-                                                          .rows = steps,
-                                                          .columns = a->width,
-                                                          .depth = s->lanes.length,
-                                                          .width = a->width,
-                                                          .left_row = a->block[s->block].columns,
-                                                          .left_k = 1});
+        const struct lower_attention_source *s = &a->source[i];
+        attention_multiply(a, &(struct lower_attention_product){.left = a->block[s->block].local,
+                                                                .right = s->packed,
+                                                                .out = s->tile,
+                                                                .rows = steps,
+                                                                .columns = a->width,
+                                                                .depth = s->lanes.length,
+                                                                .width = a->width,
+                                                                .left_row = a->block[s->block].columns,
+                                                                .left_k = 1});
     }
     if (a->max) attention_softmax(a, steps);
     else attention_weigh(a, steps);
     for (uint32_t i = 0; i < a->sinks; i++) {
-        const struct attention_sink *s = &a->sink[i];
+        const struct lower_attention_sink *s = &a->sink[i];
         int64_t columns = a->block[s->block].columns;
-        attention_multiply(a, &(struct attention_product){.left = s->tile,
-                                                          .right = a->block[s->block].local,
-                                                          .out = s->sums,
-                                                          .rows = a->width,
-                                                          .columns = columns,
-                                                          .depth = steps,
-                                                          .width = columns,
-                                                          .left_row = 1,
-                                                          .left_k = a->width,
-                                                          .adds = true,
-                                                          .scale = a->max ? a->scale_local : 0});
+        attention_multiply(a, &(struct lower_attention_product){.left = s->tile,
+                                                                .right = a->block[s->block].local,
+                                                                .out = s->sums,
+                                                                .rows = a->width,
+                                                                .columns = columns,
+                                                                .depth = steps,
+                                                                .width = columns,
+                                                                .left_row = 1,
+                                                                .left_k = a->width,
+                                                                .adds = true,
+                                                                .scale = a->max ? a->scale_local : 0});
     }
     nest_close_to(&l->b, depth);
 }
 
-static void store_output(struct attention *a, ir_value v, const struct lower_pos *p, nest_value is)
+static void store_output(struct lower_attention *a, ir_value v, const struct lower_pos *p, nest_value is)
 {
     struct lower *l = a->l;
     is = lower_cast(l, is, (enum ir_dtype)ir_type(l->f, v)->dtype);
@@ -310,11 +312,11 @@ static void store_output(struct attention *a, ir_value v, const struct lower_pos
             nest_store(&l->b, lower_argument_of_output(l, i), lower_pos_index(l, p), is, 0);
 }
 
-static void store_sums(struct attention *a, const struct attention_sink *s)
+static void store_sums(struct lower_attention *a, const struct lower_attention_sink *s)
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
-    const struct attention_block *k = &a->block[s->block];
+    const struct lower_attention_block *k = &a->block[s->block];
     struct lower_pos lane = attention_var(l, lower_open(l, NEST_SERIAL, a->width), 1),
                      row = attention_plus(l, &a->first, &lane, 1);
     nest_value total = a->max ? nest_load(&l->b, a->sum_local, lower_pos_index(l, &lane), 0) : 0;
@@ -327,7 +329,7 @@ static void store_sums(struct attention *a, const struct attention_sink *s)
     nest_close_to(&l->b, depth);
 }
 
-static void store_stat(struct attention *a, ir_value v, uint32_t local)
+static void store_stat(struct lower_attention *a, ir_value v, uint32_t local)
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
@@ -341,7 +343,7 @@ static void store_stat(struct attention *a, ir_value v, uint32_t local)
 
 void lower_attention(struct lower *l)
 {
-    struct attention *a = arena_new(l->arena, struct attention);
+    struct lower_attention *a = arena_new(l->arena, struct lower_attention);
     a->l = l;
     a->lanes = l->lanes < MOST_LANES ? l->lanes : MOST_LANES; /* a block of rows is whole vectors */
     if (!find(a)) {

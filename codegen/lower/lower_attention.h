@@ -5,27 +5,27 @@
 
 enum { MOST_SOURCES = 8, MOST_SINKS = 4, MOST_BLOCKS = 2 * MOST_SOURCES };
 
-struct attention_run {
+struct lower_attention_run {
     uint32_t count;
     int64_t extent[IR_MAX_RANK], stride[IR_MAX_RANK];
 };
 /* An operand: its batch, its rows, and what is contracted with another one's or, of a sink, what is made. */
-struct attention_side {
+struct lower_attention_side {
     ir_value value;
-    struct attention_run batch, along, inner;
+    struct lower_attention_run batch, along, inner;
     int64_t length; /* of inner */
 };
-struct attention_block { /* of an operand, in a local: [rows][columns], padded to whole vectors */
-    struct attention_side side;
+struct lower_attention_block { /* of an operand, in a local: [rows][columns], padded to whole vectors */
+    struct lower_attention_side side;
     uint32_t local;
     int64_t columns;
 };
-struct attention_source {
+struct lower_attention_source {
     ir_value product;
-    struct attention_side lanes;
+    struct lower_attention_side lanes;
     uint32_t block, packed, tile; /* packed: the lanes' side, [depth][width] */
 };
-struct attention_sink {
+struct lower_attention_sink {
     ir_value product, from;
     bool left; /* the tile is the first operand */
     uint32_t block, tile, sums;
@@ -35,7 +35,7 @@ enum { MOST_CONDITIONS = 8 };
 /* Which tiles count for nothing: all of their scores are `fill`, and no row's maximum is near it, so that all
  * exponentials are 0. A tile is all fill where one of the conditions, each a half plane, holds in none of its corners.
  */
-struct attention_dead {
+struct lower_attention_dead {
     ir_value max;
     ir_value mask[MOST_CONDITIONS];      /* of select(mask, scores, fill) */
     ir_value condition[MOST_CONDITIONS]; /* comparisons of what grows evenly along rows and columns; all must hold */
@@ -44,19 +44,19 @@ struct attention_dead {
     double fill;
 };
 
-struct attention {
+struct lower_attention {
     struct lower *l;
     struct plan_scores s;
     bool rows; /* lanes are rows of scores, steps columns; or the other way round */
     enum ir_dtype sum;
     int64_t width, blocks, steps, lanes, extent, walked; /* extents of the two sides */
-    struct attention_source source[MOST_SOURCES];
-    struct attention_sink sink[MOST_SINKS];
-    struct attention_block block[MOST_BLOCKS];
+    struct lower_attention_source source[MOST_SOURCES];
+    struct lower_attention_sink sink[MOST_SINKS];
+    struct lower_attention_block block[MOST_BLOCKS];
     uint32_t sources, sinks, block_count, tiles, tile[MOST_SOURCES + MOST_SINKS];
-    ir_value max, total;        /* of the softmax that is made here; 0: none */
-    ir_value score;             /* what its maximum is of */
-    struct attention_dead dead; /* no conditions: none is known to be */
+    ir_value max, total;              /* of the softmax that is made here; 0: none */
+    ir_value score;                   /* what its maximum is of */
+    struct lower_attention_dead dead; /* no conditions: none is known to be */
     uint32_t max_local, safe_local, sum_local, scale_local;
     struct lower_pos batch, first, step; /* where the open loops stand: batch, first lane, first step */
     nest_value least;                    /* maximum of the lanes, where these are rows whose softmax is known */
@@ -64,19 +64,19 @@ struct attention {
 
 /* lower_attention_tile.c */
 /* Vectors and rows of a register tile for so many vectors in all: most products for what is loaded, least padding. */
-struct attention_shape {
+struct lower_attention_shape {
     uint32_t vectors, rows;
 };
-struct attention_shape attention_shape_of(const struct attention *, int64_t vectors);
-int64_t attention_padded(const struct attention *, int64_t columns); /* whole register tiles */
+struct lower_attention_shape attention_shape_of(const struct lower_attention *, int64_t vectors);
+int64_t attention_padded(const struct lower_attention *, int64_t columns); /* whole register tiles */
 /* out[row][column] (+)= left x right[k][column] over k; left lies by rows, or by k. */
-struct attention_product {
+struct lower_attention_product {
     uint32_t left, right, out;
     int64_t rows, columns, depth, left_row, left_k, width; /* width: row length of right and out */
     bool adds;
     uint32_t scale; /* adds to what is there times scale[row]; 0: as it is */
 };
-void attention_multiply(struct attention *, const struct attention_product *);
+void attention_multiply(struct lower_attention *, const struct lower_attention_product *);
 /* Positions: 0, a variable's, x + y * scale; two coordinates in a local of rows of `columns`; a step and a lane among
  * the scores. */
 struct lower_pos attention_zero(void);
@@ -84,15 +84,16 @@ struct lower_pos attention_var(struct lower *, nest_var, int64_t scale);
 struct lower_pos attention_plus(struct lower *, const struct lower_pos *x, const struct lower_pos *y, int64_t scale);
 struct nest_index attention_in_rows(struct lower *, const struct lower_pos *row, int64_t columns,
                                     const struct lower_pos *column);
-struct lower_pos attention_score_at(struct attention *, const struct lower_pos *step, const struct lower_pos *lane);
+struct lower_pos attention_score_at(struct lower_attention *, const struct lower_pos *step,
+                                    const struct lower_pos *lane);
 /* Products in the tiles become what the sinks contract; with the softmax of this group, or with what is known of it. */
-void attention_weigh(struct attention *, int64_t steps);
-void attention_softmax(struct attention *, int64_t steps);
+void attention_weigh(struct lower_attention *, int64_t steps);
+void attention_softmax(struct lower_attention *, int64_t steps);
 
 /* lower_attention_dead.c: tiles that count for nothing; the condition under which one is made, 0: always; the least
  * maximum of so many rows from `first` on. */
-void attention_find_dead(struct attention *);
-nest_value attention_is_live(struct attention *, int64_t steps);
-nest_value attention_least_max(struct attention *, const struct lower_pos *first, int64_t rows);
+void attention_find_dead(struct lower_attention *);
+nest_value attention_is_live(struct lower_attention *, int64_t steps);
+nest_value attention_least_max(struct lower_attention *, const struct lower_pos *first, int64_t rows);
 ir_value attention_without_casts(const struct ir_func *, ir_value);
 #endif

@@ -35,7 +35,7 @@ static bool is_even(const struct lower *l, ir_value v)
 }
 
 /* Parts of a condition that must all hold. */
-static bool add_conditions(struct attention_dead *d, const struct lower *l, ir_value v)
+static bool add_conditions(struct lower_attention_dead *d, const struct lower *l, ir_value v)
 {
     const struct ir_node *n = ir_get(l->f, v);
     bool inside = !l->argument[v];
@@ -65,11 +65,11 @@ static bool has_factor(const struct ir_func *f, ir_value v, ir_value e)
 }
 
 /* exp(select(mask, .., fill) - max): what the mask asks for. */
-static bool find_masks(struct attention *a, ir_value e)
+static bool find_masks(struct lower_attention *a, ir_value e)
 {
     const struct lower *l = a->l;
     const struct ir_node *less = ir_get(l->f, attention_without_casts(l->f, ir_get(l->f, e)->args[0]));
-    struct attention_dead *d = &a->dead;
+    struct lower_attention_dead *d = &a->dead;
     if (less->op != OP_sub) return false;
     ir_value v = attention_without_casts(l->f, less->args[0]);
     d->max = less->args[1];
@@ -88,7 +88,7 @@ static bool find_masks(struct attention *a, ir_value e)
     return d->conditions > 0;
 }
 
-void attention_find_dead(struct attention *a)
+void attention_find_dead(struct lower_attention *a)
 {
     const struct lower *l = a->l;
     ir_value e = 0;
@@ -99,14 +99,14 @@ void attention_find_dead(struct attention *a)
     }
     bool all = plain && e && e != UINT32_MAX;
     for (uint32_t i = 0; i < a->sinks && all; i++) all = has_factor(l->f, a->sink[i].from, e);
-    if (!all || !find_masks(a, e)) a->dead = (struct attention_dead){0};
+    if (!all || !find_masks(a, e)) a->dead = (struct lower_attention_dead){0};
 }
 
 /* Does one condition hold at a corner, whatever the others say? */
-static nest_value holds(struct attention *a, uint32_t which, const struct lower_pos *p)
+static nest_value holds(struct lower_attention *a, uint32_t which, const struct lower_pos *p)
 {
     struct lower *l = a->l;
-    const struct attention_dead *d = &a->dead;
+    const struct lower_attention_dead *d = &a->dead;
     nest_value all = 0, yes = nest_number(&l->b, IR_BOOL, 1);
     struct map memo = l->memo;
     for (int turn = 0; turn < 2; turn++) {
@@ -122,7 +122,7 @@ static nest_value holds(struct attention *a, uint32_t which, const struct lower_
 }
 
 /* The least maximum of so many rows from `first` on. */
-nest_value attention_least_max(struct attention *a, const struct lower_pos *first, int64_t rows)
+nest_value attention_least_max(struct lower_attention *a, const struct lower_pos *first, int64_t rows)
 {
     struct lower *l = a->l;
     struct nest_index zero = {0};
@@ -138,7 +138,7 @@ nest_value attention_least_max(struct attention *a, const struct lower_pos *firs
 }
 
 /* The condition under which a tile is made. 0: always. */
-nest_value attention_is_live(struct attention *a, int64_t steps)
+nest_value attention_is_live(struct lower_attention *a, int64_t steps)
 {
     struct lower *l = a->l;
     nest_value live = 0, least = a->least;

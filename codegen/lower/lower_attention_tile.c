@@ -33,21 +33,21 @@ struct nest_index attention_in_rows(struct lower *l, const struct lower_pos *row
 
 static int64_t round_up(int64_t n, int64_t by) { return (n + by - 1) / by * by; }
 
-struct attention_shape attention_shape_of(const struct attention *a, int64_t vectors)
+struct lower_attention_shape attention_shape_of(const struct lower_attention *a, int64_t vectors)
 {
     static const uint32_t many[] = {0, 14, 14, 9, 6, 5}, few[] = {0, 10, 6, 4};
     bool wide = a->l->target->vector_registers >= 32;
-    struct attention_shape best = {1, 1};
+    struct lower_attention_shape best = {1, 1};
     double most = 0;
     for (uint32_t v = 1; v <= (wide ? 5 : 3); v++) {
         uint32_t r = wide ? many[v] : few[v];
         double score = (double)(v * r) / (v + r) * (double)vectors / (double)round_up(vectors, v);
-        if (score > most) most = score, best = (struct attention_shape){v, r};
+        if (score > most) most = score, best = (struct lower_attention_shape){v, r};
     }
     return best;
 }
 
-int64_t attention_padded(const struct attention *a, int64_t columns)
+int64_t attention_padded(const struct lower_attention *a, int64_t columns)
 {
     int64_t vectors = (columns + a->lanes - 1) / a->lanes;
     return round_up(vectors, attention_shape_of(a, vectors).vectors) * a->lanes;
@@ -62,7 +62,8 @@ static struct nest_index reg_at(struct lower *l, nest_var row, uint32_t vectors,
 }
 
 /* The loops over one vector of a tile's row; returns its column. */
-static struct lower_pos open_vector(struct attention *a, const struct lower_pos *column, uint32_t vectors, nest_var *v)
+static struct lower_pos open_vector(struct lower_attention *a, const struct lower_pos *column, uint32_t vectors,
+                                    nest_var *v)
 {
     struct lower *l = a->l;
     *v = lower_open(l, NEST_UNROLL, vectors);
@@ -72,8 +73,9 @@ static struct lower_pos open_vector(struct attention *a, const struct lower_pos 
     return at;
 }
 
-static void register_tile(struct attention *a, const struct attention_product *p, struct attention_shape tile,
-                          const struct lower_pos *row, const struct lower_pos *column)
+static void register_tile(struct lower_attention *a, const struct lower_attention_product *p,
+                          struct lower_attention_shape tile, const struct lower_pos *row,
+                          const struct lower_pos *column)
 {
     struct lower *l = a->l;
     struct nest_builder *b = &l->b;
@@ -116,11 +118,11 @@ static void register_tile(struct attention *a, const struct attention_product *p
     nest_close_to(b, depth);
 }
 
-void attention_multiply(struct attention *a, const struct attention_product *p)
+void attention_multiply(struct lower_attention *a, const struct lower_attention_product *p)
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
-    struct attention_shape tile = attention_shape_of(a, p->columns / a->lanes);
+    struct lower_attention_shape tile = attention_shape_of(a, p->columns / a->lanes);
     if (tile.rows > p->rows) tile.rows = (uint32_t)p->rows;
     int64_t groups = p->columns / a->lanes / tile.vectors, blocks = p->rows / tile.rows, tail = p->rows % tile.rows;
     struct lower_pos column = attention_zero(), row = attention_zero();
@@ -139,7 +141,8 @@ void attention_multiply(struct attention *a, const struct attention_product *p)
 /* ---------------------------------------------------------------- element-wise work */
 
 /* Where a step and a lane are among the scores. */
-struct lower_pos attention_score_at(struct attention *a, const struct lower_pos *step, const struct lower_pos *lane)
+struct lower_pos attention_score_at(struct lower_attention *a, const struct lower_pos *step,
+                                    const struct lower_pos *lane)
 {
     struct lower *l = a->l;
     struct lower_pos p = attention_zero(), s = attention_plus(l, &a->step, step, 1),
@@ -150,19 +153,19 @@ struct lower_pos attention_score_at(struct attention *a, const struct lower_pos 
     return p;
 }
 
-static void give(struct attention *a, ir_value v, nest_value is)
+static void give(struct lower_attention *a, ir_value v, nest_value is)
 {
     enum ir_dtype dtype = (enum ir_dtype)ir_type(a->l->f, v)->dtype;
     a->l->from[v] = (struct lower_override){.source = FROM_VALUE, .value = lower_cast(a->l, is, dtype)};
 }
 
-static void give_products(struct attention *a, struct nest_index at)
+static void give_products(struct lower_attention *a, struct nest_index at)
 {
     for (uint32_t i = 0; i < a->sources; i++)
         give(a, a->source[i].product, nest_load(&a->l->b, a->source[i].tile, at, 0));
 }
 
-static void store_weights(struct attention *a, const struct lower_pos *p, struct nest_index at)
+static void store_weights(struct lower_attention *a, const struct lower_pos *p, struct nest_index at)
 {
     struct lower *l = a->l;
     nest_value x[MOST_SINKS];
@@ -170,7 +173,7 @@ static void store_weights(struct attention *a, const struct lower_pos *p, struct
     for (uint32_t i = 0; i < a->sinks; i++) nest_store(&l->b, a->sink[i].tile, at, x[i], 0);
 }
 
-void attention_weigh(struct attention *a, int64_t steps)
+void attention_weigh(struct lower_attention *a, int64_t steps)
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
@@ -190,7 +193,7 @@ static nest_value select(struct lower *l, nest_value cond, nest_value x, nest_va
 
 /* The maximum of a vector of rows with the tile's; by what the sums so far are to be scaled. Where all scores so far
  * are -infinity, the exponentials are those without a maximum: 0. */
-static void raise_max(struct attention *a, const struct lower_pos *group, uint32_t most)
+static void raise_max(struct lower_attention *a, const struct lower_pos *group, uint32_t most)
 {
     struct lower *l = a->l;
     struct nest_builder *b = &l->b;
@@ -215,7 +218,7 @@ static void raise_max(struct attention *a, const struct lower_pos *group, uint32
     nest_close_to(b, depth);
 }
 
-void attention_softmax(struct attention *a, int64_t steps)
+void attention_softmax(struct lower_attention *a, int64_t steps)
 {
     struct lower *l = a->l;
     struct nest_builder *b = &l->b;
