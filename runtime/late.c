@@ -35,7 +35,7 @@ static bool slot_within(const struct stepc_slot *s, const char *at)
     for (uint64_t i = 0; i < count && (bounded || positive); i++) {
         double x = rt_number_at(at, s->dtype, (int64_t)i);
         if ((bounded && !(x > -most && x < most)) || (positive && x < 0)) return false;
-        if (s->bits & STEPC_PACKED_FIXED && x != s->initial && x != (double)(float)s->initial) return false;
+        if (hyper && s->bits & STEPC_PACKED_FIXED && x != s->initial && x != (double)(float)s->initial) return false;
     }
     return true;
 }
@@ -50,19 +50,33 @@ static bool state_within(struct step_instance *t)
     return true;
 }
 
-static bool inputs_within(struct step_instance *t)
+/* What a proof asks of the numbers of an optimizer, which may be anything. */
+static bool number_within(const struct stepc_slot *s, const char *at)
 {
-    for (RT_MINE(t, d))
+    double x = rt_number_at(at, s->dtype, 0);
+    double least = s->bits & STEPC_PACKED_FIXED ? 1 / STEPC_BOUND : rt_dtype_float(s->dtype) ? -STEPC_BOUND : 0;
+    return x >= least && x <= STEPC_BOUND;
+}
+
+static bool step_within(struct step_instance *t)
+{
+    const struct stepc_slot *slots = t->program->slots;
+    for (RT_MINE(t, d)) {
+        for (uint32_t i = 0; i < t->program->slot_count; i++)
+            if (slots[i].bits & STEPC_PACKED_BOUNDED && slots[i].role < STEP_INPUT &&
+                !number_within(&slots[i], d->state + slots[i].offset))
+                return false;
         for (uint32_t i = 0; i < t->input_count; i++) {
-            const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
+            const struct stepc_slot *s = &slots[t->input_slots[i]];
             if (s->bits & STEPC_PACKED_BOUNDED && !slot_within(s, d->bound[t->input_slots[i]])) return false;
         }
+    }
     return true;
 }
 
 bool rt_late_ready(struct step_instance *t)
 {
-    if (!inputs_within(t)) return false;
+    if (!step_within(t)) return false;
     if (!t->unknown) return true;
     if (t->unknown_steps) return t->unknown_steps--, false; /* looking at all of it costs as much as a step */
     if (!state_within(t)) {

@@ -235,7 +235,9 @@ struct cg_packed pack_tables(const struct plan_module *plans, const struct cg_en
             if (!entries[e].late) continue;
             if (entries[e].late->positive[i]) more |= STEPC_PACKED_POSITIVE;
             bool hyper = plans->module->slots.items[i].role == IR_ROLE_HYPER;
-            if (entries[e].late->expected[i]) more |= hyper ? STEPC_PACKED_FIXED : STEPC_PACKED_BOUNDED;
+            uint8_t expected = entries[e].late->expected[i];
+            if (expected && !hyper) more |= STEPC_PACKED_BOUNDED;
+            if (expected == CG_EXPECTED_APART || (expected && hyper)) more |= STEPC_PACKED_FIXED;
         }
         add_slot(&p, i, plans->slot_offset ? plans->slot_offset[i] : 0, bits[i] | more);
     }

@@ -14,13 +14,19 @@ struct cg_bounds {
     double low, high;
     bool nan;
 };
+/* What the runtime sees before a step counts, by slot: of inputs that they are below the bound, of hyper-parameters
+ * that they are what they were at first, of single numbers of an optimizer that they are below the bound, integers not
+ * negative, and floats, if they are to be APART from 0, not below 1 / STEPC_BOUND. */
+enum { CG_NOT_EXPECTED, CG_EXPECTED, CG_EXPECTED_APART };
 /* Of the values of a step, its parameters and inputs being what the runtime sees to: floats of the state that kernels
- * look at (STEPC_BOUND), hyper-parameters (STEPC_BOUND_HYPER), and of slots marked `positive` not below 0; `expected`:
- * inputs below the bound, and hyper-parameters with their initial value. `seen`: by value, those that are stored and
- * seen to be below the bound. Slots that a step may make negative lose their mark. */
-struct cg_bounds *cg_bounds_find(const struct ir_func *step, const bool *seen, bool *positive, const bool *expected,
+ * look at (STEPC_BOUND), hyper-parameters (STEPC_BOUND_HYPER), of slots marked `positive` not below 0, and what is
+ * `expected`. `seen`: by value, those that are stored and seen to be below the bound, or finite, if of 16 bits. Slots
+ * that a step may make negative lose their mark. */
+struct cg_bounds *cg_bounds_find(const struct ir_func *step, const bool *seen, bool *positive, const uint8_t *expected,
                                  struct arena *);
 bool cg_bounds_finite(const struct ir_type *, struct cg_bounds);
+/* A single number of an optimizer, at which kernels do not look. */
+bool cg_is_number(enum ir_role, const struct ir_type *);
 /* Floats of the state that kernels look at when a step stores them. The others are single numbers of optimizers, which
  * may be infinite (the best loss before there is one). */
 bool cg_is_watched(enum ir_role, const struct ir_type *);
@@ -28,13 +34,12 @@ bool cg_is_watched(enum ir_role, const struct ir_type *);
 /* late_find.c */
 enum { CG_NOT_HELD = UINT32_MAX };
 struct cg_late {
-    bool *late;     /* by command */
-    uint32_t *held; /* by buffer of the arena that late commands read: its place among these; CG_NOT_HELD: none */
-    bool *early;    /* by buffer of the next state: an early command writes it */
-    bool **seen;    /* by command, then by what it writes: it is seen to be below the bound; NULL: none of it */
-    bool *positive; /* by slot */
-    bool *
-        expected; /* by slot: of inputs, that they are below the bound; of hyper-parameters, that nobody has set them */
+    bool *late;        /* by command */
+    uint32_t *held;    /* by buffer of the arena that late commands read: its place among these; CG_NOT_HELD: none */
+    bool *early;       /* by buffer of the next state: an early command writes it */
+    bool **seen;       /* by command, then by what it writes: it is seen to be below the bound; NULL: none of it */
+    bool *positive;    /* by slot */
+    uint8_t *expected; /* by slot: CG_EXPECTED.. */
 };
 /* NULL: no command may wait, or it would not pay; `always`: that is not asked. */
 const struct cg_late *cg_late_find(const struct plan *step, bool always, struct arena *);

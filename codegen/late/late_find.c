@@ -83,24 +83,34 @@ static bool mark(struct search *s)
     return good;
 }
 
-/* A late command would find what an early one has put there since. What is made by parts waits as a whole, or not. */
+static bool reads(const struct plan_command *c, uint32_t b)
+{
+    for (size_t k = 0; k < c->reads.count; k++)
+        if (c->reads.items[k] == b) return true;
+    return false;
+}
+
+/* A late command would find what an early one has put there since. What a late one makes for others must not lie where
+ * early ones wrote: unless it reads it there itself, all of it, so that it is held. */
 static bool no_overwriting(struct search *s)
 {
     const struct plan *plan = s->plan;
-    bool good = true;
+    bool good = true, *since = arena_new_array(s->arena, bool, plan->buffers.count + 1);
     memset(s->changed, 0, plan->buffers.count * sizeof *s->changed);
+    for (uint32_t i = 0; i < plan->commands.count; i++)
+        for (size_t k = 0; !s->out->late[i] && k < plan->commands.items[i].writes.count; k++)
+            s->changed[s->whole[plan->commands.items[i].writes.items[k]]] = true;
     for (uint32_t i = (uint32_t)plan->commands.count; i-- > 0;) {
         const struct plan_command *c = &plan->commands.items[i];
         for (size_t k = 0; s->out->late[i] && k < c->reads.count; k++)
-            if (s->changed[s->whole[c->reads.items[k]]]) good = s->may[i] = false;
-        for (size_t k = 0; !s->out->late[i] && k < c->writes.count; k++)
-            s->changed[s->whole[c->writes.items[k]]] = true;
-    }
-    for (uint32_t i = 0; i < plan->commands.count; i++) {
-        const struct plan_command *c = &plan->commands.items[i];
-        for (size_t k = 0; s->out->late[i] && k < c->writes.count; k++)
-            if (buffer(s, c->writes.items[k])->space == PLAN_ARENA && s->changed[s->whole[c->writes.items[k]]])
+            if (since[s->whole[c->reads.items[k]]]) good = s->may[i] = false;
+        for (size_t k = 0; k < c->writes.count; k++) {
+            uint32_t b = c->writes.items[k];
+            bool in_place = !since[s->whole[b]] && s->whole[b] == b && !buffer(s, b)->parts.count && reads(c, b);
+            if (!s->out->late[i]) since[s->whole[b]] = true;
+            else if (buffer(s, b)->space == PLAN_ARENA && s->changed[s->whole[b]] && !in_place)
                 good = s->may[i] = false;
+        }
     }
     return good;
 }
@@ -123,10 +133,7 @@ static void list_writes(struct search *s)
         }
 }
 
-static bool seen_can_be(const struct ir_type *t)
-{
-    return ir_dtype_is_float((enum ir_dtype)t->dtype) && t->dtype != IR_F16; /* which overflows below the bound */
-}
+static bool seen_can_be(const struct ir_type *t) { return ir_dtype_is_float((enum ir_dtype)t->dtype); }
 
 static bool see(struct search *s, uint32_t b, uint32_t at);
 
@@ -298,7 +305,7 @@ static struct search start(const struct plan *plan, struct cg_late *out, struct 
     return s;
 }
 
-static const struct cg_late *find(const struct plan *plan, bool *expected, bool always, struct arena *arena)
+static const struct cg_late *find(const struct plan *plan, uint8_t *expected, bool always, struct arena *arena)
 {
     struct cg_late *out = arena_new(arena, struct cg_late);
     out->expected = expected;
@@ -308,44 +315,55 @@ static const struct cg_late *find(const struct plan *plan, bool *expected, bool 
     return NULL;
 }
 
-/* What may be expected of a slot: nothing is of an input that no step reads. */
-static bool *expect(const struct plan *plan, bool inputs, bool hypers, uint32_t *count, struct arena *arena)
+/* Kinds of what may be expected, from what costs most to look at on. Nothing is of what no step reads. */
+enum { OF_INPUTS, OF_HYPERS, OF_NUMBERS_APART, OF_NUMBERS, KINDS };
+
+static uint8_t *expect(const struct plan *plan, const bool *kinds, struct arena *arena)
 {
     const struct ir_module *module = plan->func->module;
-    bool *expected = arena_new_array(arena, bool, module->slots.count + 1);
-    *count = 0;
+    uint8_t *expected = arena_new_array(arena, uint8_t, module->slots.count + 1);
     for (size_t b = 0; b < plan->buffers.count; b++) {
         const struct plan_buffer *at = &plan->buffers.items[b];
         if (at->space != PLAN_INPUT && at->space != PLAN_SLOT) continue;
         const struct ir_slot *slot = &module->slots.items[at->slot];
-        bool here = at->space == PLAN_INPUT ? inputs && seen_can_be(&slot->type)
-                                            : hypers && slot->role == IR_ROLE_HYPER;
-        if (!here || expected[at->slot]) continue;
-        expected[at->slot] = true;
-        ++*count;
+        bool number = cg_is_number((enum ir_role)slot->role, &slot->type);
+        bool apart = number && kinds[OF_NUMBERS_APART] && ir_dtype_is_float((enum ir_dtype)slot->type.dtype);
+        bool here = number                        ? kinds[OF_NUMBERS]
+                    : slot->role == IR_ROLE_HYPER ? kinds[OF_HYPERS]
+                                                  : kinds[OF_INPUTS] && at->space == PLAN_INPUT &&
+                                                        slot->type.dtype != IR_F16 && seen_can_be(&slot->type);
+        expected[at->slot] = apart ? CG_EXPECTED_APART : here ? CG_EXPECTED : CG_NOT_EXPECTED;
     }
     return expected;
 }
 
-/* First nothing is expected of inputs, which would have to be looked at in every step, and of hyper-parameters; then as
- * little as will do. */
+/* First nothing is expected, then everything, and if that helps as little as will do. */
 const struct cg_late *cg_late_find(const struct plan *plan, bool always, struct arena *arena)
 {
-    const struct cg_late *found = NULL;
-    bool *expected = NULL;
-    for (int way = 0; way < 4 && !found; way++) {
-        uint32_t count;
-        expected = expect(plan, way & 2, way & 1, &count, arena);
-        if (!way || count) found = find(plan, expected, always, arena);
+    bool kinds[KINDS] = {false};
+    uint8_t *expected = expect(plan, kinds, arena);
+    const struct cg_late *found = find(plan, expected, always, arena);
+    if (found) return found;
+    memset(kinds, true, sizeof kinds);
+    expected = expect(plan, kinds, arena);
+    found = find(plan, expected, always, arena);
+    for (int kind = 0; found && kind < KINDS; kind++) {
+        kinds[kind] = false;
+        uint8_t *fewer = expect(plan, kinds, arena);
+        const struct cg_late *less = find(plan, fewer, always, arena);
+        kinds[kind] = !less;
+        if (less) found = less, expected = fewer;
     }
     uint32_t tries = 0;
-    for (size_t i = 0; found && i < plan->func->module->slots.count; i++) {
-        if (!expected[i] || tries++ == MOST_TRIES) continue;
-        expected[i] = false;
-        const struct cg_late *less = find(plan, expected, always, arena);
-        if (less) found = less;
-        else expected[i] = true;
-    }
+    for (size_t i = 0; found && i < plan->func->module->slots.count; i++)
+        while (expected[i] && tries++ < MOST_TRIES) {
+            expected[i]--;
+            const struct cg_late *less = find(plan, expected, always, arena);
+            if (less) found = less;
+            if (less) continue;
+            expected[i]++;
+            break;
+        }
     return found;
 }
 
@@ -362,11 +380,12 @@ static bool watch(const struct plan *plan, const struct cg_late *late, struct cg
                 for (uint32_t m = 0; m < plan_members(c) && set <= needed; m++) {
                     struct cg_kernel *kernel = &kernels[plan_member(c, m)];
                     uint32_t argument = kernel->nest->argument_count - (uint32_t)(outputs - o);
-                    uint8_t *checked = &kernel->nest->buffers.items[argument].checked;
+                    struct nest_buffer *stored = &kernel->nest->buffers.items[argument];
+                    uint8_t *checked = &stored->checked, wanted = stored->dtype == IR_F16 ? NEST_FINITE : NEST_BOUNDED;
                     needed |= *checked || (late->seen[i] && late->seen[i][m * outputs + o]);
                     if (!set) continue;
-                    again |= *checked != NEST_BOUNDED;
-                    *checked = NEST_BOUNDED;
+                    again |= *checked != wanted;
+                    *checked = wanted;
                     kernel->gemm.bounded = true;
                 }
     }

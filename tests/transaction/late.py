@@ -23,23 +23,29 @@ import stepc
 
 SHAPES = {"x": (32, 256), "y": (32, 10)}
 SCALES = (1, 1e3, 1e8, 1e11, 1e13, 1e16, 1e19, 1e25, 1e38)  # a step refuses some, goes around the proof for others
-VALUES = (1e13, 1e20, 3e38, -1.0, np.inf, np.nan)  # put into the state
+VALUES = (1e13, 1e20, 3e38, 1e-30, -1.0, np.inf, np.nan)  # put into the state
+NUMBERS = (-1, 2**30 + 1, 2**31 - 1)  # and into integers
 # Rows and chains whose update must wait: those not named here may, or nothing is proved of them, or no gradient is stored.
 LATE = set("""
     adam nadam adamw nadamw amsgrad adamax adamaxw adabelief adagrad lion signum adan ademamix adopt rprop sgd adadelta radam hyper-parameters rmsprop lars polyak_sgd
     optimistic_gradient_descent optimistic_adam clip_by_global_norm clip_by_block_rms normalize_by_update_norm momentum nesterov
-    partition lookahead masked""".split()) | {"clip, adamw with a mask", "clip, lion", "values clipped, adamax", "decay, momentum",
+    partition lookahead masked lamb yogi scale_by_yogi schedule_free_adamw schedule_free_sgd scale_by_trust_ratio fromage dog
+    acprop simplified_ademamix""".split()) | {"clip, adamw with a mask", "clip, lion", "values clipped, adamax", "decay, momentum",
                                              "a schedule", "finite only", "finite only, clip"}
 QUICK = ("adamw", "adan", "lars", "sgd", "yogi", "clip, adamw with a mask", "finite only, clip", "every third, clip", "lookahead", "a schedule",
-         "adadelta", "radam", "hyper-parameters")
+         "adadelta", "radam", "hyper-parameters", "lamb", "schedule_free_adamw", "momentum, clip", "float16")
+MORE = {"momentum, clip": {"type": "chain", "transforms": [{"type": "trace", "decay": 0.9}, update.CLIP, {"type": "scale_by_learning_rate", **update.RATE}]},
+        "float16": dict(update.RATE, type="adam")}
+PRECISION = {"float16": {"compute": "float16", "loss_scale": {"type": "static", "scale": 256}}}
 
 
-def document(optimizer, averages):
+def document(optimizer, averages, precision=None):
     inputs = {n: {"shape": list(s), "dtype": "float32", "axes": ["batch", None]} for n, s in SHAPES.items()}
     linear = lambda n: {"type": "linear", "features": n}
     out = {"stepc": 1, "inputs": inputs, "loss": "mean((model - y)**2)", "optimizer": optimizer,
            "model": {"type": "sequential", "input": "x", "layers": [linear(128), {"type": "gelu"}, linear(96), {"type": "relu"}, linear(10)]},
            "metrics": {"norm": "sqrt(sum(model**2))"}}
+    out = dict(out, precision=precision) if precision else out
     return dict(out, ema={"decay": 0.99}) if averages else out
 
 
@@ -125,8 +131,8 @@ def play(m, plain):
         if scale > 1e3:
             for t in (m, plain):
                 restore(t, begin)
-    for name in [n for n, v in begin.items() if v.dtype.kind == "f" and v.size < 2000]:
-        for value in VALUES:
+    for name in [n for n, v in begin.items() if v.dtype.kind in "fi" and v.size < 2000]:
+        for value in VALUES if begin[name].dtype.kind == "f" else NUMBERS:
             for t in (m, plain):
                 changed = begin[name].copy()
                 changed.flat[changed.size // 2] = value
@@ -147,7 +153,7 @@ def one(arguments):
         model, so = os.path.join(folder, "model.json"), os.path.join(folder, "step.so")
         for tried in (optimizer, other):
             with open(model, "w") as f:
-                json.dump(document(tried, averages), f)
+                json.dump(document(tried, averages, PRECISION.get(name)), f)
             p = runner.attempt(options.stepc, "compile", "-q", model, "-o", so, *(["--mesh", options.mesh] if options.mesh else []))
             if not p.returncode or not other:
                 break
@@ -178,7 +184,8 @@ def main():
     parser.add_argument("only", nargs="*")
     options = parser.parse_args()
     only = options.only or (QUICK if options.quick else None)
-    work = [(options, *c, a) for c in update.cases() for a in (False, True) if c[0] != "freeze" and (not only or c[0] in only)]
+    cases = [*update.cases(), *((n, o, None) for n, o in MORE.items())]
+    work = [(options, *c, a) for c in cases for a in (False, True) if c[0] != "freeze" and (not only or c[0] in only)]
     late, wrong = [], 0
     with concurrent.futures.ProcessPoolExecutor(options.j) as pool:
         for (label, how, why), w in zip(pool.map(one, work), work):

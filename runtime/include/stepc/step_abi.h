@@ -227,8 +227,9 @@ enum {
     STEPC_PACKED_WATCHED = 128,  /* floats that a step makes; kernels see whether they are finite but for single numbers
                                    (rank 0) of optimizers, which may be infinite from the start */
     STEPC_PACKED_POSITIVE = 256, /* late commands must find nothing here that is below 0 */
-    STEPC_PACKED_BOUNDED = 512,  /* an input: nothing that is STEPC_BOUND or more */
-    STEPC_PACKED_FIXED = 1024    /* a hyper-parameter: its initial value */
+    STEPC_PACKED_BOUNDED = 512,  /* an input: nothing that is STEPC_BOUND or more; a number of the state: nor that,
+                                    and, if it is an integer, not below 0 */
+    STEPC_PACKED_FIXED = 1024    /* a hyper-parameter: its initial value; a number: not below 1 / STEPC_BOUND */
 };
 enum { STEPC_TABLES = 7 };
 

@@ -249,6 +249,25 @@ START_TEST(shared_by_early_and_late)
 }
 END_TEST
 
+START_TEST(changed_in_place)
+{ /* what a late command changes where an early one wrote is held there for those that follow; nobody may write it again
+   */
+    for (int again = 0; again < 2; again++) {
+        begin();
+        uint32_t g = temporary();
+        ir_value u = less(w, grown), t = less(v, u);
+        update(&x, w, u);
+        update(&x, v, t);
+        kernel(IO({in, a}), IO({g, grown}));
+        kernel(IO({of_w, w}, {g, grown}), IO({next_w, u}, {g, u}));
+        if (again) kernel(IO({in, a}), IO({g, grown}));
+        kernel(IO({of_v, v}, {g, again ? grown : u}), IO({next_v, t}));
+        const struct cg_late *late = found(again ? "...L" : ".LL");
+        ck_assert_uint_eq(late->held[g], 0);
+    }
+}
+END_TEST
+
 START_TEST(state_by_parts)
 { /* of the next state one part may be written early, in the second block, and one late */
     begin();
@@ -267,6 +286,7 @@ END_TEST
 
 int main(void)
 {
-    return run_case("late", CASE_OF(60, last_writer, nothing_seen, all_in_loop, summed_by_devices, sums_grow,
-                                    summed_in_loop, read_and_written_again, shared_by_early_and_late, state_by_parts));
+    return run_case("late",
+                    CASE_OF(60, last_writer, nothing_seen, all_in_loop, summed_by_devices, sums_grow, summed_in_loop,
+                            read_and_written_again, shared_by_early_and_late, changed_in_place, state_by_parts));
 }
