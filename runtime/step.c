@@ -144,6 +144,7 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
     uint64_t begin = *clock;
     uint32_t policy = batch->flags & ~(uint32_t)STEP_COMPUTE, flags = 0;
     bool ahead = batch->flags || batch->accept;
+    if (k && batch->accept) rt_fp_enter();
     t->communication_ns = 0;
     t->waits = RT_WAITS_NOT;
     bool compute = batch->flags & STEP_COMPUTE, late = ahead && t->late && !(batch->flags & t->late_not);
@@ -184,7 +185,7 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
         t->steps--;
         rt_fp_leave(t->fp);
         step_status veto = batch->accept(batch->user, result) ? STEP_OK : STEP_ECANCELLED;
-        rt_fp_enter();
+        if (late || *clock) rt_fp_enter(); /* else nothing is computed any more */
         refused = rt_agree(t, veto);
         if (refused) flags |= STEP_SKIPPED;
     }
@@ -215,7 +216,9 @@ static step_status decide(struct step_instance *t, bool accept)
                                   : rt_fail(t, STEP_EINVAL, "commit: no step waits"),
                 all = rt_agree(t, mine), status = STEP_OK;
     if (!all && t->waits == RT_WAITS_LATE) { /* the next step asks for flags that this raises */
+        t->fp = rt_fp_enter();
         status = t->program->team->late_end(t, RT_LATE_KEPT);
+        rt_fp_leave(t->fp);
     } else if (!all) {
         if (t->stale)
             for (RT_MINE(t, d)) carry(d, RT_HYPERS, d->other, d->state);
@@ -236,10 +239,7 @@ step_status rt_commit(struct step_instance *t, int accept)
     if (!t) return rt_fail(NULL, STEP_EINVAL, "commit: null pointer");
     step_status status = rt_enter(t, false);
     if (status) return status;
-    t->fp = rt_fp_enter();
-    status = decide(t, accept);
-    rt_fp_leave(t->fp);
-    return rt_leave(t, status);
+    return rt_leave(t, decide(t, accept));
 }
 
 /* ---------------------------------------------------------------- hyper-parameters of one call */
