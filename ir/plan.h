@@ -2,12 +2,12 @@
  *
  * A plan is a list of commands in execution order. A kernel command computes one group (a set of nodes of the
  * function, its outputs stored to buffers); loops are bracketed by LOOP_BEGIN and LOOP_END; collectives
- * stand alone. Calls were inlined, and every loop body belongs to one loop only, so a (function, value) pair names
- * one tensor. Functions that are still called are outlined ones: one group each, computed for many sets of tensors. Of
- * a loop, the body's parameters share the buffers of what they stand for: parameter 0 is the counter, the carried ones
- * live in one buffer each for all iterations (before the loop it is filled with the initial value, at the end of an
- * iteration it holds the new one, after the loop it is the result), the captured ones are the buffers of the loop's
- * operands. */
+ * stand alone, or begin, and end at a WAIT behind other commands (one at a time). Calls were inlined, and every loop
+ * body belongs to one loop only, so a (function, value) pair names one tensor. Functions that are still called are
+ * outlined ones: one group each, computed for many sets of tensors. Of a loop, the body's parameters share the buffers
+ * of what they stand for: parameter 0 is the counter, the carried ones live in one buffer each for all iterations
+ * (before the loop it is filled with the initial value, at the end of an iteration it holds the new one, after the loop
+ * it is the result), the captured ones are the buffers of the loop's operands. */
 #ifndef IR_PLAN_H
 #define IR_PLAN_H
 #include "ir/ir.h"
@@ -38,9 +38,10 @@
     X(COPY, "copy")           /* a buffer to another: loop-carried values, slots that could not be updated in place */ \
     X(ATTENTION, "attention") /* contractions of scores, made tile by tile, and the softmax along their rows */
 
+/* JOIN: until memory is planned. WAIT: the end of a collective; until then its operands and results are in use. */
 #define PLAN_COMMAND_KINDS(X) \
     X(KERNEL, "kernel") \
-    X(LOOP_BEGIN, "loop") X(LOOP_END, "end") X(COLLECTIVE, "collective") X(JOIN, "join") /* until memory is planned */
+    X(LOOP_BEGIN, "loop") X(LOOP_END, "end") X(COLLECTIVE, "collective") X(JOIN, "join") X(WAIT, "wait")
 
 #define X(NAME, text) PLAN_##NAME,
 enum plan_stage { PLAN_STAGES(X) };
@@ -135,7 +136,7 @@ struct plan_command {
     /* loops */
     uint32_t counter, limit, flag; /* buffers: int32 scalar counter (written by the loop), int32 scalar limit;
                                        `while` flag (bool scalar) or UINT32_MAX */
-    uint32_t other;                /* the matching BEGIN or END */
+    uint32_t other;                /* the matching BEGIN or END; COLLECTIVE and WAIT: one another, 0: it waits itself */
     /* collective: the node says kind, axes, dim; joined with it are others that differ in shape and dim alone */
     const struct ir_func *func;
     ir_value node;
@@ -149,6 +150,13 @@ static inline uint32_t plan_members(const struct plan_command *c) { return 1 + (
 static inline uint32_t plan_member(const struct plan_command *c, uint32_t i)
 {
     return i ? c->more.items[i - 1] : c->group;
+}
+
+/* A collective that ends at a WAIT; either of the two. */
+static inline bool plan_starts(const struct plan_command *c) { return c->kind == PLAN_COLLECTIVE && c->other; }
+static inline bool plan_exchanges(const struct plan_command *c)
+{
+    return c->kind == PLAN_COLLECTIVE || c->kind == PLAN_WAIT;
 }
 
 /* What a collective does in one: reads and writes have one buffer for each. */

@@ -16,7 +16,9 @@
  *   4. A kernel's groups exist, belong to the command's function, or to the functions that its calls name, and have as
  *      many inputs and outputs as the first one.
  *   5. Loops are bracketed: the two ends name the same loop and each other, between them stand commands of its body
- *      only, and all others belong to the function around. Collectives and joins name nodes that are such.
+ *      only, and all others belong to the function around. Collectives and joins name nodes that are such. A
+ *      collective that does not wait itself and its wait name the same and each other; between them begins no other
+ * one.
  *   6. Every group of a function that is not called is computed exactly once, every other one at least once.
  *   7. What a command reads, and what a function results in (of values, through reshapes and projections), was made by
  *      a command before, unless it is there from the start: a parameter, a constant, a position on the mesh.
@@ -32,6 +34,7 @@
  *  11. A temporary is written before it is read, in the order of the commands; what stands around a window need not be.
  *  12. Workers meet before and behind all that is no kernel, and before a kernel that touches a byte that another one
  *      has touched since they last met, one of the two writing.
+ *  13. Between a collective and its wait nobody touches its results or writes its operands.
  */
 #include "ir/plan_verify.h"
 
@@ -249,12 +252,26 @@ static bool kind_fits(const struct plan_check *c, const struct plan_command *k)
     if (!plan_is_value(k->func, k->node)) return false;
     enum ir_op op = (enum ir_op)ir_get(k->func, k->node)->op;
     for (size_t i = 1; i < plan_joined(k); i++)
-        if (k->kind != PLAN_COLLECTIVE || !plan_is_value(k->func, plan_joined_node(k, i)) ||
+        if (!plan_exchanges(k) || !plan_is_value(k->func, plan_joined_node(k, i)) ||
             !plan_goes_with(ir_get(k->func, k->node), ir_get(k->func, plan_joined_node(k, i))))
             return false;
-    return k->kind == PLAN_JOIN         ? plan_is_join(c->plan, k->func, k->node)
-           : k->kind == PLAN_COLLECTIVE ? ir_ops[op].emit == EMIT_comm
-                                        : op == OP_loop;
+    return k->kind == PLAN_JOIN ? plan_is_join(c->plan, k->func, k->node)
+           : plan_exchanges(k)  ? ir_ops[op].emit == EMIT_comm
+                                : op == OP_loop;
+}
+
+/* The two ends of a collective that stands at `i`. */
+static bool ends_fit(struct plan_check *c, const struct plan_command *k, uint32_t i)
+{
+    const struct plan_command *to = k->other < c->plan->commands.count ? &c->plan->commands.items[k->other] : NULL;
+    bool wait = k->kind == PLAN_WAIT;
+    bool fits = to && (wait ? k->other < i : k->other > i) && to->kind == (wait ? PLAN_COLLECTIVE : PLAN_WAIT) &&
+                to->other == i && to->func == k->func && to->node == k->node && to->joined.count == k->joined.count;
+    for (size_t j = 0; fits && j < k->joined.count; j++) fits = to->joined.items[j] == k->joined.items[j];
+    for (uint32_t j = i + 1; fits && !wait && j < k->other; j++)
+        if (plan_exchanges(&c->plan->commands.items[j]))
+            return plan_fault(c, "command %u exchanges before it has ended", j);
+    return fits || plan_fault(c, "its other end is not command %u", k->other);
 }
 
 /* The commands from `begin` to `end` belong to function `f`, but for those inside of loops. */
@@ -268,6 +285,7 @@ static bool check_order(struct plan_check *c, const struct ir_func *f, uint32_t 
         if ((uint32_t)k->kind >= PLAN_COMMAND_KIND_COUNT || k->kind == PLAN_LOOP_END || !kind_fits(c, k))
             return plan_fault(c, "is of kind %s, which %%%u is not",
                               (uint32_t)k->kind < PLAN_COMMAND_KIND_COUNT ? plan_command_names[k->kind] : "?", k->node);
+        if ((k->kind == PLAN_WAIT || plan_starts(k)) && !ends_fit(c, k, i)) return false;
         if (k->kind != PLAN_LOOP_BEGIN) continue;
         const struct plan_command *tail = k->other > i && k->other < end ? &c->plan->commands.items[k->other] : NULL;
         if (!tail || tail->kind != PLAN_LOOP_END || tail->other != i || tail->func != f || tail->node != k->node)
@@ -311,6 +329,7 @@ static void check_making(struct plan_check *c, struct made *made, const struct p
     for (uint32_t i = 0; node && k->kind != PLAN_LOOP_END && i < node->arg_count; i++)
         needs(c, made, k->func, node->args[i]);
     for (size_t i = 0; i < k->joined.count; i++) needs(c, made, k->func, ir_get(k->func, k->joined.items[i])->args[0]);
+    if (plan_starts(k)) return; /* what the wait makes */
     for (size_t i = 0; i < k->joined.count; i++) makes[k->joined.items[i]] = true;
     if (k->kind == PLAN_LOOP_END) needs_results(c, made, k->func->module->funcs.items[node->func]);
     if (node && k->kind != PLAN_LOOP_BEGIN) makes[k->node] = true;

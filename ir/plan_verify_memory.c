@@ -1,4 +1,4 @@
-/* The verifier of plans, second part: where everything lies, and where workers meet (rules 8 to 12 of plan_verify.c).
+/* The verifier of plans, second part: where everything lies, and where workers meet (rules 8 to 13 of plan_verify.c).
  */
 #include "ir/base/intervals.h"
 #include "ir/plan_verify.h"
@@ -91,7 +91,7 @@ static const uint32_t *touched(const struct plan_command *k, size_t i, bool *wri
 static bool check_arguments(struct plan_check *c, const struct plan_command *k)
 {
     const struct plan *plan = c->plan;
-    size_t inputs = k->kind == PLAN_COLLECTIVE, outputs = inputs, members = plan_joined(k);
+    size_t inputs = plan_exchanges(k), outputs = inputs, members = plan_joined(k);
     bool loop = k->kind == PLAN_LOOP_BEGIN || k->kind == PLAN_LOOP_END, write;
     if (k->kind == PLAN_JOIN) plan_fault(c, "tensors that should lie end to end have no memory");
     if (k->kind == PLAN_KERNEL) {
@@ -192,6 +192,35 @@ static void check_meeting(struct plan_check *c, const struct plan_command *k, bo
     }
 }
 
+/* ---------------------------------------------------------------- what is under way */
+
+static bool share_bytes(const struct plan *plan, uint32_t x, uint32_t y)
+{
+    const struct plan_buffer *a = &plan->buffers.items[x], *b = &plan->buffers.items[y];
+    return plan_memory_of(a->space) == plan_memory_of(b->space) && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes && (a->space != PLAN_INPUT || a->slot == b->slot);
+}
+
+static void check_flight(struct plan_check *c, uint32_t start)
+{
+    const struct plan *plan = c->plan;
+    const struct plan_command *k = &plan->commands.items[start], *end = &plan->commands.items[k->other];
+    bool same = k->reads.count == end->reads.count && k->writes.count == end->writes.count, write;
+    for (size_t i = 0; same && i < k->reads.count; i++) same = k->reads.items[i] == end->reads.items[i];
+    for (size_t i = 0; same && i < k->writes.count; i++) same = k->writes.items[i] == end->writes.items[i];
+    if (!same) plan_fault(c, "command %u waits for other buffers", k->other);
+    for (uint32_t i = start + 1; same && i < k->other; i++) {
+        const uint32_t *b;
+        for (size_t t = 0; (b = touched(&plan->commands.items[i], t, &write)); t++) {
+            bool meets = false;
+            for (size_t j = 0; j < k->writes.count && !meets; j++) meets = share_bytes(plan, *b, k->writes.items[j]);
+            for (size_t j = 0; j < k->reads.count && write && !meets; j++)
+                meets = share_bytes(plan, *b, k->reads.items[j]);
+            if (meets) plan_fault(c, "command %u touches buffer %u while it is under way", i, *b);
+        }
+    }
+}
+
 static void check_touching(struct plan_check *c)
 {
     const struct plan *plan = c->plan;
@@ -216,6 +245,7 @@ static void check_touching(struct plan_check *c)
         }
         check_meeting(c, k, after, touches, writes);
         if (k->kind == PLAN_LOOP_BEGIN) check_loop_lives(c, i, k->other);
+        if (plan_starts(k)) check_flight(c, i);
         after = k->kind != PLAN_KERNEL;
     }
 }

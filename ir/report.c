@@ -386,6 +386,7 @@ static void add_commands(struct report *r, struct json_tree list, const struct p
         for (size_t k = 0; k < plan_joined(c); k++) { /* a row for each that is joined */
             struct json_tree t = comm ? json_add_object(list, NULL) : add_row(r, list);
             json_add_integer(t, "command", (int64_t)i); /* group_columns: command, .., flops, bytes, times */
+            if (plan_starts(c)) json_add_integer(t, "until", (int64_t)c->other);
             if (comm) add_collective(r, t, c, plan_joined_node(c, k));
             else add_kernel(r, t, &p->groups.items[c->group]);
             add_number(t, "flops", c->flops);

@@ -16,6 +16,7 @@ struct memplan {
     struct map laid;              /* buffers of this plan that lie end to end with others */
     struct map placed;            /* hash of data -> constant block's offset / 8, of all plans */
     VEC(struct plan_command) out; /* the commands with copies */
+    uint32_t flying;              /* of them, the collective that waits for its end */
 };
 
 /* memplan_buffers.c. Under reshapes: the value whose buffer it shares. */

@@ -101,7 +101,8 @@ static void scan(struct memplan *mp, struct frame *fr)
             for (uint32_t i = 0; i < node->arg_count; i++) note_read(fr, node->args[i], matching_end(plan, c), 0);
             for (size_t i = 0; i < k->joined.count; i++)
                 note_read(fr, ir_get(fr->f, k->joined.items[i])->args[0], c, 0);
-            for (size_t i = 0; i < plan_joined(k); i++) fr->producer[plan_joined_node(k, i)] = c + 1;
+            for (size_t i = 0; i < plan_joined(k) && k->kind != PLAN_WAIT; i++)
+                fr->producer[plan_joined_node(k, i)] = c + 1;
         }
     }
 }
@@ -523,6 +524,14 @@ static void walk(struct memplan *mp, struct frame *fr)
                 if (fr->buffer[v] == NO_BUFFER) fr->buffer[v] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, v);
                 vec_push(mp->keep, &k.writes, fr->buffer[v]);
             }
+            mp->flying = (uint32_t)mp->out.count;
+            vec_push(mp->keep, &mp->out, k);
+        } else if (k.kind == PLAN_WAIT) {
+            struct plan_command *start = &mp->out.items[mp->flying];
+            start->other = (uint32_t)mp->out.count;
+            k.other = mp->flying;
+            for (size_t i = 0; i < start->reads.count; i++) vec_push(mp->keep, &k.reads, start->reads.items[i]);
+            for (size_t i = 0; i < start->writes.count; i++) vec_push(mp->keep, &k.writes, start->writes.items[i]);
             vec_push(mp->keep, &mp->out, k);
         }
     }

@@ -71,7 +71,7 @@ void memplan_barriers(struct plan *plan, struct arena *scratch)
         k->barrier_before = meet && c > 0;
         for (size_t i = 0; i < PLAN_SPACE_COUNT && meet; i++) touched[i].list.count = written[i].list.count = 0;
         for (size_t i = 0; i < total; i++) {
-            k->bytes += bytes_touched(plan, k, i);
+            if (k->kind != PLAN_WAIT) k->bytes += bytes_touched(plan, k, i);
             if (!place_of(plan, operand(k, i), &space, &x)) continue;
             intervals_add(&touched[space], x, scratch);
             if (i >= k->reads.count) intervals_add(&written[space], x, scratch);

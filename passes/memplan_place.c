@@ -100,16 +100,28 @@ static void take_over_group(struct taking *t, uint32_t c, const struct plan_grou
     }
 }
 
+/* Whether a command while the collective at `c` is under way reads what it sums. */
+static bool read_meanwhile(const struct taking *t, uint32_t c, uint32_t end, uint32_t in)
+{
+    for (uint32_t i = c + 1; i < end; i++) {
+        const struct plan_command *k = &t->plan->commands.items[i];
+        for (size_t r = 0; r < k->reads.count; r++)
+            if (final(t->taken, k->reads.items[r]) == in) return true;
+    }
+    return false;
+}
+
 /* A sum may stand where its operand does. */
 static void take_over_sums(struct taking *t, uint32_t c, struct plan_command *k)
 {
+    uint32_t end = k->other ? k->other : c;
     for (size_t i = 0; i < k->writes.count && ir_get(k->func, k->node)->op == OP_all_reduce; i++) {
         struct plan_buffer *in = &t->plan->buffers.items[k->reads.items[i]];
         struct plan_buffer *out = &t->plan->buffers.items[k->writes.items[i]];
         if (in->space != PLAN_ARENA || out->space != PLAN_ARENA || in->parts.count || out->parts.count ||
-            out->first != c || in->last != c || t->reads[k->reads.items[i]] != 1 || t->writes[k->reads.items[i]] ||
+            out->first != c || in->last != end || t->reads[k->reads.items[i]] != 1 || t->writes[k->reads.items[i]] ||
             map_get_number(t->laid, k->reads.items[i]) != MAP_NONE ||
-            map_get_number(t->laid, k->writes.items[i]) != MAP_NONE)
+            map_get_number(t->laid, k->writes.items[i]) != MAP_NONE || read_meanwhile(t, c, end, k->reads.items[i]))
             continue;
         in->last = out->last;
         out->first = UINT32_MAX;
@@ -370,7 +382,7 @@ static void summarise(struct memplan *mp)
     for (size_t c = 0; c < plan->commands.count; c++) { /* temporaries that an update of state reads are gradients */
         const struct plan_command *k = &plan->commands.items[c];
         bool update = false;
-        for (size_t i = 0; i < k->writes.count; i++)
+        for (size_t i = 0; i < k->writes.count && k->kind != PLAN_WAIT; i++)
             update |= plan_memory_of(plan->buffers.items[k->writes.items[i]].space) == PLAN_SLOT;
         for (size_t i = 0; update && i < k->reads.count; i++) {
             const struct plan_buffer *b = &plan->buffers.items[k->reads.items[i]];

@@ -4,7 +4,11 @@
  *
  * Sums over devices wait for the first unit that reads them, and those of one kind that wait then become one command:
  * devices meet once for all. They wait no longer than until a bucket is full, so that those of a layer are made while
- * the layers before it are still computed backwards. What is gathered is joined where it is small. */
+ * the layers before it are still computed backwards. What is gathered is joined where it is small.
+ *
+ * A collective that is not needed at once is under way while others run: a bucket until the next one is full, what is
+ * gathered from the moment when what was gathered before it is first read. One is under way at a time, which is what
+ * this costs in memory. */
 #include "passes/common.h"
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +24,11 @@ struct unit {
     VEC(ir_value) calls;      /* of functions with the same code, none of which depends on another: one command */
     VEC(uint32_t) groups;     /* beside `group`: the same for what is not called */
     uint32_t key, hard, soft; /* order in the program; waiting for so many */
+    uint32_t computed;        /* of `hard`: those that are not on demand */
     bool done, writes_state, collective, waits;
+    bool on_demand, wanted; /* collectives, joins: comes when one of its readers waits for nothing else */
     VEC(uint32_t) hard_users, soft_users;
+    VEC(uint32_t) demanded; /* those on demand that it reads */
 };
 
 struct schedule {
@@ -36,6 +43,10 @@ struct schedule {
     VEC(uint32_t) waiting;  /* collectives that may run */
     uint32_t full;          /* one of those that fill a bucket, + 1 */
     uint64_t bucket;        /* bytes */
+    VEC(uint32_t) flying;   /* the collective that is under way, and what is joined with it */
+    uint32_t flight;        /* its command */
+    VEC(uint32_t) ahead;    /* what is gathered or moved, by its order: those before `next` are done */
+    size_t next;
 };
 
 static ir_value base_of(const struct ir_func *f, ir_value v)
@@ -65,6 +76,7 @@ static void collect_units(struct schedule *s)
             continue;
         struct unit u = {.group = UINT32_MAX, .node = v, .key = v};
         u.collective = ir_ops[node->op].emit == EMIT_comm && !s->plan->func->module->plans->one_by_one;
+        u.on_demand = u.collective || join;
         if (node->op == OP_call) vec_push(&s->pass->scratch, &u.calls, v);
         vec_push(&s->pass->scratch, &s->units, u);
         s->producer[v] = (uint32_t)s->units.count;
@@ -91,6 +103,8 @@ static void needs(struct schedule *s, uint32_t u, ir_value v)
     if (s->producer[v] && s->producer[v] != u + 1) {
         vec_push(&s->pass->scratch, &s->units.items[s->producer[v] - 1].hard_users, u);
         s->units.items[u].hard++;
+        if (!s->units.items[s->producer[v] - 1].on_demand) s->units.items[u].computed++;
+        else vec_push(&s->pass->scratch, &s->units.items[u].demanded, s->producer[v] - 1);
     }
 }
 
@@ -180,8 +194,8 @@ static void batch(struct schedule *s)
     int64_t *elements = arena_new_array(&s->pass->scratch, int64_t, count + 1);
     for (uint32_t u = 0; u < count; u++) {
         struct unit *unit = &s->units.items[u];
-        unit->hard = 0;
-        unit->hard_users.count = 0;
+        unit->hard = unit->computed = 0;
+        unit->hard_users.count = unit->demanded.count = 0;
         if (alike[u] < BATCH_LEAST || s->f->module->plans->one_by_one) continue;
         const struct plan_group *g = group_of_unit(s, unit);
         uint32_t into = map_get_number(&open, key[u]);
@@ -235,19 +249,32 @@ static uint64_t bytes_of(const struct schedule *s, uint32_t unit)
 
 static bool is_sum(const struct ir_node *n) { return n->op == OP_all_reduce || n->op == OP_reduce_scatter; }
 
-/* A sum comes where it is read first. */
+static int by_key(const void *x, const void *y)
+{
+    const uint64_t *a = x, *b = y;
+    return (*a > *b) - (*a < *b);
+}
+
+/* A collective comes where its result is read first: by then sums are joined, and what is gathered is not there before
+ * it has to be. */
 static void wait_for_readers(struct schedule *s)
 {
-    for (uint32_t u = 0; u < s->units.count; u++) {
+    uint64_t *order = arena_new_array(&s->pass->scratch, uint64_t, s->units.count + 1);
+    size_t ahead = 0;
+    for (uint32_t u = (uint32_t)s->units.count; u-- > 0;) { /* readers first */
         struct unit *unit = &s->units.items[u];
-        uint32_t first = UINT32_MAX;
-        if (!unit->collective || !is_sum(node_of(s, u))) continue;
+        if (!unit->on_demand) continue;
+        uint32_t needed = UINT32_MAX;
         for (size_t i = 0; i < unit->hard_users.count; i++)
-            if (s->units.items[unit->hard_users.items[i]].key < first)
-                first = s->units.items[unit->hard_users.items[i]].key;
-        unit->key = first;
-        s->bucket += bytes_of(s, u) / BUCKETS;
+            if (s->units.items[unit->hard_users.items[i]].key < needed)
+                needed = s->units.items[unit->hard_users.items[i]].key;
+        unit->key = needed;
+        if (!unit->collective) continue;
+        if (is_sum(node_of(s, u))) s->bucket += bytes_of(s, u) / BUCKETS;
+        else order[ahead++] = (uint64_t)unit->key << 32 | u;
     }
+    qsort(order, ahead, sizeof *order, by_key);
+    for (size_t i = 0; i < ahead; i++) vec_push(&s->pass->scratch, &s->ahead, (uint32_t)order[i]);
     if (s->bucket > BUCKET_BYTES) s->bucket = BUCKET_BYTES;
     if (s->bucket < SMALL_BYTES) s->bucket = SMALL_BYTES;
 }
@@ -352,6 +379,7 @@ static void update(struct schedule *s, uint32_t unit)
     const struct unit *u = &s->units.items[unit];
     if (u->done || u->hard) return;
     if (u->collective && !u->soft) wait(s, unit);
+    if (u->on_demand && !u->wanted) return;
     if (!u->soft) heap_push(s, 0, unit);
     heap_push(s, 1, unit);
 }
@@ -361,36 +389,52 @@ static struct unit *next_unit(struct schedule *s)
 {
     if (s->full && !s->units.items[s->full - 1].done) return &s->units.items[s->full - 1];
     s->full = 0;
+    while (s->next < s->ahead.count && s->units.items[s->ahead.items[s->next]].done) s->next++;
+    struct unit *ahead = s->next < s->ahead.count ? &s->units.items[s->ahead.items[s->next]] : NULL;
+    if (s->flying.count || (ahead && !ahead->waits)) ahead = NULL;
     for (uint32_t heap = 0; heap < 2; heap++)
-        while (s->ready[heap].count) {
-            struct unit *u = &s->units.items[heap_pop(s, heap)];
-            if (!u->done) return u;
+        for (; s->ready[heap].count; heap_pop(s, heap)) {
+            struct unit *u = &s->units.items[s->ready[heap].items[0]];
+            if (!u->done) return ahead && !u->collective ? ahead : u;
         }
     return NULL;
+}
+
+/* Nothing that is computed is missing any more: now what is exchanged may come, and what that takes. */
+static void want(struct schedule *s, uint32_t unit)
+{
+    const struct unit *u = &s->units.items[unit];
+    if (u->computed || (u->on_demand && !u->wanted)) return;
+    for (size_t i = 0; i < u->demanded.count; i++) {
+        uint32_t from = u->demanded.items[i];
+        if (s->units.items[from].wanted) continue;
+        s->units.items[from].wanted = true;
+        update(s, from);
+        want(s, from);
+    }
 }
 
 /* What waited for the unit waits for less. */
 static void finish(struct schedule *s, struct unit *u)
 {
-    for (size_t i = 0; i < u->hard_users.count; i++)
-        if (--s->units.items[u->hard_users.items[i]].hard == 0) update(s, u->hard_users.items[i]);
+    for (size_t i = 0; i < u->hard_users.count; i++) {
+        uint32_t user = u->hard_users.items[i];
+        if (!u->on_demand && --s->units.items[user].computed == 0) want(s, user);
+        if (--s->units.items[user].hard == 0) update(s, user);
+    }
     for (size_t i = 0; i < u->soft_users.count; i++)
         if (--s->units.items[u->soft_users.items[i]].soft == 0) update(s, u->soft_users.items[i]);
 }
 
-static int by_key(const void *x, const void *y)
-{
-    const uint64_t *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
-}
-
-/* The collectives that wait and go with the one that stands in the last command. Returns how many. */
-static uint32_t emit_joined(struct schedule *s, uint32_t first)
+/* The collectives that wait and go with the one that stands in the last command are under way with it. */
+static void emit_joined(struct schedule *s, uint32_t first)
 {
     struct plan_command *c = &s->plan->commands.items[s->plan->commands.count - 1];
     uint64_t *order = arena_new_array(&s->pass->scratch, uint64_t, s->waiting.count + 1), bytes = bytes_of(s, first);
-    uint32_t joined = 0;
     size_t left = 0;
+    s->flying.count = 0;
+    s->flight = (uint32_t)s->plan->commands.count - 1;
+    vec_push(&s->pass->scratch, &s->flying, first);
     for (size_t i = 0; i < s->waiting.count; i++) {
         uint32_t u = s->waiting.items[i];
         if (!s->units.items[u].done) order[left++] = (uint64_t)s->units.items[u].key << 32 | u;
@@ -403,11 +447,51 @@ static uint32_t emit_joined(struct schedule *s, uint32_t first)
             bytes += bytes_of(s, u);
             vec_push(s->pass->keep, &c->joined, s->units.items[u].node);
             s->units.items[u].done = true;
-            order[joined++] = u;
+            vec_push(&s->pass->scratch, &s->flying, u);
         } else vec_push(&s->pass->scratch, &s->waiting, u);
     }
-    for (uint32_t i = 0; i < joined; i++) finish(s, &s->units.items[order[i]]);
-    return joined;
+}
+
+/* What is under way ends here. */
+static void land(struct schedule *s)
+{
+    if (!s->flying.count) return;
+    if (s->flight + 1 < s->plan->commands.count) {
+        struct plan_command wait = s->plan->commands.items[s->flight];
+        wait.kind = PLAN_WAIT;
+        wait.other = s->flight;
+        s->plan->commands.items[s->flight].other = (uint32_t)s->plan->commands.count;
+        vec_push(s->pass->keep, &s->plan->commands, wait);
+    }
+    for (size_t i = 0; i < s->flying.count; i++) finish(s, &s->units.items[s->flying.items[i]]);
+    s->flying.count = 0;
+}
+
+static bool exchanges(const struct ir_func *f)
+{
+    for (ir_value v = 1; v < f->count; v++) {
+        const struct ir_node *n = ir_get(f, v);
+        if (ir_ops[n->op].emit == EMIT_comm || (n->op == OP_loop && exchanges(f->module->funcs.items[n->func])))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a unit may run while something is under way: nothing that comes before it waits for that alone. */
+static bool flies_on(const struct schedule *s, const struct unit *u)
+{
+    uint32_t needed = UINT32_MAX;
+    for (size_t i = 0; i < s->flying.count; i++) {
+        const struct unit *f = &s->units.items[s->flying.items[i]];
+        for (size_t k = 0; k < f->hard_users.count; k++) {
+            const struct unit *reader = &s->units.items[f->hard_users.items[k]];
+            if (!reader->computed && (!reader->on_demand || reader->wanted) && reader->key < needed)
+                needed = reader->key;
+        }
+    }
+    if (u->collective || u->soft || !(u->writes_state || u->key < needed)) return false;
+    const struct ir_node *n = u->group == UINT32_MAX ? ir_get(s->f, u->node) : NULL;
+    return !n || n->op != OP_loop || !exchanges(s->f->module->funcs.items[n->func]);
 }
 
 static void schedule_function(struct pass *p, struct plan *plan, const struct ir_func *f)
@@ -419,17 +503,24 @@ static void schedule_function(struct pass *p, struct plan *plan, const struct ir
     batch(&s);
     connect(&s);
     wait_for_readers(&s);
-    for (uint32_t u = 0; u < s.units.count; u++) update(&s, u);
-    uint32_t left = 0;
-    for (uint32_t u = 0; u < s.units.count; u++) left += !s.units.items[u].done;
-    for (; left > 0; left--) {
-        struct unit *u = next_unit(&s);
-        if (!u) BUG("the groups of %s depend on each other in a cycle", f->name);
+    for (uint32_t u = 0; u < s.units.count; u++) {
+        s.units.items[u].wanted |= !s.units.items[u].hard_users.count; /* a result of the function alone */
+        update(&s, u);
+    }
+    for (uint32_t u = 0; u < s.units.count; u++)
+        if (!s.units.items[u].done) want(&s, u);
+    for (struct unit *u; (u = next_unit(&s)) || s.flying.count;) {
+        if (s.flying.count && (!u || !flies_on(&s, u))) {
+            land(&s);
+            continue; /* what waited for it may come first now */
+        }
         u->done = true;
         emit(&s, u);
-        if (u->collective) left -= emit_joined(&s, (uint32_t)(u - s.units.items));
-        finish(&s, u);
+        if (u->collective) emit_joined(&s, (uint32_t)(u - s.units.items));
+        else finish(&s, u);
     }
+    for (uint32_t u = 0; u < s.units.count; u++)
+        if (!s.units.items[u].done) BUG("the groups of %s depend on each other in a cycle", f->name);
 }
 
 struct ir_module *pass_schedule(struct pass *p, struct ir_module *m)

@@ -20,8 +20,11 @@ struct rt_comm_ops {
     step_status (*open)(struct step_instance *, const void *communicator, uint32_t *rank, uint32_t *ranks);
     /* Groups for the collectives of all entries, once devices and workers are there. False: rt_fail was called. */
     bool (*plan)(struct step_instance *);
-    /* Called by every worker of every device, in the same order. False: rt_give_up was called. */
-    bool (*collective)(struct rt_worker *, const struct stepc_command *, void *const *arguments);
+    /* Called by every worker of every device, for collectives in the same order, one at a time; the first time with
+     * `flight` of the worker cleared, which says how far it is. Goes on as far as it can without waiting, or, with
+     * `wait`, to the end. 1: it has ended for all, 0: not yet, -1: rt_give_up was called. What may not begin before
+     * everything waits for it returns 0 until it may wait. */
+    int (*advance)(struct rt_worker *, const struct stepc_command *, bool wait);
     /* Of the caller's thread of every rank, in the same order. All come with a status and leave with the largest; of
      * another rank's rt_fail was called. `call`: what is about to happen, alike on all ranks, or all leave with
      * STEP_EPEER. */

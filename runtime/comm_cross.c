@@ -363,54 +363,74 @@ static int64_t window(const struct step_instance *t, uint32_t members)
     return n < 1024 ? 1024 : n;
 }
 
-static bool all_meet(struct cross *x)
+static int all_meet(struct cross *x, bool wait)
 {
     struct rt_ranks *r = x->t->peers;
-    int64_t timeout = x->t->timeout_ns; /* the first worker may wait for other ranks so long, and a little longer */
-    uint64_t deadline = timeout ? rt_now() + (uint64_t)timeout + 2000000000u : 0;
-    if (rt_meet(x->t, &r->all, deadline)) return true;
+    uint64_t timeout = (uint64_t)x->t->timeout_ns; /* the first worker may wait for other ranks so long, and a little
+                                                      longer */
+    int met = rt_meeting(x->t, &r->all, &x->w->flight.meeting, timeout ? timeout + 2000000000u : 0, wait);
+    if (met >= 0) return met;
     uint32_t members[64], n = 0;
     for (RT_MINE(x->t, d))
         if (n < sizeof members / sizeof *members) members[n++] = d->index;
     rt_comm_late(x->w, x->c, members, n);
-    return false;
+    return -1;
 }
 
-bool rt_cross_collective(struct rt_worker *w, const struct stepc_command *c, void *const *arguments)
+/* The script for the window that the worker has come to; all note where the next one begins. */
+static bool next_window(struct cross *x, const struct stepc_command *c, uint32_t members, bool first)
 {
+    struct rt_flight *f = &x->w->flight;
+    struct cursor at = {f->region, f->at};
+    int64_t left = window(x->t, members);
+    if (first && !write_script(x, c, at, left)) return false;
+    while (next_slice(x, c, &at, &left)) continue;
+    f->region = at.region;
+    f->at = at.at;
+    f->phase = 0;
+    x->c = c;
+    return true;
+}
+
+int rt_cross_advance(struct rt_worker *w, const struct stepc_command *c, bool wait)
+{
+    enum { ENTER, HERE, WINDOW, READY, PLAYED, SENT, LEAVE, ENDED };
     struct step_instance *t = w->instance;
     struct rt_ranks *r = t->peers;
     struct rt_group *own = rt_group_of(w->device, c->axes);
+    struct rt_flight *f = &w->flight;
     bool first = !w->index && w->device == t->devices;
-    if (!r->crosses[c->axes]) return rt_comm_thread.collective(w, c, arguments);
-    uint64_t begin = first ? rt_now() : 0;
+    if (!r->crosses[c->axes]) return rt_comm_thread.advance(w, c, wait);
     struct cross x = {.w = w,
                       .t = t,
                       .c = c,
                       .script = r->script,
                       .item = rt_dtype_bytes(c->dtype),
                       .sum_item = rt_sum_bytes(c->dtype)};
-    rt_comm_enter(w, c);
-    if (first) atomic_store(&r->at, c), r->number++;
-    if (!all_meet(&x)) return false;
-    if (own->mine == own->count) rt_comm_local(w, c, own);
-    for (struct cursor at = {0, 0}; at.region < rt_regions(c);) {
-        int64_t left = window(t, own->count);
-        if (first && !write_script(&x, c, at, left)) return false;
-        while (next_slice(&x, c, &at, &left)) continue;
-        x.c = c;
-        for (uint32_t phase = 0; phase < PHASES; phase++) {
-            if (!all_meet(&x)) return false;
-            play(&x, phase);
-            if (!all_meet(&x)) return false;
-            if (phase + 1 < PHASES && first &&
-                !rt_ranks_exchange(t, r->script->messages[phase].items, r->script->messages[phase].count))
-                return false;
+    while (f->stage != ENDED) {
+        int go = 1;
+        if (f->stage == HERE || f->stage == READY || f->stage == PLAYED || f->stage == LEAVE) go = all_meet(&x, wait);
+        if (f->stage == SENT && f->phase + 1 < PHASES && first)
+            go = rt_ranks_exchange(t, r->script->messages[f->phase].items, r->script->messages[f->phase].count,
+                                   &f->sent, wait);
+        if (go <= 0) return go;
+        switch (f->stage++) {
+        case ENTER:
+            rt_comm_enter(w, c);
+            if (first) atomic_store(&r->at, c), r->number++;
+            break;
+        case HERE:
+            if (own->mine == own->count) rt_comm_local(w, c, own);
+            break;
+        case WINDOW:
+            if (f->region == rt_regions(c)) f->stage = LEAVE;
+            else if (!next_window(&x, c, own->count, first)) return -1;
+            break;
+        case READY: play(&x, f->phase); break;
+        case SENT: f->stage = ++f->phase == PHASES ? WINDOW : READY; break;
         }
     }
-    if (!all_meet(&x)) return false;
-    if (first) t->communication_ns += rt_now() - begin;
-    return true;
+    return 1;
 }
 
 /* ---------------------------------------------------------------- begin and end */

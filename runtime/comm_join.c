@@ -186,7 +186,7 @@ static void abort_ranks(struct step_instance *t)
 const struct rt_comm_ops rt_comm_mpi = {.name = "mpi",
                                         .open = open_ranks,
                                         .plan = rt_cross_plan,
-                                        .collective = rt_cross_collective,
+                                        .advance = rt_cross_advance,
                                         .meet = rt_ranks_meet,
                                         .gather = rt_ranks_gather,
                                         .scatter = rt_ranks_scatter,

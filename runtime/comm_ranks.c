@@ -131,17 +131,31 @@ static uint32_t tag_of(const struct step_instance *t)
     return (uint32_t)((r->number * 127 + what) % STEPC_TAGS);
 }
 
-bool rt_ranks_exchange(struct step_instance *t, const struct stepc_message *messages, uint32_t count)
+int rt_ranks_exchange(struct step_instance *t, const struct stepc_message *messages, uint32_t count, bool *sent,
+                      bool to_the_end)
 {
     struct rt_ranks *r = t->peers;
+    int state = 1;
     if (r->broken) {
         rt_give_up(t, STEP_EPEER, "a rank was lost before");
-        return false;
+        return -1;
     }
-    if (!count) return true;
-    if (r->plugin->start(r->world, messages, count, tag_of(t))) return wait(t);
-    rt_give_up(t, STEP_EPEER, "%s", r->plugin->why(r->world));
-    return false;
+    if (!count) return 1;
+    if (!*sent && !r->plugin->start(r->world, messages, count, tag_of(t))) {
+        rt_give_up(t, STEP_EPEER, "%s", r->plugin->why(r->world));
+        return -1;
+    }
+    *sent = true;
+    if (!to_the_end && (state = r->plugin->poll(r->world)) == 0) return 0;
+    if ((to_the_end || state < 0) && !wait(t)) return -1;
+    *sent = false;
+    return 1;
+}
+
+static bool exchange(struct step_instance *t, const struct stepc_message *messages, uint32_t count)
+{
+    bool sent = false;
+    return rt_ranks_exchange(t, messages, count, &sent, true) > 0;
 }
 
 /* ---------------------------------------------------------------- data of the host */
@@ -171,7 +185,7 @@ step_status rt_ranks_gather(struct step_instance *t, uint32_t what, const void *
         m[n++] = (struct stepc_message){(void *)(uintptr_t)mine, bytes, k, false};
     }
     begin(r, what);
-    bool ok = rt_ranks_exchange(t, m, n);
+    bool ok = exchange(t, m, n);
     free(m);
     return ok ? STEP_OK : status_of(t);
 }
@@ -183,11 +197,11 @@ step_status rt_ranks_scatter(struct step_instance *t, uint32_t what, const void 
     begin(r, what);
     if (r->rank) {
         struct stepc_message m = {mine, bytes, 0, true};
-        ok = rt_ranks_exchange(t, &m, 1);
+        ok = exchange(t, &m, 1);
     } else memcpy(mine, all, bytes);
     for (uint32_t k = 1; ok && !r->rank && k < r->ranks; k++) {
         struct stepc_message m = {(char *)(uintptr_t)all + k * bytes, bytes, k, false};
-        ok = rt_ranks_exchange(t, &m, 1);
+        ok = exchange(t, &m, 1);
     }
     return ok ? STEP_OK : status_of(t);
 }

@@ -44,10 +44,11 @@ void rt_ranks_tell(struct step_instance *, uint32_t state, const char *text); /*
 step_status rt_ranks_gather(struct step_instance *, uint32_t what, const void *mine, size_t bytes, void *all);
 step_status rt_ranks_scatter(struct step_instance *, uint32_t what, const void *all, size_t bytes, void *mine);
 step_status rt_ranks_meet(struct step_instance *, step_status, uint64_t call);
-/* Messages of one thread, the first worker's, until they have ended. False: rt_give_up was called. */
-bool rt_ranks_exchange(struct step_instance *, const struct stepc_message *, uint32_t count);
+/* Messages of one thread, the first worker's, of which one set is under way at a time. 1: they have ended, 0: not yet
+ * (never with `wait`), -1: rt_give_up was called. `sent`: whether they are under way, false at first. */
+int rt_ranks_exchange(struct step_instance *, const struct stepc_message *, uint32_t count, bool *sent, bool wait);
 
 bool rt_cross_plan(struct step_instance *); /* false: rt_fail was called */
-bool rt_cross_collective(struct rt_worker *, const struct stepc_command *, void *const *arguments);
+int rt_cross_advance(struct rt_worker *, const struct stepc_command *, bool wait);
 void rt_cross_close(struct rt_ranks *);
 #endif

@@ -163,27 +163,23 @@ void rt_comm_local(struct rt_worker *w, const struct stepc_command *c, struct rt
 
 /* ---------------------------------------------------------------- meeting with a deadline */
 
-bool rt_comm_meet(struct rt_worker *w, const struct stepc_command *c, struct rt_group *g)
+static int advance(struct rt_worker *w, const struct stepc_command *c, bool wait)
 {
+    enum { ENTER, FILLED, TAKEN, ENDED };
     struct step_instance *t = w->instance;
-    uint64_t deadline = t->timeout_ns > 0 ? rt_now() + (uint64_t)t->timeout_ns : 0;
-    if (rt_meet(t, &g->barrier, deadline)) return true;
-    rt_comm_late(w, c, g->members, g->count);
-    return false;
-}
-
-static bool collective(struct rt_worker *w, const struct stepc_command *c, void *const *arguments)
-{
-    (void)arguments;
-    uint64_t begin = w->index == 0 && w->device->index == 0 ? rt_now() : 0;
     struct rt_group *g = rt_group_of(w->device, c->axes);
-    rt_comm_enter(w, c);
-    if (!rt_comm_meet(w, c, g)) return false;
-    rt_comm_local(w, c, g);
-    if (!rt_comm_meet(w, c, g)) return false;
-    if (begin) w->instance->communication_ns += rt_now() - begin;
-    return true;
+    for (struct rt_flight *f = &w->flight; f->stage < ENDED; f->stage++) {
+        if (f->stage == ENTER) {
+            rt_comm_enter(w, c);
+            continue;
+        }
+        int met = rt_meeting(t, &g->barrier, &f->meeting, (uint64_t)t->timeout_ns, wait);
+        if (met < 0) rt_comm_late(w, c, g->members, g->count);
+        if (met <= 0) return met;
+        if (f->stage == FILLED) rt_comm_local(w, c, g); /* all operands are there; then all results */
+    }
+    return 1;
 }
 
 const struct rt_comm_ops rt_comm_thread = {
-    .name = "thread", .plan = plan, .collective = collective, .reset = rt_groups_reset};
+    .name = "thread", .plan = plan, .advance = advance, .reset = rt_groups_reset};

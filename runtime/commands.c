@@ -62,8 +62,13 @@ static bool unpack_command(struct step_instance *t, struct stepc_command *c, str
     c->kind = bits & 3;
     c->barrier = bits >> 2 & 1;
     c->late = bits >> 3 & 1;
+    c->half = (uint8_t)(bits >> 4);
     if (c->kind == STEPC_KERNEL) {
         unpack_kernel(p, c, to, at);
+        return true;
+    }
+    if (c->half == STEPC_WAITS) {
+        c->other = (uint32_t)rt_packed_number(at);
         return true;
     }
     if (c->kind == STEPC_COLLECTIVE) {

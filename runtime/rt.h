@@ -89,7 +89,17 @@ struct rt_worker {
     bool started;
     pthread_t thread;
     void *scratch;
-    uint64_t collectives; /* entered so far */
+    uint64_t collectives;               /* entered so far */
+    struct rt_flight {                  /* the collective that it has begun: see rt_comm_ops.advance */
+        const struct stepc_command *of; /* NULL: none */
+        uint32_t stage, phase, region;  /* these are the row's */
+        int64_t at;
+        struct rt_meeting {
+            uint32_t generation;
+            bool arrived;
+        } meeting;
+        bool sent;
+    } flight;
 };
 
 struct rt_device { /* one of this process */
@@ -545,7 +555,6 @@ const char *rt_comm_kind(const struct stepc_command *);
 bool rt_groups_make(struct step_instance *);
 struct rt_group *rt_group_of(const struct rt_device *, uint32_t axes);
 void rt_groups_reset(struct step_instance *);
-bool rt_comm_meet(struct rt_worker *, const struct stepc_command *, struct rt_group *);
 void rt_comm_local(struct rt_worker *, const struct stepc_command *, struct rt_group *);
 /* Those that a collective joins, each as a collective. */
 uint32_t rt_regions(const struct stepc_command *);
@@ -591,6 +600,8 @@ uint32_t rt_block(uint32_t first, uint32_t end); /* members from `first` on whos
 /* ---------------------------------------------------------------- team.c, commands.c */
 
 bool rt_meet(struct step_instance *, struct rt_barrier *, uint64_t deadline_ns);
+/* The same in steps: 1: all have come, 0: not yet (never with `wait`), -1: the call failed elsewhere, or time is up. */
+int rt_meeting(struct step_instance *, struct rt_barrier *, struct rt_meeting *, uint64_t timeout_ns, bool wait);
 void rt_signal_change(struct rt_signal *);
 bool rt_unpack_commands(struct step_instance *, struct stepc_entry *, const unsigned char *at);
 uint32_t rt_useful_workers(const struct stepc_program *, uint32_t most); /* of each device */

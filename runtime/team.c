@@ -84,6 +84,21 @@ bool rt_meet(struct step_instance *t, struct rt_barrier *b, uint64_t deadline)
     return true;
 }
 
+int rt_meeting(struct step_instance *t, struct rt_barrier *b, struct rt_meeting *m, uint64_t timeout_ns, bool wait)
+{
+    if (b->total <= 1 || t->alone) return 1;
+    if (!m->arrived && arrive(b, &m->generation)) {
+        release(b);
+        return 1;
+    }
+    m->arrived = true;
+    bool met = atomic_load_explicit(&b->generation.value, memory_order_acquire) != m->generation;
+    if (!met && !wait) return 0;
+    if (!met && !signal_wait(t, &b->generation, m->generation, timeout_ns ? rt_now() + timeout_ns : 0, true)) return -1;
+    m->arrived = false;
+    return 1;
+}
+
 /* ---------------------------------------------------------------- the command loop */
 
 static struct rt_progress *progress_of(const struct rt_worker *w, uint32_t command)
@@ -257,6 +272,22 @@ static uint32_t run_loop(struct rt_worker *w, const struct rt_entry *e, uint32_t
                        : c->other + 1; /* begin and go: body; begin, no go: after END; end and go: after BEGIN */
 }
 
+/* Goes on with the collective that is under way, from its own command `at`, the one that waits for it, or between these
+ * (UINT32_MAX); false: the call failed. */
+static bool fly(struct rt_worker *w, const struct rt_entry *e, uint32_t at, bool wait)
+{
+    struct step_instance *t = w->instance;
+    const struct stepc_command *c = w->flight.of;
+    uint32_t before = w->flight.stage;
+    uint64_t begin = rt_now();
+    int state = t->comm->advance(w, c, wait);
+    if (!w->index && w->device == t->devices) t->communication_ns += rt_now() - begin;
+    if (state && wait) w->flight.of = NULL;
+    if (t->trace && (at != UINT32_MAX || w->flight.stage != before))
+        trace_end(w, RT_TRACED_COMMAND, at != UINT32_MAX ? at : (uint32_t)(c - e->table->commands), begin);
+    return state >= 0;
+}
+
 static void run_commands(struct rt_worker *w, const struct rt_entry *e, const struct rt_map *m)
 {
     struct step_instance *t = w->instance;
@@ -276,6 +307,8 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
             watch->now = depth ? round | i : (uint64_t)i << 44;
         }
         uint64_t begun = trace_begin(t);
+        if (w->flight.of && c->half != STEPC_WAITS && !fly(w, e, UINT32_MAX, false)) return;
+        begun = begun ? trace_begin(t) : 0;
         if ((t->part ? how->part_sync : how->sync) && !(how->solo && w->index) && !works_alone(w)) {
             if (!wait_for_earlier(w, e, known, i)) return;
             known = i;
@@ -286,9 +319,10 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
             if (run_kernel(w, e, i, arguments)) trace_end(w, RT_TRACED_COMMAND, i, begun);
             i++;
         } else if (c->kind == STEPC_COLLECTIVE) {
-            if (!t->comm->collective(w, c, arguments)) return;
-            trace_end(w, RT_TRACED_COMMAND, i, begun);
-            known = ++i; /* all have met */
+            if (c->half != STEPC_WAITS) w->flight = (struct rt_flight){.of = c};
+            if (!fly(w, e, i, c->half != STEPC_STARTS)) return;
+            if (c->half != STEPC_STARTS) known = i + 1; /* all have met */
+            i++;
         } else {
             bool begin = c->kind == STEPC_LOOP_BEGIN;
             if (begin && !depth++) round = (uint64_t)i << 44;
@@ -470,7 +504,8 @@ static void reset(struct step_instance *t)
         atomic_store(&d->barrier.arrived, 0);
         atomic_store(&d->collectives, 0);
         atomic_store(&d->at, NULL);
-        for (uint32_t w = 0; w < t->threads; w++) d->workers[w].collectives = 0;
+        for (uint32_t w = 0; w < t->threads; w++)
+            d->workers[w].collectives = 0, d->workers[w].flight = (struct rt_flight){.of = NULL};
     }
 }
 

@@ -143,6 +143,8 @@ static void add_row(struct st_text *out, const struct step_instance *t, const st
                       entries[][10] = {[RT_STEP] = "step", [RT_EVALUATE] = "eval", [RT_INFER] = "infer"};
     const struct stepc_entry *e = t->entries[r->entry].table;
     const struct stepc_command *c = r->what == RT_TRACED_CALL ? NULL : &e->commands[r->command];
+    bool waits = c && c->half == STEPC_WAITS;
+    if (waits) c = &e->commands[c->other];
     bool comm = c && c->kind == STEPC_COLLECTIVE, step = e == t->entries[RT_STEP].table;
     const struct name *named = step && r->what == RT_TRACED_COMMAND && r->command < n->command_count
                                    ? &n->commands[r->command]
@@ -154,7 +156,7 @@ static void add_row(struct st_text *out, const struct step_instance *t, const st
     st_add(out, ",\n{\"name\":");
     if (!c) st_add_quoted(out, entry);
     else if (r->what == RT_TRACED_WAIT) st_add(out, "\"wait\"");
-    else if (comm) st_add_quoted(out, rt_comm_kind(c));
+    else if (comm) st_add(out, "\"%s%s\"", waits ? "end of " : "", rt_comm_kind(c));
     else if (named && named->known) st_add_quoted(out, text_at(n, named->ops));
     else st_add(out, "\"kernel %u\"", r->command);
     st_add(out,

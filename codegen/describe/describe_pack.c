@@ -207,9 +207,19 @@ static void add_command(struct commands *c, const struct cg_entry *entry, size_t
 {
     const struct plan_command *command = &entry->plan->commands.items[index];
     uint32_t late = entry->late && entry->late->late[index];
-    add_byte(&c->p, (uint32_t)command->kind | (uint32_t)command->barrier_before << 2 | late << 3);
+    bool wait = command->kind == PLAN_WAIT;
+    add_byte(&c->p, (uint32_t)(wait ? PLAN_COLLECTIVE : command->kind) | (uint32_t)command->barrier_before << 2 |
+                        late << 3 |
+                        (uint32_t)(wait                   ? STEPC_WAITS
+                                   : plan_starts(command) ? STEPC_STARTS
+                                                          : 0)
+                            << 4);
     if (command->kind == PLAN_KERNEL) {
         add_kernel(c, entry, command);
+        return;
+    }
+    if (wait) {
+        add_number(&c->p, command->other);
         return;
     }
     if (command->kind == PLAN_COLLECTIVE) {

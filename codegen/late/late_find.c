@@ -32,7 +32,7 @@ static const struct plan_buffer *buffer(const struct search *s, uint32_t b) { re
 /* What a command reads, in the order of its buffers, as a value of the step. */
 static ir_value value_read(const struct search *s, const struct plan_command *c, size_t i)
 {
-    if (c->kind == PLAN_COLLECTIVE) return ir_get(s->f, plan_joined_node(c, i))->args[0];
+    if (plan_exchanges(c)) return ir_get(s->f, plan_joined_node(c, i))->args[0];
     size_t inputs = c->reads.count / plan_members(c), member = i / inputs;
     const struct plan_group *g = NULL;
     if (c->kind == PLAN_KERNEL) g = &s->plan->groups.items[plan_member(c, (uint32_t)member)];
@@ -68,7 +68,7 @@ static bool mark(struct search *s)
         const struct plan_command *c = &plan->commands.items[i];
         s->out->late[i] = s->may[i] && writes(s, c, PLAN_NEXT);
         uint32_t decides[] = {c->limit, c->flag}; /* of a loop, whether it goes on */
-        for (int k = 0; k < 2 && c->kind != PLAN_KERNEL && c->kind != PLAN_COLLECTIVE; k++) {
+        for (int k = 0; k < 2 && c->kind != PLAN_KERNEL && !plan_exchanges(c); k++) {
             uint32_t from = decides[k] == UINT32_MAX ? 0 : s->writer[s->whole[decides[k]]];
             if (from && s->out->late[from - 1]) good = s->may[from - 1] = false;
         }
@@ -78,6 +78,8 @@ static bool mark(struct search *s)
             if (!s->may[i]) good = s->may[from - 1] = false;
             else s->out->late[i] = true;
         }
+        if (c->kind == PLAN_WAIT && s->out->late[i] != s->out->late[c->other]) /* both or none */
+            good = s->may[i] = s->may[c->other] = false;
         for (size_t k = 0; k < c->writes.count; k++) s->writer[s->whole[c->writes.items[k]]] = i + 1;
     }
     return good;
@@ -160,7 +162,7 @@ static bool see(struct search *s, uint32_t b, uint32_t at)
         uint32_t i = s->writes[w].command;
         const struct plan_command *c = &plan->commands.items[i];
         if (i >= at) continue;
-        if (c->kind == PLAN_COLLECTIVE) return see_exchanged(s, c, s->writes[w].index, i);
+        if (plan_exchanges(c)) return see_exchanged(s, c, s->writes[w].index, i);
         bool **seen = &s->out->seen[i];
         if (!*seen) *seen = arena_new_array(s->arena, bool, c->writes.count + 1);
         (*seen)[s->writes[w].index] = found = true;
@@ -298,7 +300,7 @@ static struct search start(const struct plan *plan, struct cg_late *out, struct 
         const struct plan_command *c = &plan->commands.items[i];
         depth -= c->kind == PLAN_LOOP_END;
         s.in_loop[i] = depth > 0;
-        s.may[i] = !depth && (c->kind == PLAN_KERNEL || c->kind == PLAN_COLLECTIVE) && !writes(&s, c, PLAN_METRIC);
+        s.may[i] = !depth && (c->kind == PLAN_KERNEL || plan_exchanges(c)) && !writes(&s, c, PLAN_METRIC);
         depth += c->kind == PLAN_LOOP_BEGIN;
     }
     list_writes(&s);

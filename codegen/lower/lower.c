@@ -64,6 +64,7 @@ static bool **mark_checked(const struct plan *plan, struct arena *arena)
     struct gathered gathered = {{0}};
     for (size_t i = plan->commands.count; i-- > 0;) {
         const struct plan_command *c = &plan->commands.items[i];
+        if (c->kind == PLAN_WAIT) continue;
         size_t outputs = c->kind == PLAN_KERNEL ? plan->groups.items[c->group].outputs.count : 0;
         bool *mine = NULL;
         for (size_t k = 0; k < c->writes.count; k++) {

@@ -571,12 +571,17 @@ static int comm(struct view *v, node e)
     const char *name = "comm", *axes[IR_MAX_AXES];
     double sent[1 << IR_MAX_AXES] = {0};
     uint32_t count = 0;
+    int wide = 4;
+    for (node c = first(at(e, "collectives")); c; c = next(c)) wide = at(c, "until") ? 9 : wide;
     for (node a = first(at(v->root, "mesh")); a && count < IR_MAX_AXES; a = next(a)) axes[count++] = a->string;
     for (node c = first(at(e, "collectives")); c; c = next(c)) {
         uint32_t mask = 0;
         head(v, name);
         name = "";
-        str_addf(&v->out, "#%-4.0f %s over", number_at(c, "command"), text_at(v, c, "kind"));
+        char numbers[64];
+        snprintf(numbers, sizeof numbers, at(c, "until") ? "%.0f-%.0f" : "%.0f", number_at(c, "command"),
+                 at(c, "until") ? number_at(c, "until") : 0);
+        str_addf(&v->out, "#%-*s %s over", wide, numbers, text_at(v, c, "kind"));
         for (node a = first(at(c, "axes")); a; a = next(a)) {
             str_addf(&v->out, " %s", a->valuestring);
             for (uint32_t i = 0; i < count; i++) mask |= (uint32_t)(strcmp(axes[i], a->valuestring) == 0) << i;

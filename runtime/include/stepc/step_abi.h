@@ -48,6 +48,7 @@ struct stepc_buffer {
 };
 
 enum { STEPC_KERNEL, STEPC_LOOP_BEGIN, STEPC_LOOP_END, STEPC_COLLECTIVE };
+enum { STEPC_STARTS = 1, STEPC_WAITS }; /* of a collective in two commands: it begins; it must have ended */
 enum { STEPC_ALL_REDUCE, STEPC_ALL_GATHER, STEPC_REDUCE_SCATTER, STEPC_ALL_TO_ALL, STEPC_PERMUTE, STEPC_BROADCAST };
 enum { STEPC_SUM, STEPC_MAX, STEPC_MIN };
 
@@ -64,6 +65,7 @@ struct stepc_command {
                         is below the bounds (STEPC_BOUND) */
     uint8_t collective, reduction; /* STEPC_ALL_REDUCE.., STEPC_SUM.. */
     uint8_t dtype;                 /* of a collective's elements */
+    uint8_t half;                  /* 0: it begins and ends here; STEPC_STARTS.. */
     uint32_t buffer_count;         /* of all members */
     const uint32_t *buffers;       /* indices into the entry's buffers */
     stepc_kernel_fn *kernel;
@@ -71,7 +73,7 @@ struct stepc_command {
     double work;                   /* rough operations */
     const struct stepc_gemm *gemm; /* NULL: the kernel only */
     /* loops: indices into the entry's buffers; flag UINT32_MAX = none; other = index of the matching command */
-    uint32_t counter, limit, flag, other;
+    uint32_t counter, limit, flag, other; /* of STEPC_WAITS: where it started */
     /* collectives */
     uint32_t axes;     /* bit mask of mesh axes */
     uint64_t count;    /* elements per device, of the operand */
@@ -197,11 +199,11 @@ struct stepc_program {
      * dtype; rank; STEPC_PACKED_* bits (a number); shape; if sharded per dimension local and axes, then the JSON text
      * with its zero; offset; limit and initial value (8 bytes) if their bit is set. Then per entry and buffer: space,
      * slot, offset, bytes. Then the commands of all entries that have some (whose `commands` are NULL): how many buffer
-     * indices and ends there are in all; per command a byte, kind | barrier << 2 | late << 3. A kernel: its number in
-     * `kernels` and in `gemms` (from 1, 0: none), buffers (their number first), extent, grain, work (a float), and the
-     * number of its members with their ends if there are several. A loop: counter, limit, flag + 1, other, place with
-     * its zero. A collective: its kind, reduction, dtype (bytes), axes, the number of its members, for each the two
-     * buffers, count, inner, into; then place. */
+     * indices and ends there are in all; per command a byte, kind | barrier << 2 | late << 3 | half << 4. A kernel: its
+     * number in `kernels` and in `gemms` (from 1, 0: none), buffers (their number first), extent, grain, work (a
+     * float), and the number of its members with their ends if there are several. A loop: counter, limit, flag + 1,
+     * other, place with its zero. A collective: its kind, reduction, dtype (bytes), axes, the number of its members,
+     * for each the two buffers, count, inner, into; then place. */
     const unsigned char *packed;
     stepc_kernel_fn *const *kernels;
     const struct stepc_gemm *gemms;

@@ -151,6 +151,37 @@ START_TEST(errors_have_a_place)
 }
 END_TEST
 
+/* What a collective that is under way needs is not touched. */
+START_TEST(nothing_is_touched_under_way)
+{
+    static const struct {
+        const char *from, *to, *message;
+    } edits[] = {
+        {"reads=[8, 9] writes=[8]", "reads=[8, 9] writes=[10]", "touches buffer 10 while it is under way"},
+        {"reads=[8] writes=[8]", "reads=[10] writes=[8]", "touches buffer 10 while it is under way"},
+        {"reads=[10] writes=[15]", "reads=[15] writes=[10]", "touches buffer 10 while it is under way"},
+        {"writes=[10] other=6", "writes=[10] other=7", "its other end is not command 7"},
+        {"writes=[10] other=3", "writes=[10] other=0", "its other end is not command 6"},
+        {"node=%7 reads=[2] writes=[10] other=3", "node=%7 reads=[2] writes=[9] other=3", "waits for other buffers"},
+        {"computes=3 reads=[10, 8]", "computes=3 reads=[9, 8]", NULL},
+    };
+    struct arena own = {0};
+    const char *text = file_bytes(&own, "tests/golden/memplan/under_way.out", NULL);
+    ck_assert_ptr_nonnull(text);
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        const char *at = strstr(text, edits[i].from);
+        ck_assert_msg(at != NULL, "%s", edits[i].from);
+        const char *edited = arena_format(&own, "%.*s%s%s", (int)(at - text), text, edits[i].to,
+                                          at + strlen(edits[i].from));
+        struct ir_module *m = parse_n(edited, strlen(edited));
+        ck_assert_msg(!m && diags.errors, "%s", edits[i].to);
+        const char *said = diags.list.items[0].message;
+        ck_assert_msg(!edits[i].message || strstr(said, edits[i].message), "%s: %s", edits[i].to, said);
+    }
+    arena_free(&own);
+}
+END_TEST
+
 START_TEST(reference_example)
 { /* the first block of ir/LANG.md, from the root of the sources */
     struct arena kept = {0};
@@ -250,10 +281,10 @@ END_TEST
 /* Plans whose lines were edited are read, or refused with a place, and never looked at beyond what was verified. */
 START_TEST(mutated_plans)
 {
-    static const char *const files[] = {"fuse/taps_stay_in_the_tensor", "fuse/rows_of_a_loop",
-                                        "schedule/joins_in_order",      "memplan/loop_carries_in_place",
-                                        "memplan/tensors_end_to_end",   "memplan/swap_through_a_copy",
-                                        "memplan/memory_taken_over",    "memplan/update_in_place"};
+    static const char *const files[] = {
+        "fuse/taps_stay_in_the_tensor",  "fuse/rows_of_a_loop",        "schedule/joins_in_order",
+        "memplan/loop_carries_in_place", "memplan/tensors_end_to_end", "memplan/swap_through_a_copy",
+        "memplan/memory_taken_over",     "memplan/update_in_place",    "memplan/under_way"};
     struct arena own = {0};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const char *text = file_bytes(&own, arena_format(&own, "tests/golden/%s.out", files[i]), NULL);
@@ -286,8 +317,9 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = CASE_OF(120, says_everything, numbers_may_have_gaps, errors_have_a_place, reference_example,
-                           mutated_texts, mutated_examples, mutated_plans, negative_numbers);
+    TCase *tests = CASE_OF(120, says_everything, numbers_may_have_gaps, errors_have_a_place,
+                           nothing_is_touched_under_way, reference_example, mutated_texts, mutated_examples,
+                           mutated_plans, negative_numbers);
     tcase_add_checked_fixture(tests, setup, teardown);
     return run_case("parse", tests);
 }

@@ -271,13 +271,17 @@ static inline bool test_exchange(struct rt_worker *w, const struct stepc_command
     return ok;
 }
 
-static inline bool test_collective(struct rt_worker *w, const struct stepc_command *c, void *const *arguments)
+static inline int test_advance(struct rt_worker *w, const struct stepc_command *c, bool wait)
 {
+    const struct rt_entry *e = &w->instance->entries[w->instance->running];
+    void *const *arguments = w->device->maps[w->instance->running].pointers +
+                             e->commands[c - e->table->commands].arguments;
+    if (!wait) return 0;
     rt_comm_enter(w, c);
-    if (!rt_meet(w->instance, &w->device->barrier, 0)) return false;
+    if (!rt_meet(w->instance, &w->device->barrier, 0)) return -1;
     for (uint32_t i = 0; w->index == 0 && i < rt_regions(c); i++)
-        if (!test_exchange(w, rt_region(c, i), arguments + 2 * i)) return false;
-    return rt_meet(w->instance, &w->device->barrier, 0);
+        if (!test_exchange(w, rt_region(c, i), arguments + 2 * i)) return -1;
+    return rt_meet(w->instance, &w->device->barrier, 0) ? 1 : -1;
 }
 
 static inline step_status test_meet(struct step_instance *t, step_status status, uint64_t call)
@@ -324,7 +328,7 @@ static inline void test_abort(struct step_instance *t) { atomic_store(&test_worl
 
 #define TEST_ROW(text, how) \
     { \
-        .name = text, .open = how, .plan = test_plan, .collective = test_collective, .meet = test_meet, \
+        .name = text, .open = how, .plan = test_plan, .advance = test_advance, .meet = test_meet, \
         .gather = test_gather, .scatter = test_scatter, .reset = test_reset, .abort = test_abort, .close = test_close \
     }
 static const struct rt_comm_ops test_comm_staged = TEST_ROW("thread", NULL),

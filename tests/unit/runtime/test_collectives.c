@@ -34,8 +34,9 @@ static void nothing(void *const *b, int64_t lo, int64_t hi, void *scratch)
 
 static const uint32_t fill_args[] = {0, 2, 3}, comm_args[] = {0, 1}, same_args[] = {0, 0};
 
-static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, int64_t outer, int64_t inner,
-                uint32_t threads, bool in_place)
+/* `apart`: it begins, other commands run, it ends. */
+static void run_one(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, int64_t outer, int64_t inner,
+                    uint32_t threads, bool in_place, bool apart)
 {
     uint32_t item = rt_dtype_bytes(dtype), axis_count = 0;
     devices = 1;
@@ -60,6 +61,7 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
         {.kind = STEPC_KERNEL, .kernel = nothing, .extent = 1000, .grain = 1, .work = 1e9, .flag = UINT32_MAX},
         {.kind = STEPC_COLLECTIVE,
          .barrier = 1,
+         .half = apart ? STEPC_STARTS : 0,
          .collective = kind,
          .reduction = reduction,
          .dtype = (uint8_t)dtype,
@@ -70,12 +72,15 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
          .inner = (uint64_t)(kind >= STEPC_PERMUTE ? 1 : inner),
          .into = (uint64_t)(kind == STEPC_PERMUTE ? row : outer), /* of all_to_all: extents change places */
          .place = "/test",
-         .flag = UINT32_MAX}};
+         .flag = UINT32_MAX},
+        {.kind = STEPC_KERNEL, .kernel = nothing, .extent = 1000, .grain = 1, .work = 1e9, .flag = UINT32_MAX},
+        {.kind = STEPC_KERNEL, .barrier = 1, .kernel = nothing, .extent = 1, .grain = 1, .flag = UINT32_MAX},
+        {.kind = STEPC_COLLECTIVE, .barrier = 1, .half = STEPC_WAITS, .other = 2, .flag = UINT32_MAX}};
     const struct stepc_entry entry = {.name = "init",
                                       .buffers = buffers,
                                       .buffer_count = 4,
                                       .commands = commands,
-                                      .command_count = 3,
+                                      .command_count = apart ? 6 : 3,
                                       .arena_bytes = 2 * stride,
                                       .scratch_bytes = 1,
                                       .work = 1e9};
@@ -137,6 +142,13 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
         }
     }
     rt_destroy(t);
+}
+
+static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, int64_t outer, int64_t inner,
+                uint32_t threads, bool in_place)
+{
+    for (int apart = 0; apart < 2; apart++)
+        run_one(kind, reduction, mask, parts, outer, inner, threads, in_place, apart);
 }
 
 static void mesh(int64_t a, int64_t b, int64_t c) { axes[0] = a, axes[1] = b, axes[2] = c; }

@@ -128,7 +128,7 @@ static void ranks_close(struct step_instance *t) { rt_cross_close(t->peers); }
 static const struct rt_comm_ops row = {.name = "fake",
                                        .open = ranks_open,
                                        .plan = rt_cross_plan,
-                                       .collective = rt_cross_collective,
+                                       .advance = rt_cross_advance,
                                        .meet = rt_ranks_meet,
                                        .gather = rt_ranks_gather,
                                        .scatter = rt_ranks_scatter,
@@ -139,7 +139,8 @@ static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &row, NULL};
 
 static int64_t axes[] = {2, 3};
 static const char *const names[] = {"a", "b"};
-static struct stepc_command commands[2];
+static struct stepc_command commands[5];
+static bool apart; /* the collective begins, other commands run, it ends */
 static uint32_t dtype, in_row, stopped = UINT32_MAX,
                                wrong_result = UINT32_MAX; /* the latter: a rank, and then all step */
 
@@ -157,13 +158,29 @@ static void fill(void *const *b, int64_t lo, int64_t hi, void *scratch)
 static const uint32_t fill_args[] = {0, 2}, comm_args[] = {0, 1};
 static const struct stepc_buffer buffers[] = {
     {.space = STEPC_AT_ARENA}, {.space = STEPC_AT_ARENA, .offset = MOST}, {.space = STEPC_AT_DEVICE, .offset = 4 * 3}};
-static const struct stepc_entry entry = {.name = "init",
-                                         .buffers = buffers,
-                                         .buffer_count = 3,
-                                         .commands = commands,
-                                         .command_count = 2,
-                                         .arena_bytes = 2 * MOST,
-                                         .scratch_bytes = 1};
+static struct stepc_entry entry = {.name = "init",
+                                   .buffers = buffers,
+                                   .buffer_count = 3,
+                                   .commands = commands,
+                                   .command_count = 2,
+                                   .arena_bytes = 2 * MOST,
+                                   .scratch_bytes = 1};
+
+static void nothing(void *const *b, int64_t lo, int64_t hi, void *scratch)
+{
+    (void)b, (void)lo, (void)hi, (void)scratch;
+}
+
+/* What follows the collective at 1. */
+static void end_apart(void)
+{
+    entry.command_count = apart ? 5 : 2;
+    commands[1].half = apart ? STEPC_STARTS : 0;
+    commands[2] = commands[3] = (struct stepc_command){
+        .kind = STEPC_KERNEL, .kernel = nothing, .extent = 9, .grain = 1, .flag = UINT32_MAX};
+    commands[4] = (struct stepc_command){
+        .kind = STEPC_COLLECTIVE, .barrier = 1, .half = STEPC_WAITS, .other = 1, .flag = UINT32_MAX};
+}
 
 struct party {
     pthread_t thread;
@@ -237,7 +254,7 @@ static struct stepc_command filling(void)
                                   .flag = UINT32_MAX};
 }
 
-static void compare(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t outer, int64_t inner)
+static void compare_one(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t outer, int64_t inner)
 {
     int64_t members = mask == 3 ? 6 : mask == 2 ? 3 : 2;
     bool cut = kind == STEPC_REDUCE_SCATTER || kind == STEPC_ALL_TO_ALL;
@@ -261,6 +278,7 @@ static void compare(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t oute
                                          .into = kind == STEPC_PERMUTE ? in_row : (uint64_t)outer,
                                          .place = "/test",
                                          .flag = UINT32_MAX};
+    end_apart();
     whole.threads = 1;
     work(&whole);
     ck_assert_msg(!whole.status, "%s", rt_last_error(NULL));
@@ -278,6 +296,14 @@ static void compare(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t oute
     }
     rt_destroy(whole.t);
     ck_assert_int_eq(atomic_load(&small), 0);
+}
+
+static void compare(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t outer, int64_t inner)
+{
+    for (int i = 0; i < 2; i++) {
+        apart = i == 0;
+        compare_one(kind, reduction, mask, outer, inner);
+    }
 }
 
 START_TEST(as_one)
@@ -300,7 +326,7 @@ START_TEST(as_one)
 }
 END_TEST
 
-START_TEST(one_late)
+static void late(void)
 { /* device 4 of six: rank 2 of three */
     dtype = STEP_F32;
     stopped = 4;
@@ -314,6 +340,7 @@ START_TEST(one_late)
                                          .count = 9000,
                                          .place = "/late",
                                          .flag = UINT32_MAX};
+    end_apart();
     together(3, 1);
     stopped = UINT32_MAX;
     for (uint32_t r = 0; r < 3; r++) {
@@ -324,6 +351,14 @@ START_TEST(one_late)
         ck_assert_msg(!strstr(text, "rank 1 does not answer") && !strstr(text, "rank 0 does not answer"), "%s", text);
     }
     for (uint32_t r = 0; r < 3; r++) rt_destroy(ranks[r].t);
+}
+
+START_TEST(one_late)
+{
+    for (int i = 0; i < 2; i++) {
+        apart = i == 0;
+        late();
+    }
 }
 END_TEST
 
