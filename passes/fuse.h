@@ -109,6 +109,25 @@ struct fuse_panels {
 bool fuse_wants_panels(struct fuse_panels *, const struct ir_func *, ir_value);
 ir_value fuse_panels(const struct fuse_panels *, struct ir_builder *, const struct ir_node *, const ir_value *map);
 
+/* fuse_transposed.c: sums over what the taps of a convolution give, as it finds them. Is a value one; the convolution
+ * that makes it, or makes it without its border. 0: it is none. */
+enum { FUSE_MOST_TAPS = 256 };
+struct fuse_transposed {
+    const struct ir_func *f;
+    const struct ir_node *product; /* cotangent by kernel: [.., taps * columns] */
+    ir_value of;
+    uint32_t rank, count, rest_count;
+    int64_t columns, stride[IR_MAX_RANK];
+    struct {
+        int64_t low[IR_MAX_RANK]; /* where it puts the first element */
+    } tap[FUSE_MOST_TAPS];        /* by number of the slice */
+    bool found[FUSE_MOST_TAPS];
+    ir_value rest[FUSE_MOST_TAPS]; /* what else is added */
+};
+bool fuse_is_transposed(struct fuse_transposed *, const struct ir_func *, ir_value);
+ir_value fuse_transpose(struct fuse_transposed *, struct ir_builder *, const struct ir_func *, ir_value,
+                        const ir_value *map);
+
 /* fuse_nodes.c */
 void fuse_classify(struct fuse *);
 void fuse_dependencies(struct fuse *);

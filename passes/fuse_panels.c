@@ -35,6 +35,17 @@ static const int64_t *find_cuts(struct fuse_panels *p, const struct ir_func *f)
     return p->cut;
 }
 
+/* Slices side by side, as the taps of a convolution: what reads these has tiles, and packs, by their lines. */
+static bool is_slices(const struct ir_func *f, ir_value v)
+{
+    while (ir_get(f, v)->op == OP_reshape) v = ir_get(f, v)->args[0];
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op != OP_concat) return false;
+    v = n->args[0];
+    while (ir_get(f, v)->op == OP_reshape) v = ir_get(f, v)->args[0];
+    return ir_get(f, v)->op == OP_slice;
+}
+
 bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f, v);
@@ -44,6 +55,7 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     int64_t k = extent_of(y, n->attr[3]), elements = ir_type_elements(y);
     if (elements < PANEL_ELEMENTS || ir_type_elements(x) < k * PANEL_ROWS || elements < 2 * k * p->columns)
         return false;
+    if (is_slices(f, n->args[0])) return false;
     struct pass_dims free = pass_free_dims(y, n->attr[1], n->attr[3]);
     int64_t inner = find_cuts(p, f)[v];
     if (!free.n || y->rank + 1 - (free.n - 1) > IR_MAX_RANK) return false;

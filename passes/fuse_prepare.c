@@ -9,6 +9,7 @@ struct preparing {
     struct pass *pass;
     struct fuse_sums sums;
     struct fuse_panels panels;
+    struct fuse_transposed *transposed;
 };
 
 /* The last dimensions first, as many as leave at least 16 rows; then the rest. */
@@ -90,6 +91,7 @@ static bool has_many(struct preparing *p, const struct ir_module *m)
         for (ir_value v = 1; v < m->funcs.items[i]->count; v++) {
             terms += fuse_is_scalar_sum(ir_get(m->funcs.items[i], v));
             any |= is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v);
+            any |= fuse_is_transposed(p->transposed, m->funcs.items[i], v);
         }
         any |= terms >= FUSE_MANY_TERMS;
     }
@@ -101,6 +103,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     struct preparing *p = user;
     const struct ir_node *node = ir_get(from, old);
     ir_value sum = p->pass->options->invariant ? 0 : fuse_sum(&p->sums, b, from, old, map);
+    if (!sum) sum = fuse_transpose(p->transposed, b, from, old, map);
     if (sum) return sum;
     if (is_large_reduction(from, node)) {
         bool tree = node->op == OP_reduce_sum && node->attr[1].n;
@@ -118,7 +121,8 @@ struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
 {
     struct preparing user = {p,
                              {.arena = &p->scratch, .join = !p->options->one_by_one},
-                             {.arena = &p->scratch, .columns = p->options->panel_columns}};
+                             {.arena = &p->scratch, .columns = p->options->panel_columns},
+                             arena_new(&p->scratch, struct fuse_transposed)};
     if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;
     return pass_rebuild(p, m, rewrite, &user);
 }

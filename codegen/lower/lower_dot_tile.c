@@ -138,6 +138,9 @@ static void pack_transposed(struct lower_dot_product *p, uint32_t vectors, bool 
 {
     struct lower *l = p->l;
     uint32_t part_n = dot_last_index(l, AXIS_N), part_k = dot_last_index(l, AXIS_K);
+    struct lower_dot_place start = dot_place(p);
+    for (uint32_t i = p->outer_parts; i < part_k; i++)
+        if (l->axes[AXIS_K].part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, l->axes[AXIS_K].part[i], 1, &p->local_k);
     int64_t columns = masked || vectors < p->vectors ? p->tail_columns : p->panel_columns;
     for (int64_t from = 0, size; from < extent; from += size) { /* whole stretches, then the rest */
         size = extent - from >= PACK_K ? (extent - from) / PACK_K * PACK_K : extent - from;
@@ -154,12 +157,13 @@ static void pack_transposed(struct lower_dot_product *p, uint32_t vectors, bool 
         nest_store(&l->b, p->panel_local, lower_pos_index(l, &at), dot_operand_value(p, &p->y), 0);
         dot_return(p, &before);
     }
+    dot_return(p, &start);
 }
 
 void dot_pack_panel(struct lower_dot_product *p, uint32_t vectors, bool masked, int64_t extent)
 {
     struct lower *l = p->l;
-    if (l->lane_stride != 1 && l->axes[AXIS_K].parts == 1 && extent >= 4) {
+    if (l->lane_stride != 1 && p->outer_k == UINT32_MAX && extent >= 4) {
         pack_transposed(p, vectors, masked, extent);
         return;
     }

@@ -34,6 +34,7 @@ FUZZERS = {
     "agree": Fuzzer("agree.py", [], 60, 200, long=["--quickly", "-j", "{jobs}"]),
     "bytes": Fuzzer("documents.py", ["--bytes"], 200, 3000),
     "compiled": Fuzzer("documents.py", ["--compile"], 50, 1000),
+    "convolutions": Fuzzer("convolutions.py", [], 20, 400),
     "documents": Fuzzer("documents.py", [], 200, 3000),
     "invariant": Fuzzer("invariant.py", [], 8, 100),
     "keys": Fuzzer("keys.py", ["--share", "40"], None, None, long=[]),

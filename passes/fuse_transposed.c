@@ -1,0 +1,198 @@
+/* The gradient of a convolution by its input: as autodiff writes it, a product makes what every tap gives and padded
+ * slices of that are summed. It becomes a convolution itself, of the padded cotangent with the kernel's taps the other
+ * way round, which reads its taps where they stand (fuse_taps.c). Of strides each phase of the image has taps of its
+ * own, and the phases are put side by side (Dumoulin and Visin, A guide to convolution arithmetic, 2016). */
+#include "passes/fuse.h"
+#include <string.h>
+
+enum { MOST_TAPS = FUSE_MOST_TAPS, LEAST_COLUMNS = 8 };
+
+/* A slice of a product that its last dimension is cut into, padded with zeros. */
+static bool take_tap(struct fuse_transposed *t, ir_value v)
+{
+    const struct ir_node *pad = ir_get(t->f, v);
+    double fill;
+    if (pad->op != OP_pad || !pass_number(t->f, pad->args[1], &fill) || fill != 0) return false;
+    const struct ir_node *slice = ir_get(t->f, pad->args[0]);
+    if (slice->op != OP_slice) return false;
+    const struct ir_node *product = ir_get(t->f, slice->args[0]);
+    uint32_t last = pad->type.rank - 1u;
+    int64_t columns = slice->type.dim[last], number = columns ? slice->attr[0].v[last] / columns : 0;
+    if (product->op != OP_dot || product->type.rank < 3 || (t->of && t->of != slice->args[0])) return false;
+    if (number >= MOST_TAPS || slice->attr[0].v[last] % columns || product->type.dim[last] % columns) return false;
+    for (uint32_t i = 0; i < last; i++)
+        if (slice->type.dim[i] != product->type.dim[i]) return false;
+    if (t->of ? columns != t->columns || t->found[number] : false) return false;
+    if (pad->attr[0].v[last] || pad->attr[1].v[last] || pad->attr[2].v[last]) return false;
+    for (uint32_t i = 0; i < last; i++) {
+        if (pad->attr[0].v[i] < 0 || pad->attr[1].v[i] < 0) return false;
+        if (t->of && t->stride[i] != pad->attr[2].v[i] + 1) return false;
+    }
+    for (uint32_t i = 0; i < last; i++) t->stride[i] = pad->attr[2].v[i] + 1;
+    memcpy(t->tap[number].low, pad->attr[0].v, last * sizeof(int64_t));
+    t->of = slice->args[0], t->product = product, t->columns = columns, t->rank = last + 1;
+    t->found[number] = true;
+    t->count++;
+    return true;
+}
+
+static bool collect(struct fuse_transposed *t, ir_value v, uint32_t depth)
+{
+    const struct ir_node *n = ir_get(t->f, v);
+    if (n->op == OP_add && depth < 2 * MOST_TAPS)
+        return collect(t, n->args[0], depth + 1) && collect(t, n->args[1], depth + 1);
+    if (take_tap(t, v)) return true;
+    if (t->rest_count == MOST_TAPS) return false;
+    t->rest[t->rest_count++] = v;
+    return true;
+}
+
+/* Is the sum one of all taps, and worth another product? */
+static bool find(struct fuse_transposed *t, const struct ir_func *f, ir_value v, const struct ir_type *image)
+{
+    memset(t, 0, sizeof *t);
+    t->f = f;
+    if (ir_get(f, v)->op != OP_add || !collect(t, v, 0) || t->count < 2) return false;
+    const struct ir_node *d = t->product;
+    uint32_t last = t->rank - 1, taps = (uint32_t)((int64_t)d->type.dim[last] / t->columns);
+    const struct ir_type *y = ir_type(f, d->args[0]), *w = ir_type(f, d->args[1]);
+    bool plain = !d->attr[0].n && d->attr[2].n == 1 && d->attr[2].v[0] == last && y->rank == t->rank && w->rank == 2 &&
+                 d->attr[3].v[0] == 1 && !d->attr[4].n && d->type.dtype == y->dtype;
+    if (!plain || taps != t->count || t->columns < LEAST_COLUMNS || t->rank + last > IR_MAX_RANK + 2) return false;
+    double all = 1, now = 1;
+    uint32_t strides = 0;
+    for (uint32_t i = 0; i < last; i++) {
+        all *= (double)image->dim[i], now *= (double)d->type.dim[i] * (double)t->stride[i];
+        strides += t->stride[i] > 1;
+    }
+    return all <= 1.5 * now && t->rank + strides <= IR_MAX_RANK;
+}
+
+/* What the taps that have `low` in this phase give: a convolution of stride 1 over `extent`. */
+static ir_value one_phase(const struct fuse_transposed *t, struct ir_builder *b, const ir_value *map,
+                          const int64_t *extent, const int64_t *phase)
+{
+    uint32_t last = t->rank - 1, count = 0;
+    ir_value y = map[t->product->args[0]], kernel = map[t->product->args[1]], part[MOST_TAPS] = {0},
+             weight[MOST_TAPS] = {0};
+    const struct ir_type cotangent = *ir_type(b->f, y);
+    int64_t rows = cotangent.dim[last], taps = (int64_t)t->count, by[IR_MAX_RANK], least[IR_MAX_RANK],
+            most[IR_MAX_RANK], none[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, low[IR_MAX_RANK] = {0};
+    int64_t number[MOST_TAPS], moved[MOST_TAPS][IR_MAX_RANK];
+    for (uint32_t k = 0; k < t->count; k++) {
+        bool mine = true;
+        for (uint32_t i = 0; i < last && mine; i++) {
+            int64_t way = t->tap[k].low[i] - phase[i];
+            mine = way % t->stride[i] == 0;
+            moved[count][i] = way / t->stride[i];
+        }
+        if (mine) number[count++] = k;
+    }
+    struct ir_type type = cotangent;
+    for (uint32_t i = 0; i < last; i++) type.dim[i] = (uint32_t)extent[i];
+    type.dim[last] = (uint32_t)t->columns;
+    if (!count) return ir_number(b, type, 0);
+    for (uint32_t i = 0; i < last; i++) {
+        least[i] = most[i] = moved[0][i];
+        for (uint32_t k = 1; k < count; k++) {
+            least[i] = moved[k][i] < least[i] ? moved[k][i] : least[i];
+            most[i] = moved[k][i] > most[i] ? moved[k][i] : most[i];
+        }
+        low[i] = most[i];
+        high[i] = extent[i] - least[i] - (int64_t)cotangent.dim[i];
+    }
+    y = ir_pad(b, y, ir_scalar(b, (enum ir_dtype)cotangent.dtype, 0), low, high, none);
+    kernel = ir_reshape(b, kernel, 3, (int64_t[]){taps, t->columns, rows});
+    for (uint32_t i = 0; i <= last; i++) by[i] = 1;
+    for (uint32_t k = 0; k < count; k++) {
+        int64_t start[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK];
+        for (uint32_t i = 0; i < last; i++) start[i] = most[i] - moved[k][i], limit[i] = start[i] + extent[i];
+        limit[last] = rows;
+        part[k] = ir_slice(b, y, start, limit, by);
+        if (count < t->count)
+            weight[k] = ir_slice(b, kernel, (int64_t[]){number[k], 0, 0}, (int64_t[]){number[k] + 1, t->columns, rows},
+                                 (int64_t[]){1, 1, 1});
+    }
+    int64_t shape[IR_MAX_RANK + 1];
+    for (uint32_t i = 0; i < last; i++) shape[i] = extent[i];
+    shape[last] = count, shape[last + 1] = rows;
+    y = ir_reshape(b, count > 1 ? ir_concat(b, part, count, last) : part[0], t->rank + 1, shape);
+    if (count < t->count) kernel = count > 1 ? ir_concat(b, weight, count, 0) : weight[0];
+    int64_t of_y[] = {last, last + 1}, of_kernel[] = {0, 2};
+    struct ir_ints no = {0};
+    return ir_dot(b, y, kernel, no, no, (struct ir_ints){of_y, 2}, (struct ir_ints){of_kernel, 2});
+}
+
+/* Phases of a dimension, one behind the other, become neighbours: the last dimension with a stride first. */
+static ir_value phases_from(const struct fuse_transposed *t, struct ir_builder *b, const ir_value *map,
+                            const int64_t *extent, const int64_t *from, int64_t *phase, uint32_t i)
+{
+    while (i + 1 < t->rank && t->stride[i] == 1) phase[i] = from[i], i++;
+    if (i + 1 == t->rank) return one_phase(t, b, map, extent, phase);
+    ir_value part[MOST_TAPS] = {0};
+    struct ir_type type = {0};
+    for (int64_t k = 0; k < t->stride[i]; k++) {
+        phase[i] = from[i] + k;
+        part[k] = phases_from(t, b, map, extent, from, phase, i + 1);
+        type = *ir_type(b->f, part[k]);
+        int64_t shape[IR_MAX_RANK];
+        for (uint32_t d = 0; d <= type.rank; d++) shape[d] = d <= i ? type.dim[d] : d == i + 1 ? 1 : type.dim[d - 1];
+        part[k] = ir_reshape(b, part[k], type.rank + 1, shape);
+    }
+    ir_value all = ir_concat(b, part, (uint32_t)t->stride[i], i + 1);
+    int64_t shape[IR_MAX_RANK];
+    for (uint32_t d = 0; d < type.rank; d++) shape[d] = (int64_t)type.dim[d] * (d == i ? t->stride[i] : 1);
+    return ir_reshape(b, all, type.rank, shape);
+}
+
+static ir_value make(const struct fuse_transposed *t, struct ir_builder *b, const ir_value *map,
+                     const struct ir_type *image, const int64_t *from)
+{
+    int64_t extent[IR_MAX_RANK], phase[IR_MAX_RANK] = {0}, none[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK], by[IR_MAX_RANK];
+    bool more = false;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        int64_t stride = i + 1 < t->rank ? t->stride[i] : 1, n = image->dim[i];
+        extent[i] = (n + stride - 1) / stride;
+        more |= extent[i] * stride != n;
+        limit[i] = n, by[i] = 1;
+    }
+    ir_value all = phases_from(t, b, map, extent, from, phase, 0);
+    return more ? ir_slice(b, all, none, limit, by) : all;
+}
+
+/* The border that forward padding added is taken off again: it is not computed at all. */
+static bool crops(const struct ir_func *f, const struct ir_node *n)
+{
+    if (n->op != OP_pad || ir_get(f, n->args[0])->op != OP_add) return false;
+    bool any = false;
+    for (uint32_t i = 0; i < n->type.rank; i++) {
+        if (n->attr[0].v[i] > 0 || n->attr[1].v[i] > 0 || n->attr[2].v[i]) return false;
+        any |= n->attr[0].v[i] || n->attr[1].v[i];
+    }
+    return any;
+}
+
+static bool may_end(const struct ir_func *f, const struct ir_node *n)
+{
+    return n->op == OP_add && (ir_get(f, n->args[0])->op == OP_pad || ir_get(f, n->args[1])->op == OP_pad);
+}
+
+bool fuse_is_transposed(struct fuse_transposed *t, const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    return may_end(f, n) && find(t, f, v, &n->type);
+}
+
+ir_value fuse_transpose(struct fuse_transposed *t, struct ir_builder *b, const struct ir_func *f, ir_value v,
+                        const ir_value *map)
+{
+    const struct ir_node *n = ir_get(f, v);
+    bool crop = crops(f, n);
+    int64_t from[IR_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < n->type.rank && crop; i++) from[i] = -n->attr[0].v[i];
+    ir_value sum = crop ? n->args[0] : v;
+    if (!may_end(f, ir_get(f, sum)) || !find(t, f, sum, &n->type) || (crop && t->rest_count)) return 0;
+    ir_value result = make(t, b, map, &n->type, from);
+    for (uint32_t i = 0; i < t->rest_count; i++) result = ir_binary(b, OP_add, result, map[t->rest[i]]);
+    return result;
+}
