@@ -578,7 +578,7 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
     if (probe(&p)) return;
     p.even = !l->argument[p.x.value] && (l->axes[AXIS_M].parts > 1 || l->axes[AXIS_K].parts > 1);
     choose_columns(&p);
-    if (p.even && !p.leaf) {
+    if (p.even && !p.leaf && !p.columns) {
         dot_parts(&p);
     } else {
         choose_rows(&p);
