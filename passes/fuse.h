@@ -98,16 +98,22 @@ struct fuse_sums {
     bool join;   /* see plan_join */
 };
 
-/* fuse_panels.c: operands of large products in panels of `columns` (0: none are). Is the product one that reads them;
- * the product that does. */
+/* fuse_panels.c: operands of large products in panels of `columns` (0: none are). What loops there are (before all
+ * else); is the product one that reads them; the product that does; a loop with what its body takes in panels, 0:
+ * nothing. */
+struct fuse_loop;
 struct fuse_panels {
     struct arena *arena;
     uint32_t columns;
     const struct ir_func *f;
-    int64_t *cut; /* of its values: see find_cuts */
+    int64_t *cut;            /* of its values: see find_cuts */
+    struct fuse_loop *loops; /* by function: the loop whose body it is */
 };
+void fuse_panels_of_loops(struct fuse_panels *, const struct ir_module *);
 bool fuse_wants_panels(struct fuse_panels *, const struct ir_func *, ir_value);
-ir_value fuse_panels(const struct fuse_panels *, struct ir_builder *, const struct ir_node *, const ir_value *map);
+ir_value fuse_panels(const struct fuse_panels *, struct ir_builder *, const struct ir_func *, const struct ir_node *,
+                     const ir_value *map);
+ir_value fuse_loop(const struct fuse_panels *, struct ir_builder *, const struct ir_node *, const ir_value *map);
 
 /* fuse_transposed.c: sums over what the taps of a convolution give, as it finds them. Is a value one; the convolution
  * that makes it, or makes it without its border. 0: it is none. */

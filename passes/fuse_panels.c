@@ -3,10 +3,47 @@
  * of high-performance matrix multiplication). As a value of its own such a packed operand is made once for all
  * workers, and once for all products and steps of a loop that read it. */
 #include "passes/fuse.h"
+#include <string.h>
 
 /* Rows below which a product packs for itself what it reads, and elements of y that are as well read where they stand.
  */
 enum { PANEL_ROWS = 192, PANEL_ELEMENTS = 100000 };
+/* The same of products in loops with weights that stay: rows of one round and elements. */
+enum { ROUND_ROWS = 4, ROUND_ELEMENTS = 4096 };
+
+/* A captured operand of a loop's body that lies in panels: a new one. */
+struct packed {
+    int64_t number; /* of the parameter that it stands for */
+    struct ir_ints contract;
+    ir_value param; /* of the new body */
+};
+
+struct fuse_loop {
+    double times;
+    int64_t captured; /* the first captured operand */
+    VEC(struct packed) packed;
+};
+
+void fuse_panels_of_loops(struct fuse_panels *p, const struct ir_module *m)
+{
+    p->loops = arena_new_array(p->arena, struct fuse_loop, m->funcs.count);
+    for (size_t i = 0; i < m->funcs.count; i++)
+        for (ir_value v = 1; v < m->funcs.items[i]->count; v++) {
+            const struct ir_node *n = ir_get(m->funcs.items[i], v);
+            if (n->op != OP_loop) continue;
+            struct fuse_loop *loop = &p->loops[n->func];
+            loop->captured = 1 + n->attr[0].v[0];
+            if (!pass_number(m->funcs.items[i], n->args[0], &loop->times)) loop->times = 1;
+        }
+}
+
+/* The loop around f that v is captured by; NULL: none. */
+static struct fuse_loop *loop_of(const struct fuse_panels *p, const struct ir_func *f, ir_value v)
+{
+    struct fuse_loop *loop = &p->loops[ir_func_index(f)];
+    const struct ir_node *n = ir_get(f, v);
+    return loop->captured && n->op == OP_param && n->attr[0].v[0] >= loop->captured ? loop : NULL;
+}
 
 static int64_t extent_of(const struct ir_type *type, struct ir_ints dims)
 {
@@ -53,8 +90,13 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
         return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
     int64_t k = extent_of(y, n->attr[3]), elements = ir_type_elements(y);
-    if (elements < PANEL_ELEMENTS || ir_type_elements(x) < k * PANEL_ROWS || elements < 2 * k * p->columns)
+    const struct fuse_loop *loop = loop_of(p, f, n->args[1]);
+    double rows = k ? (double)ir_type_elements(x) / (double)k : 0;
+    if (loop && rows >= ROUND_ROWS && rows * loop->times >= PANEL_ROWS) {
+        if (elements < ROUND_ELEMENTS || elements < k * p->columns) return false;
+    } else if (elements < PANEL_ELEMENTS || rows < PANEL_ROWS || elements < 2 * k * p->columns) {
         return false;
+    }
     if (is_slices(f, n->args[0])) return false;
     struct pass_dims free = pass_free_dims(y, n->attr[1], n->attr[3]);
     int64_t inner = find_cuts(p, f)[v];
@@ -83,15 +125,58 @@ static ir_value pack(struct ir_builder *b, ir_value y, struct ir_ints contract, 
     return ir_transpose(b, ir_reshape(b, y, rank + 2, shape), order);
 }
 
-ir_value fuse_panels(const struct fuse_panels *p, struct ir_builder *b, const struct ir_node *node, const ir_value *map)
+static struct ir_type packed_type(const struct ir_type *y, struct ir_ints contract, int64_t columns)
 {
-    int64_t dims[IR_MAX_RANK], k = extent_of(ir_type(b->f, map[node->args[1]]), node->attr[3]);
-    int64_t n = ir_type_elements(ir_type(b->f, map[node->args[1]])) / k;
-    ir_value args[] = {map[node->args[0]], pack(b, map[node->args[1]], node->attr[3], p->columns)};
+    int64_t shape[IR_MAX_RANK], n = ir_type_elements(y);
+    for (uint32_t i = 0; i < contract.n; i++) shape[1 + i] = y->dim[contract.v[i]], n /= shape[1 + i];
+    shape[0] = (n + columns - 1) / columns;
+    shape[1 + contract.n] = columns;
+    return ir_type_of((enum ir_dtype)y->dtype, contract.n + 2, shape);
+}
+
+/* The panels are made before the loop: a new parameter of its body, one for all products that read them. */
+static ir_value take_packed(const struct fuse_panels *p, struct ir_builder *b, struct fuse_loop *loop,
+                            const struct ir_node *weights, struct ir_ints contract)
+{
+    struct packed made = {.number = weights->attr[0].v[0], .contract = contract};
+    for (size_t i = 0; i < loop->packed.count; i++) {
+        const struct packed *k = &loop->packed.items[i];
+        if (k->number == made.number && k->contract.n == contract.n &&
+            memcmp(k->contract.v, contract.v, contract.n * sizeof *contract.v) == 0)
+            return k->param;
+    }
+    made.param = ir_param_new(b, "panels", packed_type(&weights->type, contract, p->columns), -1);
+    vec_push(p->arena, &loop->packed, made);
+    return made.param;
+}
+
+ir_value fuse_panels(const struct fuse_panels *p, struct ir_builder *b, const struct ir_func *from,
+                     const struct ir_node *node, const ir_value *map)
+{
+    const struct ir_node *y = ir_get(from, node->args[1]);
+    struct fuse_loop *loop = loop_of(p, from, node->args[1]);
+    int64_t dims[IR_MAX_RANK], n = ir_type_elements(&y->type) / extent_of(&y->type, node->attr[3]);
+    ir_value args[] = {map[node->args[0]], loop ? take_packed(p, b, loop, y, node->attr[3])
+                                                : pack(b, map[node->args[1]], node->attr[3], p->columns)};
     for (uint32_t i = 0; i < node->attr[3].n; i++) dims[i] = 1 + i;
     struct ir_node dot = {.op = OP_dot, .arg_count = 2, .args = args, .place = node->place};
     dot.attr[2] = node->attr[2];
     dot.attr[3] = (struct ir_ints){dims, node->attr[3].n};
     dot.attr[5] = (struct ir_ints){&n, 1};
     return ir_reshape(b, ir_make(b, dot), node->type.rank, node->type.dim);
+}
+
+ir_value fuse_loop(const struct fuse_panels *p, struct ir_builder *b, const struct ir_node *n, const ir_value *map)
+{
+    const struct fuse_loop *loop = &p->loops[n->func];
+    if (!loop->packed.count) return 0;
+    uint32_t count = n->arg_count, carried = (uint32_t)n->attr[0].v[0];
+    ir_value *args = arena_new_array(p->arena, ir_value, count + loop->packed.count);
+    for (uint32_t i = 0; i < count; i++) args[i] = map[n->args[i]];
+    for (size_t i = 0; i < loop->packed.count; i++) {
+        const struct packed *k = &loop->packed.items[i];
+        args[count++] = pack(b, map[n->args[k->number]], k->contract, p->columns);
+    }
+    return ir_loop(b, b->f->module->funcs.items[n->func], args[0], args + 1, carried, n->attr[1].v[0] != 0,
+                   args + 1 + carried, count - 1 - carried);
 }

@@ -112,7 +112,11 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     }
     ir_value row = fuse_gradient_sum(b, from, old, map);
     if (row) return row;
-    if (fuse_wants_panels(&p->panels, from, old)) return fuse_panels(&p->panels, b, node, map);
+    if (fuse_wants_panels(&p->panels, from, old)) return fuse_panels(&p->panels, b, from, node, map);
+    if (node->op == OP_loop) {
+        ir_value loop = fuse_loop(&p->panels, b, node, map);
+        if (loop) return loop;
+    }
     if (is_wide_join(p, from, old)) return rewrite_wide_join(p, b, node, map);
     return pass_remake(p->pass, b, node, map);
 }
@@ -123,6 +127,7 @@ struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
                              {.arena = &p->scratch, .join = !p->options->one_by_one},
                              {.arena = &p->scratch, .columns = p->options->panel_columns},
                              arena_new(&p->scratch, struct fuse_transposed)};
+    fuse_panels_of_loops(&user.panels, m);
     if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;
     return pass_rebuild(p, m, rewrite, &user);
 }

@@ -115,6 +115,41 @@ START_TEST(large_operands_lie_in_panels)
 }
 END_TEST
 
+/* What a product in a loop reads in every round is packed before it, once for two products. */
+START_TEST(operands_of_loops_lie_in_panels)
+{
+    struct fixture x;
+    start(&x);
+    x.options.panel_columns = 32;
+    struct ir_builder outer = x.b, c = {.f = ir_func_new(x.m, "time", false)};
+    ir_param_new(&c, "i", ir_type_scalar(IR_I32), -1);
+    ir_value h = ir_param_new(&c, "h", F32(16, 80), -1), w = ir_param_new(&c, "w", F32(80, 80), -1);
+    x.b = c;
+    ir_value once = ir_unary(&c, OP_tanh, product(&x, h, w, 1, 0));
+    ir_result_add(&c, "h", ir_unary(&c, OP_tanh, product(&x, once, w, 1, 0)), -1);
+    x.b = outer;
+    ir_value args[] = {param(&x, IR_ROLE_INPUT, F32(16, 80)), param(&x, IR_ROLE_PARAM, F32(80, 80))};
+    ir_value loop = ir_loop(&x.b, c.f, ir_scalar(&x.b, IR_I32, 20), args, 1, false, args + 1, 1);
+    output(&x, ir_proj(&x.b, loop, 0));
+    const struct plan *p = finish(&x);
+    const struct plan_command *body = NULL;
+    uint32_t packs = 0, products = 0;
+    for (size_t i = 0; i < p->commands.count; i++) {
+        const struct plan_command *k = &p->commands.items[i];
+        if (k->kind != PLAN_KERNEL) body = k->kind == PLAN_LOOP_BEGIN ? k : NULL;
+        for (uint32_t m = 0; k->kind == PLAN_KERNEL && m < plan_members(k); m++) {
+            const struct plan_group *g = &p->groups.items[plan_member(k, m)];
+            packs += !body && g->kind == GROUP_MAP;
+            products += body && g->kind == GROUP_DOT;
+            ck_assert(!body || g->kind == GROUP_DOT);
+        }
+    }
+    ck_assert_uint_eq(packs, 1);
+    ck_assert_uint_eq(products, 2);
+    drop(&x);
+}
+END_TEST
+
 START_TEST(softmax_is_one_kernel)
 {
     struct fixture x;
@@ -321,7 +356,8 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, layer_norm_is_two_kernels,
-                                    adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
-                                    taps_stay_or_are_laid_out));
+    return run_case("fuse",
+                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, operands_of_loops_lie_in_panels,
+                            layer_norm_is_two_kernels, adam_is_one_kernel, layers_and_memory, tensors_end_to_end,
+                            crowds_of_small_tensors, taps_stay_or_are_laid_out));
 }
