@@ -41,6 +41,7 @@ struct cg_gemm {                                       /* row-major sgemm: C[m,n
     bool valid, trans_a, trans_b, accumulate, bounded; /* bounded: see NEST_BOUNDED */
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     uint32_t a, b, c; /* which kernel arguments */
+    uint32_t site;    /* of the product among cg_sites, from 1; 0: values are not checked */
 };
 struct cg_kernel {
     struct nest *nest;

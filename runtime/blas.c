@@ -50,6 +50,7 @@ static void blas_run(struct rt_worker *w, const struct stepc_gemm *g, void *cons
     struct step_instance *t = w->instance;
     const float *a = arguments[g->a], *b = arguments[g->b];
     float *c = arguments[g->c];
+    const struct stepc_finite *finite = t->program->finite;
     int64_t batch = g->batch > 0 ? g->batch : 1, blocks = (g->m + 7) / 8, all = batch * blocks;
     int64_t at = all * chunk / chunks, end = all * (chunk + 1) / chunks;
     while (at < end) {
@@ -60,6 +61,9 @@ static void blas_run(struct rt_worker *w, const struct stepc_gemm *g, void *cons
                  (int)rows, (int)g->n, (int)g->k, 1.0f, a + item * g->stride_a + (g->trans_a ? row : row * g->lda),
                  (int)g->lda, b + item * g->stride_b, (int)g->ldb, g->accumulate ? 1.0f : 0.0f,
                  c + item * g->stride_c + row * g->ldc, (int)g->ldc);
+        if (finite)
+            finite->product(w, g, a + item * g->stride_a, b + item * g->stride_b, c, item * g->stride_c + row * g->ldc,
+                            rows);
         if (g->prefer > 1) look_at(w, c + item * g->stride_c + row * g->ldc, rows, g->n, g->ldc);
         at += last - first;
     }

@@ -56,6 +56,44 @@ static void finite_begin(struct step_instance *t)
         }
 }
 
+static bool floats_finite(struct rt_device *d, const char *at, uint64_t bytes, uint32_t dtype)
+{
+    for (uint64_t i = 0; i < bytes; i += rt_dtype_bytes(dtype))
+        if (!isfinite(rt_view_number(d, at + i, dtype))) return false;
+    return true;
+}
+
+/* One command may join those of many places; of a result there is one. */
+static const char *result_name(const struct step_instance *t, const struct stepc_buffer *b)
+{
+    for (const struct stepc_slot *s = t->program->slots; s < t->program->slots + t->program->slot_count; s++) {
+        bool result = s->role == STEP_METRIC || s->role == STEP_OUTPUT;
+        if ((b->space == STEPC_AT_RESULT ? result : s->role < STEP_INPUT) && s->offset == b->offset) return s->name;
+    }
+    return "a part of one";
+}
+
+/* What devices exchanged that no command reads: the first one of a result that is not finite. */
+static bool collective_first(struct step_instance *t, char *text, size_t size)
+{
+    const struct rt_entry *e = &t->entries[t->running];
+    for (uint32_t i = 0; e->commands && i < e->table->command_count; i++) {
+        const struct stepc_command *c = &e->table->commands[i];
+        for (uint32_t m = 0; c->kind == STEPC_COLLECTIVE && rt_dtype_float(c->dtype) && m < c->members; m++)
+            for (RT_MINE(t, d)) {
+                const struct stepc_buffer *b = &e->table->buffers[c->buffers[2 * m + 1]];
+                if (b->space != STEPC_AT_RESULT && b->space != STEPC_AT_NEXT) continue;
+                const char *at = d->maps[t->running].pointers[e->commands[i].arguments + 2 * m + 1];
+                if (floats_finite(d, at, b->bytes, c->dtype)) continue;
+                snprintf(text, size, "the first value that is not finite: %s of what devices gave, which is %s",
+                         rt_comm_kind(c), result_name(t, b));
+                return true;
+            }
+    }
+    snprintf(text, size, "what is not finite comes from what devices exchange");
+    return true;
+}
+
 static bool finite_first(struct step_instance *t, char *text, size_t size)
 {
     struct stepc_watch first = {0};
@@ -63,13 +101,10 @@ static bool finite_first(struct step_instance *t, char *text, size_t size)
     for (RT_MINE(t, d))
         for (uint32_t w = 0; w < t->threads; w++) {
             const struct stepc_watch *seen = (void *)((char *)d->workers[w].scratch - STEPC_FLAG_BEFORE);
-            passed |= seen->product || (seen->site && seen->passed);
+            passed |= seen->site && seen->passed;
             if (before(seen, &first)) first = *seen;
         }
-    if (!first.site) { /* nobody reads it here */
-        snprintf(text, size, "what is not finite comes from a sum over devices, or a library's product, as it is");
-        return true;
-    }
+    if (!first.site) return collective_first(t, text, size);
     /* Every value before it was checked. */
     if (first.inputs == WATCH_UNKNOWN && !passed) first.inputs = WATCH_FINITE;
     const char *line = line_of(t->program->sites, first.site), *end = strchr(line, '\n');
@@ -85,11 +120,9 @@ static bool finite_first(struct step_instance *t, char *text, size_t size)
 
 static bool given_finite(struct step_instance *t, const struct stepc_slot *s)
 {
-    uint32_t bytes = rt_dtype_bytes(s->dtype);
-    for (RT_MINE(t, d))
-        for (uint64_t at = 0; at < rt_slot_bytes(s, true); at += bytes)
-            if (!isfinite(rt_view_number(d, d->result + s->offset + at, s->dtype))) return false;
-    return true;
+    bool finite = true;
+    for (RT_MINE(t, d)) finite &= floats_finite(d, d->result + s->offset, rt_slot_bytes(s, true), s->dtype);
+    return finite;
 }
 
 static void finite_told(struct step_instance *t, enum rt_entry_kind kind)
@@ -104,24 +137,31 @@ static void finite_told(struct step_instance *t, enum rt_entry_kind kind)
     }
 }
 
-static bool matrices_finite(const float *at, int64_t batch, int64_t stride, int64_t rows, int64_t columns, int64_t ld)
+enum { SEEN_BAD = 1, SEEN_NAN = 2 };
+
+static uint32_t matrix_seen(const float *x, int64_t rows, int64_t columns, int64_t ld, int64_t *at)
 {
-    bool finite = true;
-    for (int64_t b = 0; b < (batch > 0 ? batch : 1); b++)
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < columns; c++) finite &= isfinite(at[b * stride + r * ld + c]) != 0;
-    return finite;
+    uint32_t seen = 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < columns; i++) {
+            if (isfinite(x[r * ld + i])) continue;
+            if (!seen) *at += r * ld + i;
+            seen |= isnan(x[r * ld + i]) ? SEEN_BAD | SEEN_NAN : SEEN_BAD;
+        }
+    return seen;
 }
 
-/* What a library reads nobody else looks at. */
-static void finite_product(struct rt_worker *w, const struct stepc_gemm *g, void *const *arguments)
+/* No check is compiled into what a library makes. */
+static void finite_product(struct rt_worker *w, const struct stepc_gemm *g, const float *a, const float *b,
+                           const float *c, int64_t at, int64_t rows)
 {
-    struct stepc_watch *seen = (struct stepc_watch *)(void *)((char *)w->scratch - STEPC_FLAG_BEFORE);
-    int64_t rows[] = {g->trans_a ? g->k : g->m, g->trans_b ? g->n : g->k};
-    int64_t columns[] = {g->trans_a ? g->m : g->k, g->trans_b ? g->k : g->n};
-    if (!matrices_finite(arguments[g->a], g->batch, g->stride_a, rows[0], columns[0], g->lda) ||
-        !matrices_finite(arguments[g->b], g->batch, g->stride_b, rows[1], columns[1], g->ldb))
-        seen->product = 1;
+    int64_t anywhere = 0;
+    uint32_t made = matrix_seen(c + at, rows, g->n, g->ldc, &at);
+    if (!made || !g->site) return;
+    uint32_t given = matrix_seen(a, g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, &anywhere) |
+                     matrix_seen(b, g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, &anywhere);
+    stepc_finite_record(w->scratch, (g->site - 1) | (g->accumulate ? STEPC_SITE_UNKNOWN : 0), 1, made >> 1, given & 1,
+                        given >> 1, at, 0);
 }
 
 const struct stepc_finite stepc_part_finite = {finite_begin, finite_first, finite_product, finite_told};

@@ -497,7 +497,9 @@ struct stepc_indices { /* indices.c */
 struct stepc_finite { /* finite.c */
     void (*begin)(struct step_instance *);
     bool (*first)(struct step_instance *, char *text, size_t size); /* since then; false: all was finite */
-    void (*product)(struct rt_worker *, const struct stepc_gemm *, void *const *arguments);
+    /* What a library made: `rows` of C from element `at` on, of two factors. */
+    void (*product)(struct rt_worker *, const struct stepc_gemm *, const float *a, const float *b, const float *c,
+                    int64_t at, int64_t rows);
     void (*told)(struct step_instance *, enum rt_entry_kind); /* of what eval or infer gives, if it is not finite */
 };
 struct stepc_trace { /* trace.c */

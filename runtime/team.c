@@ -148,7 +148,6 @@ void rt_cpu_launch(struct rt_worker *w, const struct stepc_command *c, void *con
                    uint32_t chunks)
 {
     if (c->gemm && c->gemm->prefer && w->instance->sgemm) {
-        if (w->instance->program->finite && !chunk) w->instance->program->finite->product(w, c->gemm, arguments);
         w->instance->program->blas->run(w, c->gemm, arguments, chunk, chunks);
         return;
     }

@@ -109,7 +109,8 @@ static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel
                            g->trans_a,
                            g->trans_b,
                            g->accumulate,
-                           k->prefer_gemm + g->bounded};
+                           k->prefer_gemm + g->bounded,
+                           g->site};
     return record(d, &r, sizeof r, 0);
 }
 

@@ -199,6 +199,7 @@ static bool lower_group(struct context *c, const struct plan_group *group, struc
         memset(&out->gemm, 0, sizeof out->gemm);
         run_template(l, &out->gemm);
     } while (l->retry && ++tries < 40 && !l->failed);
+    if (l->sites && out->gemm.valid) out->gemm.site = 1 + lower_site(l, group->root);
     leave(c, l);
     if (l->failed) {
         uint32_t place = ir_get(l->f, l->failed_at)->place;

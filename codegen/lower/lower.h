@@ -124,7 +124,9 @@ int64_t lower_axis_stride(const struct lower_axis *,
 uint32_t lower_argument_of_output(const struct lower *, size_t output);
 void lower_fail(struct lower *, ir_value, const char *what);
 
-/* lower_check.c: what `v` is at a position, made from these operands, will be checked, if that is asked for. */
+/* lower_check.c: the number of a value among the sites of checks. */
+uint32_t lower_site(struct lower *, ir_value);
+/* What `v` is at a position, made from these operands, will be checked, if that is asked for. */
 void lower_check(struct lower *, ir_value v, nest_value is, const struct lower_pos *, const nest_value *operands,
                  uint32_t count);
 

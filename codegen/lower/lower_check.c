@@ -4,7 +4,7 @@
  * is a statement that changes no other one: the arithmetic stays what it is without. */
 #include "codegen/lower/lower.h"
 
-static uint32_t site_of(struct lower *l, ir_value v)
+uint32_t lower_site(struct lower *l, ir_value v)
 {
     for (size_t i = l->first_site; i < l->sites->list.count; i++)
         if (l->sites->list.items[i].value == v) return (uint32_t)(i - l->first_site + l->sites_as);
@@ -36,5 +36,5 @@ void lower_check(struct lower *l, ir_value v, nest_value is, const struct lower_
     enum ir_emit emit = (enum ir_emit)ir_ops[ir_get(l->f, v)->op].emit;
     if (emit == EMIT_view || emit == EMIT_index)
         args[n < 4 ? n++ : 3] = is; /* what moves makes none, -inf to pad with */
-    nest_check(&l->b, site_of(l, v), lower_pos_index(l, p), args, n, l->cond, l->tile_mask, given_of(l->f, v));
+    nest_check(&l->b, lower_site(l, v), lower_pos_index(l, p), args, n, l->cond, l->tile_mask, given_of(l->f, v));
 }

@@ -205,7 +205,7 @@ def elsewhere(options):
     with tempfile.TemporaryDirectory() as folder:
         model, data, so = (os.path.join(folder, n) for n in ("m.json", "data.safetensors", "m.so"))
         for more, x, wanted in (({}, 1.6e38, {"eval": "reduce_sum at /loss", "infer": None}), ({}, 3.2e38, {"eval": "reduce_sum at /loss", "infer": None}),
-                                ({"mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]}}, 1.6e38, {"step 1": "what is not finite comes from a sum over devices"}),
+                                ({"mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]}}, 1.6e38, {"step 1": "all_reduce of what devices gave, which is loss"}),
                                 ({"mesh": {"axes": {"data": 3}}, "sharding": {"rules": [["batch", "data"]]}, "loss": "sum(log(model)) + sum(sqrt(0 - model))"}, 2, {"step 1": "sqrt at /loss"}),  # not the padding
                                 ({"loss": "sum(log(model))"}, -1, {"eval": "log at /loss", "infer": None}), ({"loss": "sum(model * 0)"}, np.nan, {"eval": "input x", "infer": "input x"})):
             with open(model, "w") as f:
@@ -222,6 +222,34 @@ def elsewhere(options):
                     if (got is None) != (name is None) or got and not got.group(1).startswith(name):
                         return "%s of %s, x %g: %s" % (call, " ".join(what), x, more), said
     return "eval, infer", None
+
+
+PRODUCT = {"stepc": 1, "inputs": {"x": {"shape": [256, 512]}, "y": {"shape": [256, 384]}}, "model": {"type": "sequential", "input": "x", "layers": [
+    {"type": "linear", "features": 384, "use_bias": False, "kernel_init": {"type": "ones"}}]}, "loss": "mean(model * y)",
+    "optimizer": {"type": "sgd", "learning_rate": 0.0}}
+
+
+def product(options):
+    """A library's product that infer gives as it is, and one that a step goes on with, by the object's own and by the library's."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, data, out, so = (os.path.join(folder, n) for n in ("m.json", "data.safetensors", "out.safetensors", "m.so"))
+        with open(model, "w") as f:
+            json.dump(PRODUCT, f)
+        for blas, threads in (("own", "1"), ("openblas", "1"), ("openblas", "3")):
+            runner.call(options.stepc, "compile", model, "--check-finite", "--blas", blas, "-o", so)
+            for value, wanted in ((3e36, "dot at /model/layers/0 (%s:1:" % model), (np.nan, None)):
+                x = np.ones((1, 256, 512), "f4")
+                x[0, 5] = value
+                safetensors.write(data, {"x": x, "y": np.ones((1, 256, 384), "f4")})
+                for what in (["--infer", out, "--infer-data", data], ["--steps", "1", "--data", data]):
+                    said = runner.attempt(options.stepc, "run", so, *what, "--threads", threads).stderr
+                    given = wanted is None and (blas == "own" or "--infer" not in what)  # a kernel of the object reads it, too
+                    begin, end = (wanted, "made from finite inputs") if wanted else ("input x", "as it was given") if given else \
+                        ("dot at /model/layers/0 (%s:1:" % model, "made from inputs that are not finite")
+                    got = re.search(r"the first value that is not finite: (.*), element (\d+), (.*)", said)
+                    if not got or not got.group(1).startswith(begin) or int(got.group(2)) != 5 * (512 if given else 384) or got.group(3) != end:
+                        return "%s of %g in %s: %s, %s" % (blas, value, what[0], begin, end), said
+    return "products", None
 
 
 def bits(t):
@@ -302,7 +330,7 @@ def main():
     # random_conv_2300 pads with -inf
     cases = [(options, n, v) for i, n in enumerate(names) if i % options.every == 0 or n == "random_conv_2300" for v in recorded.load(n).variants]
     with concurrent.futures.ProcessPoolExecutor(options.j) as pool:
-        for what, why in [*pool.map(one_op, [(options, o, i) for o in ops for i in (False, True)]), *(f(options) for f in (left_out, elsewhere) if not options.only), *pool.map(one_case, cases)]:
+        for what, why in [*pool.map(one_op, [(options, o, i) for o in ops for i in (False, True)]), *(f(options) for f in (left_out, elsewhere, product) if not options.only), *pool.map(one_case, cases)]:
             if why:
                 print("%s: %s" % (what, why))
                 wrong += 1

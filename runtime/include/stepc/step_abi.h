@@ -22,9 +22,8 @@ struct stepc_watch {
     uint64_t at;            /* `now` of it */
     int64_t element;        /* -1: not known */
     uint8_t passed, inputs; /* finite.c */
-    uint8_t product;        /* a library was given a factor that is not finite */
     uint8_t passed_nan;     /* of all that was passed on */
-    uint8_t unused[4];
+    uint8_t unused[5];
     uint64_t now; /* grows with every command, alike for all workers */
 };
 
@@ -56,6 +55,7 @@ struct stepc_gemm { /* what a BLAS needs to do a kernel's work: C (+)= op(A) op(
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     uint32_t a, b, c;                             /* which of the command's buffers */
     uint8_t trans_a, trans_b, accumulate, prefer; /* prefer 2: C must be seen to be below STEPC_BOUND */
+    uint32_t site;                                /* with checks of values: the product's, from 1 */
 };
 
 struct stepc_command {
