@@ -110,7 +110,7 @@ static step_status save_file(struct save_plan *plan, const struct step_save *sav
     struct step_instance *t = plan->t;
     step_status status = STEP_OK;
     if (save->item_count || save->keep || save->metric_count)
-        status = rt_fail(t, STEP_EINVAL, "save: items, metrics and keep are of directories");
+        status = rt_fail(t, STEP_EINVAL, "save: items, metrics, keep are of directories");
     if (!status) status = collect(plan);
     status = rt_agree(t, status);
     if (!status && plan->computed) status = rt_agree(t, rt_derive(t));
@@ -219,21 +219,22 @@ static void handle(void *user, uint32_t i)
     struct rt_load_item *item = &l->items[i];
     const struct stepc_slot *s = &l->t->program->slots[i];
     const struct st_tensor *from = item->source;
-    char error[ST_TEXT], *to = item->place ? item->place : l->memory + item->offset;
+    char error[ST_TEXT], *to = l->memory + item->offset;
     if (!from) return;
     if (l->phase) {
         if (!item->place && (s->role == STEP_PARAM || rt_slot_statistic(s)) == (l->phase == RT_LOAD_FIRST))
-            rt_load_store(l->t, s, to);
+            rt_load_store(l, s, to);
         return;
     }
+    to = rt_load_place(l, i, to);
     uint64_t bytes = rt_slot_bytes(s, false);
     char *at = from->dtype == s->dtype ? to : to + ((bytes + 7) & ~UINT64_C(7));
-    item->status = l->checkpoint ? l->t->program->checkpoint->directories->read(
-                                       l->checkpoint, from, at, !(l->flags & STEP_LOAD_NO_VERIFY), error)
+    item->count = bytes / rt_dtype_bytes(s->dtype);
+    item->status = l->checkpoint ? l->t->program->checkpoint->directories->read(l, i, at, error)
                                  : st_read(l->file, from, 0, at, from->bytes, error);
     if (item->status) rt_fail(l->t, item->status, "load: %s", error);
     else if (at != to)
-        for (uint64_t k = 0; k < bytes / rt_dtype_bytes(s->dtype); k++)
+        for (uint64_t k = 0; k < item->count; k++)
             rt_number_put(to, s->dtype, (int64_t)k, rt_number_at(at, from->dtype, (int64_t)k));
 }
 
@@ -246,20 +247,15 @@ static void each(struct rt_load_plan *l)
         for (uint32_t i = 0; i < p->slot_count; i++) handle(l, i);
 }
 
-/* Reads everything into one block of memory of the first rank; nothing of the state changes here, but that an instance
- * which has none yet is read into at once, and is as it was if that fails: what nobody touches of the block costs
- * nothing. What another thread could not read is read again, for this one to say why. */
+/* Reads everything into one block of memory of the first rank, or, in parts, of all; nothing of a state changes here.
+ * What another thread could not read is read again, for this one to say why. */
 static step_status read_all(struct rt_load_plan *l)
 {
     const struct stepc_program *p = l->t->program;
-    step_status status = STEP_OK;
-    bool direct = l->whole && !l->t->initialized && l->t->mesh_count == 1 && l->t->device_ops->shared && !l->map;
-    if (l->t->rank) return STEP_OK;
+    if (l->t->rank && !l->pieces) return STEP_OK;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct st_tensor *from = l->items[i].source;
         if (!from) continue;
-        if (direct && from->dtype == p->slots[i].dtype && p->slots[i].role < STEP_STATE) /* no number of the host */
-            l->items[i].place = rt_slot_address(l->t->devices, &p->slots[i]);
         l->items[i].offset = l->room;
         l->room += rt_slot_bytes(&p->slots[i], false) + RT_ALIGN;
         if (from->dtype != p->slots[i].dtype) l->room += from->bytes + 8;
@@ -267,17 +263,15 @@ static step_status read_all(struct rt_load_plan *l)
     }
     if (!(l->memory = rt_host_get(l->t, l->room))) return no_memory(l->t);
     each(l);
-    for (uint32_t i = 0; i < p->slot_count && !status; i++) {
+    for (uint32_t i = 0; i < p->slot_count; i++) {
         if (l->items[i].status) handle(l, i);
-        status = l->items[i].status;
+        if (l->items[i].status) return l->items[i].status;
     }
-    for (uint32_t i = 0; i < p->slot_count && status; i++)
-        if (l->items[i].place) memset(l->items[i].place, 0, l->items[i].source->bytes);
-    return status;
+    return STEP_OK;
 }
 
-/* Averages start as copies of the parameters; those that the file gives are stored after this. */
-static void copy_averages(struct rt_load_plan *l)
+/* Averages that the file does not give start as copies of the parameters. */
+static void take_averages(struct rt_load_plan *l)
 {
     const struct stepc_program *p = l->t->program;
     for (uint32_t i = 0; i < p->slot_count; i++) {
@@ -286,14 +280,12 @@ static void copy_averages(struct rt_load_plan *l)
                            : strncmp(s->name, "slow.", 5) == 0 ? s->name + 5
                                                                : NULL;
         int32_t from = s->role == STEP_EMA && !s->computed && name ? rt_slot_find(l->t, name) : -1;
-        if (from >= 0 && l->items[from].source && p->slots[from].dtype == s->dtype &&
-            rt_slot_bytes(&p->slots[from], false) == rt_slot_bytes(s, false))
-            rt_load_store(l->t, s, l->memory + l->items[from].offset);
+        if (from >= 0 && !l->items[i].source && rt_slot_bytes(&p->slots[from], false) == rt_slot_bytes(s, false))
+            l->items[i].source = l->items[from].source;
     }
 }
 
-/* Parameters and statistics first, then what follows from them, then the rest of the file. A part that is loaded before
- * the first step belongs to the initial values too; later on the rest keeps what it is. */
+/* Parameters and statistics first, then what follows from them, then the rest of the file. */
 static step_status apply(struct rt_load_plan *l)
 {
     struct step_instance *t = l->t;
@@ -303,9 +295,8 @@ static step_status apply(struct rt_load_plan *l)
     while (l->phase < RT_LOAD_REST && !status) {
         l->phase++;
         each(l);
-        if (l->phase == RT_LOAD_REST || (l->flags & RT_LOAD_PART ? t->steps != 0 : l->whole)) continue;
-        if (t->entries[RT_RESTART].table) status = rt_run_entry(t, RT_RESTART);
-        else copy_averages(l);
+        if (l->phase != RT_LOAD_REST && l->restarts && t->entries[RT_RESTART].table)
+            status = rt_run_entry(t, RT_RESTART);
     }
     if (status) return status;
     if (l->whole && t->step_slot < 0 && l->file->step) {
@@ -326,6 +317,7 @@ static step_status load_from(struct step_instance *t, const struct step_load *lo
     size_t bytes = (p->slot_count + 1) * sizeof(struct rt_load_item);
     struct rt_load_plan l = {
         .t = t, .file = file, .checkpoint = checkpoint, .flags = load->flags, .items = malloc(bytes), .room = RT_ALIGN};
+    if (checkpoint && t->ranks > 1) l.pieces = p->checkpoint->directories->pieces;
     if (!l.items) return rt_agree(t, no_memory(t));
     memset(l.items, 0, bytes);
     const struct rt_maps *maps = p->checkpoint->maps;
@@ -341,7 +333,12 @@ static step_status load_from(struct step_instance *t, const struct step_load *lo
     else if ((poisoned && !l.whole) || (!t->initialized && l.flags & RT_LOAD_PART))
         status = rt_fail(t, poisoned ? STEP_EPOISONED : STEP_EINVAL,
                          "%s: a part of the state; before init, or poisoned, it needs all", file->path);
-    else status = read_all(&l);
+    else {
+        /* a part that is loaded before the first step belongs to the initial values; later on the rest stays */
+        l.restarts |= l.flags & RT_LOAD_PART ? !t->steps : !l.whole;
+        if (l.restarts && !t->entries[RT_RESTART].table) take_averages(&l);
+        status = read_all(&l);
+    }
     status = rt_agree(t, status);
     if (!status) status = apply(&l);
     if (l.map) maps->end(&l, status);
@@ -354,7 +351,7 @@ static step_status load_from(struct step_instance *t, const struct step_load *lo
 static step_status heal(struct step_instance *t)
 {
     if (!atomic_load(&t->poisoned)) return STEP_OK;
-    if (atomic_load(&t->pending)) return rt_fail(t, STEP_EPOISONED, "load: a worker is not back yet");
+    if (atomic_load(&t->pending)) return rt_fail(t, STEP_EPOISONED, "load: a worker is not back");
     if (t->program->team) t->program->team->reset(t);
     if (t->comm && t->comm->reset) t->comm->reset(t);
     atomic_store(&t->failed, 0);
@@ -382,6 +379,10 @@ static step_status load(struct step_instance *t, const struct step_load *load)
 const struct stepc_checkpoint stepc_part_checkpoint = {save, load, &rt_directories, &rt_retention, &rt_maps};
 const struct stepc_checkpoint stepc_part_retention = {save, load, &rt_directories, &rt_retention, NULL};
 const struct stepc_checkpoint stepc_part_directories = {save, load, &rt_directories, NULL, NULL};
+#define PIECES save, load, &rt_directories_pieces
+const struct stepc_checkpoint stepc_part_checkpoint_pieces = {PIECES, &rt_retention, &rt_maps};
+const struct stepc_checkpoint stepc_part_retention_pieces = {PIECES, &rt_retention, NULL};
+const struct stepc_checkpoint stepc_part_directories_pieces = {PIECES, NULL, NULL};
 const struct stepc_checkpoint stepc_part_files = {save, load, NULL, NULL, NULL};
 
 step_status rt_load(struct step_instance *t, const struct step_load *from)

@@ -2,6 +2,7 @@
  * loading of such directories. A directory without a writer is removed by the next save. */
 #include "ir/base/str.h"
 #include "runtime/directory.h"
+#include "runtime/load.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,16 +29,6 @@ struct rt_saved {
 
 /* ---------------------------------------------------------------- what is saved */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
-}
-
-static int by_name_of(const void *a, const void *b)
-{
-    return by_name(*(const struct st_tensor *const *)a, *(const struct st_tensor *const *)b);
-}
-
 static bool wanted(const char *const *patterns, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -48,12 +39,8 @@ static bool wanted(const char *const *patterns, uint32_t count, const char *name
 static bool collect(struct rt_job *j, const char *const *patterns, uint32_t pattern_count, uint64_t *bytes)
 {
     const struct stepc_program *p = j->program;
-    size_t room = p->slot_count + 1;
-    j->tensors = malloc(room * (sizeof *j->tensors + sizeof *j->in_order + sizeof *j->hashes));
-    if (!j->tensors) return false;
-    j->in_order = (const struct st_tensor **)(j->tensors + room);
-    j->hashes = (char(*)[ST_HASH])(j->in_order + room);
     uint32_t n = 0;
+    if (!rt_job_room(j, p->slot_count)) return false;
     for (uint32_t item = 0; item < ITEMS; item++) {
         for (uint32_t i = 0; i < p->slot_count; i++) {
             const struct stepc_slot *s = &p->slots[i];
@@ -61,42 +48,29 @@ static bool collect(struct rt_job *j, const char *const *patterns, uint32_t patt
             struct st_tensor t = {
                 .name = s->name, .dtype = s->dtype, .rank = s->rank, .bytes = rt_slot_bytes(s, false)};
             for (int32_t k = 0; k < s->rank; k++) t.shape[k] = s->shape[k];
-            j->tensors[n++] = t;
+            j->slots[n++] = t;
         }
         j->end[item + 1] = n;
-        if (n > j->end[item]) qsort(&j->tensors[j->end[item]], n - j->end[item], sizeof *j->tensors, by_name);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        j->tensors[i].offset = *bytes;
-        *bytes += j->tensors[i].bytes;
-        j->in_order[i] = &j->tensors[i];
-    }
-    if (n) qsort(j->in_order, n, sizeof *j->in_order, by_name_of);
+    rt_job_files(j, bytes);
     return true;
 }
 
-struct copied {
-    struct step_instance *t;
-    const struct st_tensor *tensors;
-    char *to; /* NULL: another rank's */
-};
-
 static void copy_tensor(void *user, uint32_t i)
 {
-    const struct copied *c = user;
-    const struct st_tensor *tensor = &c->tensors[i];
-    const struct stepc_slot *s = &c->t->program->slots[rt_slot_find(c->t, tensor->name)];
+    const struct rt_job *j = user;
+    const struct st_tensor *tensor = &j->slots[i];
+    const struct stepc_slot *s = &j->program->slots[rt_slot_find(j->instance, tensor->name)];
     int64_t stride[RT_MAX_RANK];
     rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-    if (!atomic_load(&c->t->failed) && (c->to || rt_slot_sharded(s)))
-        rt_gather(c->t, s, c->to ? c->to + tensor->offset : NULL, stride);
+    rt_gather(j->instance, s, (char *)(uintptr_t)j->data + tensor->offset, stride);
 }
 
-/* Other ranks follow the first, whose copy it is. */
-static step_status snapshot(struct step_instance *t, struct rt_job *j, char *to, uint64_t bytes)
+static step_status snapshot(struct step_instance *t, struct rt_job *j, uint64_t bytes)
 {
-    struct copied all = {t, j->tensors, to};
-    rt_each(t, rt_apart(t) ? bytes : 0, j->end[ITEMS], copy_tensor, &all);
+    bool apart = j->peers != NULL;
+    rt_each(t, t->device_ops->shared ? bytes : 0, apart ? j->count : j->end[ITEMS],
+            apart ? j->several->copy : copy_tensor, j);
     return (step_status)atomic_load(&t->failed);
 }
 
@@ -130,11 +104,11 @@ static step_status take_texts(struct step_instance *t, struct rt_job *j, const s
         struct step_item item;
         if (!at || !rt_take(&item, sizeof item, at) || !item.json || !is_name(item.name))
             return rt_fail(t, STEP_EINVAL,
-                           "save: item %zu: wrong size field, no text, or a name not of letters, digits, _ - and .", i);
+                           "save: item %zu: wrong size, no text, or a name not of letters, digits, _ - and .", i);
         for (const char *name = j->documents.at; name && name < j->documents.at + j->documents.length;) {
             size_t n = strlen(item.name);
             if (strncmp(name + 6, item.name, n) == 0 && strcmp(name + 6 + n, ".json") == 0)
-                return rt_fail(t, STEP_EINVAL, "save: item \"%s\" is given twice", item.name);
+                return rt_fail(t, STEP_EINVAL, "save: item \"%s\" given twice", item.name);
             name += strlen(name) + 1;
             name += strlen(name) + 1;
         }
@@ -148,7 +122,7 @@ static step_status take_texts(struct step_instance *t, struct rt_job *j, const s
     at = (const char *)save->metrics;
     for (size_t i = 0; i < save->metric_count; i++, at += save->metrics->size)
         if (i == ST_METRICS || !at || !rt_take(&h, sizeof h, at) || !add_pair(&j->numbers, h.name, h.value))
-            return rt_fail(t, STEP_EINVAL, "save: metric %zu: wrong size field, no name in UTF-8, or more than %d", i,
+            return rt_fail(t, STEP_EINVAL, "save: metric %zu: wrong size, no name in UTF-8, or more than %d", i,
                            ST_METRICS);
     st_add(&j->numbers, "},\"layout\":{\"mesh\":{");
     for (uint32_t i = 0; i < t->program->axis_count; i++)
@@ -228,30 +202,28 @@ static step_status prepare(struct step_instance *t, struct rt_job *j, const stru
                            const char *const *patterns, uint32_t pattern_count, uint64_t *bytes)
 {
     struct rt_saved *kept = saved_of(t);
-    size_t room = (ITEMS + save->item_count) * sizeof *j->files;
     const struct rt_retention *retention = t->program->checkpoint->retention;
     if (save->keep && !retention)
-        return rt_fail(t, STEP_EUNSUPPORTED, "save: keep: this object was compiled --without retention");
+        return rt_fail(t, STEP_EUNSUPPORTED, "save: keep: object compiled --without retention");
     if (save->keep && !retention->check(save->keep, j->error))
         return rt_fail(t, STEP_EINVAL, "save: keep: %s", j->error);
+    j->several = t->program->checkpoint->directories->pieces;
+    step_status status = take_texts(t, j, save);
+    if (status) return status;
     st_add(&j->names, "%s%c%s", save->directory, 0, save->keep ? save->keep : "");
-    j->files = malloc(room);
-    if (!kept || j->names.lacking || !j->files || !collect(j, patterns, pattern_count, bytes))
+    if (!kept || j->names.lacking || !collect(j, patterns, pattern_count, bytes) ||
+        (j->several && !j->several->layout(t, j, bytes)))
         return rt_fail(t, STEP_ENOMEM, "save: out of memory");
-    memset(j->files, 0, room);
     j->folder = j->names.at;
     j->keep = save->keep ? j->folder + strlen(j->folder) + 1 : NULL;
-    step_status status = take_texts(t, j, save);
-    if (status || t->rank) return status;
     if (kept->room < *bytes) {
         if (kept->room) rt_host_put(t, kept->data, kept->room);
         kept->room = 0;
-        if (!(kept->data = rt_host_get(t, *bytes)))
-            return rt_fail(t, STEP_ENOMEM, "save: out of memory (%" PRIu64 " bytes)", *bytes);
+        if (!(kept->data = rt_host_get(t, *bytes))) return rt_fail(t, STEP_ENOMEM, "save: out of memory");
         kept->room = *bytes;
     }
     j->data = kept->data;
-    return rt_make_temporary(j) ? STEP_OK : rt_fail(t, j->status, "save: %s", j->error);
+    return t->rank || rt_make_temporary(j) ? STEP_OK : rt_fail(t, j->status, "save: %s", j->error);
 }
 
 static step_status save_directory(struct step_instance *t, const struct step_save *save, const char *const *patterns,
@@ -267,36 +239,25 @@ static step_status save_directory(struct step_instance *t, const struct step_sav
         j->instance = t;
         j->program = t->program;
         j->step = t->steps;
+        j->rank = t->rank;
         j->begin_ns = rt_now();
-        j->parent = j->at = -1;
+        j->parent = j->at = j->lock = -1;
         j->holders = 1;
         if (!status) status = prepare(t, j, save, patterns, pattern_count, &bytes);
     }
     status = rt_agree(t, status);
-    if (!status) status = rt_agree(t, snapshot(t, j, t->rank ? NULL : t->saved->data, bytes));
+    if (!status && t->ranks > 1) status = j->several->open(t, j);
+    if (!status) status = snapshot(t, j, bytes);
     if (status) {
-        if (j && j->at >= 0) st_call(unlinkat, j->parent, j->name, AT_REMOVEDIR), close(j->at);
-        if (j && j->parent >= 0) close(j->parent);
+        if (j) rt_end_job(j, false);
         rt_drop_job(j);
         return status;
     }
-    /* this, the writer and the host each hold it; the other ranks wait for the first */
-    j->holders = 2 + (out != NULL);
-    if (t->rank) rt_drop_job(j), atomic_store(&j->done, 1);
-    else if (!(j->threaded = rt_start_thread(&j->thread, rt_write_job, j))) rt_write_job(j);
+    j->holders = 2 + (out != NULL); /* this, the writer and the host each hold it */
+    if (!(j->threaded = rt_start_thread(&j->thread, rt_write_job, j))) rt_write_job(j);
     t->saved->job = j;
     if (out) *out = &j->base;
-    else status = settle(t);
-    if (t->ranks == 1) return status;
-    if (out) job_sleep(j, -1);
-    if (out && j->status) status = rt_fail(t, j->status, "save: %s", j->error);
-    status = rt_agree(t, status);
-    if (status && out) { /* it is over, and save says how */
-        j->told = true;
-        *out = NULL;
-        rt_drop_job(j);
-    }
-    return status;
+    return out ? STEP_OK : settle(t);
 }
 
 /* ---------------------------------------------------------------- items of what was loaded */
@@ -382,4 +343,11 @@ static step_status load_directory(struct step_instance *t, const struct step_loa
     return status;
 }
 
-const struct rt_directories rt_directories = {save_directory, load_directory, st_checkpoint_read, rt_each, item, end};
+static step_status read_whole(struct rt_load_plan *l, uint32_t slot, char *to, char *error)
+{
+    return st_checkpoint_read(l->checkpoint, l->items[slot].source, to, !(l->flags & STEP_LOAD_NO_VERIFY), error);
+}
+
+#define OF_ALL save_directory, load_directory, rt_each, item, end
+const struct rt_directories rt_directories = {OF_ALL, read_whole, NULL};
+const struct rt_directories rt_directories_pieces = {OF_ALL, rt_pieces_read, &rt_pieces};

@@ -1,8 +1,7 @@
 /* A checkpoint directory as it is written: under a temporary name, locked by its writer, every file synced; what is on
  * the disk gets its name by one rename, so that it is complete or not there.
  *
- * Each item of a checkpoint (parameters, averages, optimizer state, other state) is a file; `write_item` is what
- * several processes would each do for their own parts. */
+ * Each item of a checkpoint (parameters, averages, optimizer state, other state) is a file, or several (pieces.c). */
 #include "runtime/directory.h"
 
 #include <errno.h>
@@ -26,7 +25,8 @@ void rt_drop_job(struct rt_job *j)
 {
     if (!j || atomic_fetch_sub(&j->holders, 1) > 1) return;
     free(j->names.at);
-    free(j->tensors);
+    if (j->drop) j->drop(j);
+    free(j->slots);
     free(j->documents.at);
     free(j->numbers.at);
     free(j->removed.at);
@@ -34,11 +34,50 @@ void rt_drop_job(struct rt_job *j)
     free(j);
 }
 
-static bool fails(struct rt_job *j, const char *doing, const char *name)
+bool rt_job_fails(struct rt_job *j, const char *doing, const char *name)
 {
     j->status = STEP_EIO;
     snprintf(j->error, sizeof j->error, "%s/%s: %s: %s", j->folder, name, doing, strerror(errno));
     return false;
+}
+
+/* ---------------------------------------------------------------- what is written */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
+}
+
+static int by_name_of(const void *a, const void *b)
+{
+    return by_name(*(const struct st_tensor *const *)a, *(const struct st_tensor *const *)b);
+}
+
+bool rt_job_room(struct rt_job *j, uint32_t count)
+{
+    size_t files = (ITEMS + j->document_count) * sizeof *j->files;
+    j->files = malloc(files);
+    j->tensors = j->slots = malloc((count + 1) * (sizeof *j->tensors + sizeof *j->in_order + sizeof *j->hashes));
+    if (!j->files || !j->slots) return false;
+    memset(j->files, 0, files);
+    j->in_order = (const struct st_tensor **)(j->slots + count + 1);
+    j->hashes = (char(*)[ST_HASH])(j->in_order + count + 1);
+    return true;
+}
+
+void rt_job_files(struct rt_job *j, uint64_t *bytes)
+{
+    for (uint32_t item = 0, n = 0; item < ITEMS; item++, n = j->count) {
+        if ((j->count = j->end[item + 1]) == n) continue;
+        qsort(&j->slots[n], j->count - n, sizeof *j->slots, by_name);
+        j->files[j->file_count++] = (struct rt_written){.name = rt_item_files[item], .begin = n, .end = j->count};
+    }
+    for (uint32_t i = 0; i < j->count; i++) {
+        j->slots[i].offset = *bytes;
+        *bytes += j->slots[i].bytes;
+        j->in_order[i] = &j->slots[i];
+    }
+    if (j->count) qsort(j->in_order, j->count, sizeof *j->in_order, by_name_of);
 }
 
 /* ---------------------------------------------------------------- the run directory */
@@ -57,7 +96,7 @@ static int make_folder(struct rt_job *j)
     }
     int parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent < 0 && errno == ENOENT && why) errno = why;
-    if (parent < 0) fails(j, "cannot be made or opened", "");
+    if (parent < 0) rt_job_fails(j, "cannot be opened", "");
     return parent;
 }
 
@@ -71,7 +110,7 @@ static bool sync_above(struct rt_job *j)
         if (*c == '/' || (c[1] && c[1] != '/')) continue; /* not the end of a name */
         int above = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         good = above >= 0 ? st_sync(above) : errno == EACCES;
-        if (!good) fails(j, "fsync", "..");
+        if (!good) rt_job_fails(j, "fsync", "..");
         if (at != j->parent) close(at);
         at = above;
     }
@@ -88,29 +127,29 @@ bool rt_make_temporary(struct rt_job *j)
     snprintf(j->target, sizeof j->target, "step-%" PRIu64, j->step);
     if (!fstatat(j->parent, j->target, &s, AT_SYMLINK_NOFOLLOW)) {
         errno = EEXIST;
-        return fails(j, "exists already", j->target);
+        return rt_job_fails(j, "exists already", j->target);
     }
-    for (uint32_t i = 0; i < j->end[ITEMS]; i++) bytes += j->tensors[i].bytes;
+    for (uint32_t i = 0; i < j->count; i++) bytes += j->tensors[i].bytes;
     bool known = !st_call(fstatfs, j->parent, &disk) && disk.f_blocks;
     if (known && bytes / (uint64_t)disk.f_bsize > disk.f_bavail) {
         errno = ENOSPC;
-        return fails(j, "more than the disk has left", j->target);
+        return rt_job_fails(j, "more than the disk has", j->target);
     }
     for (uint32_t i = 0; rt_new_name(j->name, "tmp", j->step, i); i++) {
         if (st_call(mkdirat, j->parent, j->name, 0777)) {
             if (errno == EEXIST) continue;
-            return fails(j, "mkdir", j->name);
+            return rt_job_fails(j, "mkdir", j->name);
         }
         j->at = rt_open_folder(j->parent, j->name);
         /* Who removes what others have left may have come before the lock: then it is another's, or gone. */
         if (j->at >= 0 && (!st_call(flock, j->at, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) &&
             !fstatat(j->parent, j->name, &s, AT_SYMLINK_NOFOLLOW))
             return true;
-        if (j->at < 0 && errno != ENOENT) return fails(j, "open", j->name);
+        if (j->at < 0 && errno != ENOENT) return rt_job_fails(j, "open", j->name);
         if (j->at >= 0) close(j->at);
         j->at = -1;
     }
-    return fails(j, "no name is free", j->name);
+    return rt_job_fails(j, "no free name", j->name);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -120,7 +159,7 @@ static bool write_part(struct rt_job *j, int fd, struct rt_written *w, struct st
 {
     enum { BEGIN = 2 }; /* SYNC_FILE_RANGE_WRITE: the disk works while the next part is added up; fsync still waits */
     st_hash_add(h, data, bytes);
-    if (!st_put(fd, data, bytes)) return fails(j, "write", w->name);
+    if (!st_put(fd, data, bytes)) return rt_job_fails(j, "write", w->name);
     if (bytes == CHUNK) st_call(sync_file_range, fd, w->bytes, bytes, BEGIN);
     w->bytes += bytes;
     return true;
@@ -128,8 +167,8 @@ static bool write_part(struct rt_job *j, int fd, struct rt_written *w, struct st
 
 static bool finish(struct rt_job *j, int fd, struct rt_written *w, struct st_hash *h, bool good)
 {
-    if (good && !st_sync(fd)) good = fails(j, "fsync", w->name);
-    if (close(fd) && good) good = fails(j, "close", w->name);
+    if (good && !st_sync(fd)) good = rt_job_fails(j, "fsync", w->name);
+    if (close(fd) && good) good = rt_job_fails(j, "close", w->name);
     st_hash_end(h, w->hash);
     return good;
 }
@@ -139,45 +178,68 @@ static int create(struct rt_job *j, struct rt_written *w, struct st_hash *h, con
     w->name = name;
     st_hash_begin(h);
     int fd = openat(j->at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) fails(j, "cannot be made", name);
+    if (fd < 0) rt_job_fails(j, "cannot be made", name);
     return fd;
 }
 
-static bool write_item(struct rt_job *j, uint32_t item)
+/* The bytes of a tensor; outside of objects nothing may hold all of them, then until they have been used. */
+#ifdef STEPC_IN_OBJECT
+static inline const char *bytes_of(struct rt_job *, const struct st_tensor *, char **) __attribute__((returns_nonnull));
+#endif
+static inline const char *bytes_of(struct rt_job *j, const struct st_tensor *t, char **own)
 {
-    const struct st_tensor *first = &j->tensors[j->end[item]];
-    uint32_t count = j->end[item + 1] - j->end[item];
-    struct rt_written *w = &j->files[j->file_count];
+    *own = NULL;
+#ifndef STEPC_IN_OBJECT
+    if (j->fetch) {
+        const struct st_tensor *whole = t;
+        const struct rt_piece *p = NULL;
+        for (uint32_t i = 0; j->pieces && !p && i < j->count; i++)
+            if (j->in_order[i] == t) p = &j->pieces[i], whole = p->whole;
+        errno = ENOMEM;
+        if (!(*own = malloc(whole->bytes + 1))) return rt_job_fails(j, "tensor", t->name), NULL;
+        if ((j->status = j->fetch(j->user, (uint32_t)(whole - j->slots), *own, j->error))) return NULL;
+        return *own + (t->offset - whole->offset);
+    }
+#endif
+    return j->data + t->offset;
+}
+
+static bool write_item(struct rt_job *j, struct rt_written *w)
+{
     struct st_text header = {0};
     struct st_hash h, piece;
-    char digits[ST_SUM_SIZE + 1];
+    char digits[ST_SUM_SIZE + 1], *own;
+    const char *data;
     const size_t behind = ST_SUM_DIGITS + ST_SUM_SIZE;
-    uint64_t bytes = 0;
-    if (!count) return true;
-    for (uint32_t i = 0; i < count; i++) bytes += first[i].bytes;
-    st_header(&header, first, count, j->step);
+    st_header(&header, j->tensors + w->begin, w->end - w->begin, j->step);
     if (header.lacking) {
         free(header.at);
         errno = ENOMEM;
-        return fails(j, "header", rt_item_files[item]);
+        return rt_job_fails(j, "header", w->name);
     }
-    const char *data = j->data + first->offset;
-    uint32_t sum = st_crc32(st_crc32(0, header.at + behind, header.length - behind), data, bytes);
+    uint32_t sum = st_crc32(0, header.at + behind, header.length - behind);
+    bool good = true;
+    for (uint32_t i = w->begin; good && i < w->end; i++) {
+        if ((good = (data = bytes_of(j, &j->tensors[i], &own)) != NULL)) sum = st_crc32(sum, data, j->tensors[i].bytes);
+        free(own);
+    }
     snprintf(digits, sizeof digits, "%08" PRIx32, sum);
     memcpy(header.at + ST_SUM_DIGITS, digits, ST_SUM_SIZE);
-    int fd = create(j, w, &h, rt_item_files[item]);
-    bool good = fd >= 0 && write_part(j, fd, w, &h, header.at, header.length);
-    for (uint32_t i = 0; good && i < count; i++) {
+    int fd = good ? create(j, w, &h, w->name) : -1;
+    good = fd >= 0 && write_part(j, fd, w, &h, header.at, header.length);
+    for (uint32_t i = w->begin; good && i < w->end; i++) {
+        const struct st_tensor *t = &j->tensors[i];
+        good = (data = bytes_of(j, t, &own)) != NULL;
         st_hash_begin(&piece);
-        for (uint64_t at = 0, n; good && at < first[i].bytes; at += n) {
-            n = first[i].bytes - at < CHUNK ? first[i].bytes - at : CHUNK;
-            st_hash_add(&piece, j->data + first[i].offset + at, n);
-            good = write_part(j, fd, w, &h, j->data + first[i].offset + at, n);
+        for (uint64_t at = 0, n; good && at < t->bytes; at += n) {
+            n = t->bytes - at < CHUNK ? t->bytes - at : CHUNK;
+            st_hash_add(&piece, data + at, n);
+            good = write_part(j, fd, w, &h, data + at, n);
         }
-        st_hash_end(&piece, j->hashes[j->end[item] + i]);
+        st_hash_end(&piece, j->hashes[i]);
+        free(own);
     }
     free(header.at);
-    j->file_count += fd >= 0;
     return fd >= 0 && finish(j, fd, w, &h, good);
 }
 
@@ -185,7 +247,7 @@ static bool write_documents(struct rt_job *j)
 {
     const char *name = j->documents.at;
     if (!j->document_count) return true;
-    if (st_call(mkdirat, j->at, "items", 0777)) return fails(j, "mkdir", "items");
+    if (st_call(mkdirat, j->at, "items", 0777)) return rt_job_fails(j, "mkdir", "items");
     for (uint32_t i = 0; i < j->document_count; i++) {
         const char *text = name + strlen(name) + 1;
         struct rt_written *w = &j->files[j->file_count++];
@@ -196,7 +258,7 @@ static bool write_documents(struct rt_job *j)
     }
     int fd = rt_open_folder(j->at, "items");
     bool good = fd >= 0 && st_sync(fd);
-    if (!good) fails(j, "fsync", "items");
+    if (!good) rt_job_fails(j, "fsync", "items");
     if (fd >= 0) close(fd);
     return good;
 }
@@ -215,27 +277,32 @@ static void add_extents(struct st_text *m, const char *key, const int64_t *exten
 
 static void add_slots(struct rt_job *j, struct st_text *m)
 {
-    uint32_t count = j->end[ITEMS];
     struct st_hash h; /* says whether two models have the same state */
     char sum[ST_HASH];
     st_hash_begin(&h);
     st_add(m, ",\"slots\":{");
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < j->count; i++) {
         const struct st_tensor *t = j->in_order[i];
-        uint32_t index = (uint32_t)(t - j->tensors), item = 0;
-        while (index >= j->end[item + 1]) item++;
-        st_add(m, i ? "," : "");
-        size_t begin = m->length;
+        const struct rt_piece *p = j->pieces ? &j->pieces[i] : NULL;
+        const struct st_tensor *whole = p ? p->whole : t;
+        uint32_t item = 0;
+        while (whole - j->slots >= j->end[item + 1]) item++;
+        if (!p || !i || p[-1].whole != whole) {
+            st_add(m, i ? "]}," : "");
+            size_t begin = m->length;
+            st_add_quoted(m, whole->name);
+            st_add(m, ":{\"role\":\"%s\",\"dtype\":\"%s\"", roles[item], rt_dtype_name(t->dtype));
+            add_extents(m, "shape", whole->shape, t->rank);
+            if (!m->lacking) st_hash_add(&h, m->at + begin, m->length - begin);
+            st_add(m, ",\"pieces\":[");
+        } else st_add(m, ",");
+        st_add(m, "{\"file\":\"%s\",\"key\":", p ? p->name : rt_item_files[item]);
         st_add_quoted(m, t->name);
-        st_add(m, ":{\"role\":\"%s\",\"dtype\":\"%s\"", roles[item], rt_dtype_name(t->dtype));
+        add_extents(m, "start", p ? p->start : NULL, t->rank);
         add_extents(m, "shape", t->shape, t->rank);
-        if (!m->lacking) st_hash_add(&h, m->at + begin, m->length - begin);
-        st_add(m, ",\"pieces\":[{\"file\":\"%s\",\"key\":", rt_item_files[item]);
-        st_add_quoted(m, t->name);
-        add_extents(m, "start", NULL, t->rank);
-        add_extents(m, "shape", t->shape, t->rank);
-        st_add(m, ",\"hash\":\"%s\"}]}", j->hashes[index]);
+        st_add(m, ",\"hash\":\"%s\"}", j->hashes[t - j->tensors]);
     }
+    st_add(m, j->count ? "]}" : "");
     st_hash_end(&h, sum);
     st_add(m, "},\"model\":{\"name\":");
     st_add_quoted(m, j->program->name ? j->program->name : "");
@@ -272,7 +339,7 @@ static bool write_manifest(struct rt_job *j)
     st_hash_end(&h, sum);
     st_add(&m, "\"self\":\"%s\"}", sum);
     errno = ENOMEM;
-    int fd = m.lacking ? (fails(j, "manifest", ST_MANIFEST), -1) : create(j, &w, &h, ST_MANIFEST);
+    int fd = m.lacking ? (rt_job_fails(j, "manifest", ST_MANIFEST), -1) : create(j, &w, &h, ST_MANIFEST);
     bool good = fd >= 0 && finish(j, fd, &w, &h, write_part(j, fd, &w, &h, m.at, m.length));
     free(m.at);
     return good;
@@ -291,32 +358,42 @@ static void point_latest(const struct rt_job *j)
 
 static bool commit(struct rt_job *j)
 {
-    if (!st_sync(j->at)) return fails(j, "fsync", j->name);
+    if (!st_sync(j->at)) return rt_job_fails(j, "fsync", j->name);
     /* never over another one: where the system cannot promise it, a directory that is not empty is in the way too */
     enum { NOREPLACE = 1 };
     if (!rt_move(j->parent, j->name, j->target, NOREPLACE) &&
         (errno != EINVAL || !rt_move(j->parent, j->name, j->target, 0)))
-        return fails(j, errno == EEXIST || errno == ENOTEMPTY ? "exists already" : "rename", j->target);
+        return rt_job_fails(j, errno == EEXIST || errno == ENOTEMPTY ? "exists already" : "rename", j->target);
     memcpy(j->name, j->target, sizeof j->name);
-    if (!st_sync(j->parent)) return fails(j, "fsync", "");
+    if (!st_sync(j->parent)) return rt_job_fails(j, "fsync", "");
     point_latest(j);
     return true;
+}
+
+void rt_end_job(struct rt_job *j, bool good)
+{
+    if (!j->rank && !good && strcmp(j->name, j->target) != 0) {
+        rt_empty_folder(j->at, false, false);
+        st_call(unlinkat, j->parent, j->name, AT_REMOVEDIR);
+    }
+    close(j->at); /* what is not open is -1 */
+    close(j->parent);
+    close(j->lock);
 }
 
 void *rt_write_job(void *user)
 {
     struct rt_job *j = user;
     bool good = true;
-    for (uint32_t item = 0; good && item < ITEMS; item++) good = write_item(j, item);
-    good = good && write_documents(j) && write_manifest(j) && sync_above(j) && commit(j);
-    if (!good && strcmp(j->name, j->target) != 0) {
-        rt_empty_folder(j->at, false, false);
-        st_call(unlinkat, j->parent, j->name, AT_REMOVEDIR);
+    for (uint32_t i = 0, files = j->file_count; good && i < files; i++)
+        if (j->files[i].writer == j->rank) good = write_item(j, &j->files[i]);
+    if (j->peers) good = j->several->meet(j, good);
+    if (!j->rank) {
+        good = good && write_documents(j) && write_manifest(j) && sync_above(j) && commit(j);
+        if (good && j->keep) j->program->checkpoint->retention->run(j->parent, j->keep, &j->removed);
+        st_remove_forsaken(j->parent);
     }
-    if (good && j->keep) j->program->checkpoint->retention->run(j->parent, j->keep, &j->removed);
-    st_remove_forsaken(j->parent);
-    close(j->at);
-    close(j->parent);
+    rt_end_job(j, good);
     j->ns = rt_now() - j->begin_ns;
     atomic_store(&j->done, 1);
     st_call(futex, (uint32_t *)&j->done, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);

@@ -1,4 +1,5 @@
 /* What both ways to load share: a tensor of the file and the slot that gets it, and what is wrong about it. */
+#include "runtime/directory.h"
 #include "runtime/load.h"
 
 #include <stdio.h>
@@ -44,11 +45,23 @@ void rt_load_match(struct rt_load_plan *l, uint32_t i, const struct st_tensor *t
     l->items[i].source = tensor;
 }
 
-void rt_load_store(struct step_instance *t, const struct stepc_slot *s, char *data)
+char *rt_load_place(struct rt_load_plan *l, uint32_t i, char *to)
 {
+    const struct step_instance *t = l->t;
+    const struct stepc_slot *s = &t->program->slots[i];
+    bool direct = !l->restarts && !t->initialized && (l->pieces ? t->local_count : t->mesh_count) == 1 &&
+                  t->device_ops->shared && l->items[i].source->dtype == s->dtype &&
+                  s->role < STEP_STATE; /* no number of the host */
+    return direct ? l->items[i].place = rt_slot_address(t->devices, s) : to;
+}
+
+void rt_load_store(struct rt_load_plan *l, const struct stepc_slot *s, char *data)
+{
+    struct step_instance *t = l->t;
     int64_t stride[RT_MAX_RANK];
     if (s->computed) return;
     rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-    if (t->ranks > 1) t->program->mesh->exchange(t, s, data, stride, RT_TO_DEVICE);
+    if (l->pieces) l->pieces->store(t, s, data);
+    else if (t->ranks > 1) t->program->mesh->exchange(t, s, data, stride, RT_TO_DEVICE);
     else rt_scatter(t, s, data, stride);
 }

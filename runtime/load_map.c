@@ -293,6 +293,7 @@ static step_status map_match(struct rt_load_plan *l, const char *map, bool poiso
     memset(used, 0, l->file->count + 1);
     match_slots(l, used);
     free(used);
+    l->restarts = l->fresh;
     return l->faults ? STEP_OK : prepare(l, poisoned || !l->t->initialized);
 }
 
@@ -303,7 +304,7 @@ static void keep(struct rt_load_plan *l, bool store)
         int64_t stride[RT_MAX_RANK];
         const struct stepc_slot *s = &p->slots[i];
         rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-        if (l->items[i].kept && store) rt_load_store(l->t, s, l->items[i].kept);
+        if (l->items[i].kept && store) rt_scatter(l->t, s, l->items[i].kept, stride); /* every rank has it */
         else if (l->items[i].kept) rt_gather(l->t, s, l->items[i].kept, stride);
     }
 }

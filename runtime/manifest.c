@@ -397,6 +397,17 @@ static step_status read_bytes(const struct st_file *f, uint64_t offset, uint64_t
     return status;
 }
 
+step_status st_checkpoint_piece(const struct st_checkpoint *c, const struct st_piece *p, void *to, bool verify,
+                                char error[ST_TEXT])
+{
+    struct reader r = {.c = (struct st_checkpoint *)(uintptr_t)c, .error = error};
+    const struct st_member *m = &c->members[p->member];
+    struct st_hash h;
+    st_hash_begin(&h);
+    step_status status = read_bytes(&m->file, p->offset, p->bytes, to, verify ? &h : NULL, error);
+    return status || !verify ? status : compare(&r, &h, p->hash, m, p);
+}
+
 step_status st_checkpoint_read(const struct st_checkpoint *c, const struct st_tensor *t, void *to, bool verify,
                                char error[ST_TEXT])
 {
@@ -407,14 +418,10 @@ step_status st_checkpoint_read(const struct st_checkpoint *c, const struct st_te
     rt_c_strides(stride, t->shape, t->rank, item);
     for (uint64_t i = t->offset; i < c->piece_count && c->pieces[i].tensor == index; i++) {
         const struct st_piece *p = &c->pieces[i];
-        const struct st_member *m = &c->members[p->member];
         bool whole = p->bytes == t->bytes;
         char *into = whole ? to : malloc(p->bytes + 1), *at = to;
-        struct st_hash h;
-        st_hash_begin(&h);
         if (!into) return no_memory(&r);
-        step_status status = read_bytes(&m->file, p->offset, p->bytes, into, verify ? &h : NULL, error);
-        if (!status && verify) status = compare(&r, &h, p->hash, m, p);
+        step_status status = st_checkpoint_piece(c, p, into, verify, error);
         rt_c_strides(own, p->shape, t->rank, item);
         for (int32_t k = 0; k < t->rank; k++) at += p->start[k] * stride[k];
         if (!status && !whole) rt_copy(at, stride, into, own, p->shape, t->rank, item);

@@ -460,18 +460,21 @@ struct stepc_blas { /* blas.c */
 struct st_file;
 struct st_tensor;
 struct st_checkpoint;
+struct rt_load_plan;
+struct rt_pieces;
 typedef step_status rt_load_from(struct step_instance *, const struct step_load *, struct st_file *,
                                  const struct st_checkpoint *);
 struct rt_directories { /* directory.c */
     step_status (*save)(struct step_instance *, const struct step_save *, const char *const *patterns, uint32_t count,
                         struct step_job **);
     step_status (*load)(struct step_instance *, const struct step_load *, rt_load_from *);
-    step_status (*read)(const struct st_checkpoint *, const struct st_tensor *, void *to, bool verify, char *error);
     void (*each)(const struct step_instance *, uint64_t bytes, uint32_t count, void (*)(void *, uint32_t), void *user);
     const char *(*item)(const struct step_instance *, const char *name);
     void (*end)(struct step_instance *); /* waits for the save that runs */
+    step_status (*read)(struct rt_load_plan *, uint32_t slot, char *to, char *error);
+    const struct rt_pieces *pieces; /* NULL: of one process */
 };
-extern const struct rt_directories rt_directories;
+extern const struct rt_directories rt_directories, rt_directories_pieces;
 struct st_text;
 struct rt_retention { /* retention.c */
     bool (*check)(const char *rules, char *error);

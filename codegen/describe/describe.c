@@ -342,11 +342,14 @@ static void name_parts(struct describe *d, struct stepc_program *r)
     r->finite = part(d, d->target->sites != NULL, "stepc_part_finite");
     r->sites = (void *)(d->target->sites ? string(d, cg_sites_text(d->target->sites, d->e->arena)) : NULL);
     r->trace = part(d, (team || mesh) && !left_out(d, "trace"), "stepc_part_trace");
+    bool pieces = mesh || r->state_bytes > STEPC_FILE_BYTES;
     r->checkpoint = part(d, !left_out(d, "checkpoint"),
                          left_out(d, "directories") ? "stepc_part_files"
-                         : left_out(d, "retention") ? "stepc_part_directories"
-                         : left_out(d, "maps")      ? "stepc_part_retention"
-                                                    : "stepc_part_checkpoint");
+                         : left_out(d, "retention")
+                             ? pieces ? "stepc_part_directories_pieces" : "stepc_part_directories"
+                         : left_out(d, "maps") ? pieces ? "stepc_part_retention_pieces" : "stepc_part_retention"
+                         : pieces              ? "stepc_part_checkpoint_pieces"
+                                               : "stepc_part_checkpoint");
 }
 
 static void name_axes(struct describe *d, struct stepc_program *r)

@@ -65,6 +65,7 @@ int cli_doctor(struct cli *cli)
         {"STEPC_TIMEOUT", "seconds that a device waits for another"},
         {"STEPC_PIN", "1: a core for every thread"},
         {"STEPC_HUGEPAGES", "never: small pages"},
+        {"STEPC_FILE_BYTES", "a file of a checkpoint of a mesh holds no more (8589934592)"},
         {"STEPC_OPENBLAS", "path of OpenBLAS"},
         {"STEPC_TRANSPORT", "thread, mpi or self"},
         {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},

@@ -279,7 +279,7 @@ static const struct stepc_program *make_program(struct arena *a, const struct ir
                                 .manifest = "{}",
                                 .features = "",
                                 .indices = &stepc_part_indices,
-                                .checkpoint = &stepc_part_checkpoint,
+                                .checkpoint = &stepc_part_checkpoint_pieces,
                                 .entries = entries,
                                 .finite = watch ? &stepc_part_finite : NULL,
                                 .constants = (const unsigned char *)constants};

@@ -150,13 +150,13 @@ static int save_failed(struct run *r, step_status status)
     return 0;
 }
 
-/* What became of the save that runs; `wait`: until it has ended. */
+/* What became of the save that runs; `wait`: until it has ended. Among ranks a failure counts where all of them ask. */
 static int collect(struct run *r, bool wait)
 {
     struct run_checkpoint *c = &r->checkpoint;
     if (!c->job) return 0;
     step_status status = r->api->job_wait(c->job, wait ? -1 : 0);
-    if (status == STEP_ETIMEOUT) return 0;
+    if (status == STEP_ETIMEOUT || (status && !wait && r->place.ranks > 1)) return 0;
     int code = status ? save_failed(r, status) : 0;
     r->api->job_free(c->job);
     c->job = NULL;
@@ -180,6 +180,8 @@ static int save(struct run *r)
 {
     struct run_checkpoint *c = &r->checkpoint;
     int code = collect(r, true);
+    if (any(r, code != 0) && !code)
+        code = cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: another rank could not save step %" PRIu64, c->saved);
     if (code) return code;
     char text[128];
     snprintf(text, sizeof text, RUN_FORM, r->first_step + r->done, c->step, r->data.steps);

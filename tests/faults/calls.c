@@ -1,5 +1,5 @@
 /* Counts the system calls of saves and loads in the program that it is preloaded into (LD_PRELOAD=libcalls.so), from
- * the first mkdir on, and lets one come to harm:
+ * the first mkdir or note of a rank on, and lets one come to harm:
  *
  *   CALL_AT=N       the N-th one, from 1 on
  *   CALL_DO=X       kill: the process ends before it; short: it transfers half; else the number of an error that it
@@ -136,6 +136,7 @@ int open(const char *path, int flags, ...)
 int openat(int fd, const char *path, int flags, ...)
 {
     MODE(flags);
+    if (flags & O_CREAT && strncmp(path, "manifest.json-", 14) == 0) active = true; /* a rank that makes no directory */
     return opens(fd, path, flags, mode);
 }
 

@@ -166,8 +166,11 @@ extern const struct stepc_indices stepc_part_indices;        /* a slot with a li
 extern const struct stepc_checkpoint stepc_part_checkpoint;  /* save and load of directories and files */
 extern const struct stepc_checkpoint stepc_part_retention;   /* the same without maps */
 extern const struct stepc_checkpoint stepc_part_directories; /* and without retention */
-extern const struct stepc_checkpoint stepc_part_files;       /* of files alone */
-extern const struct stepc_finite stepc_part_finite;          /* `sites` is there */
+/* The same of objects whose checkpoints may have several pieces: of meshes, of states above the bound of a file */
+extern const struct stepc_checkpoint stepc_part_checkpoint_pieces, stepc_part_retention_pieces,
+    stepc_part_directories_pieces;
+extern const struct stepc_checkpoint stepc_part_files; /* of files alone */
+extern const struct stepc_finite stepc_part_finite;    /* `sites` is there */
 void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, uint64_t nans,
                          int64_t element, int64_t scale);
 
@@ -234,6 +237,7 @@ enum {
     STEPC_PACKED_FIXED = 1024    /* a hyper-parameter: its initial value; a number: not below 1 / STEPC_BOUND */
 };
 enum { STEPC_TABLES = 7 };
+#define STEPC_FILE_BYTES (UINT64_C(8) << 30) /* of a file of a checkpoint; larger ones become several */
 
 extern const struct stepc_program stepc_program;
 #endif

@@ -139,6 +139,9 @@ void st_checkpoint_close(struct st_checkpoint *);
 /* The whole of a tensor, its pieces put together; `verify`: compared with their checksums. */
 step_status st_checkpoint_read(const struct st_checkpoint *, const struct st_tensor *, void *to, bool verify,
                                char error[ST_TEXT]);
+/* A piece as it lies in its file; NULL: nowhere, only its checksum is compared. */
+step_status st_checkpoint_piece(const struct st_checkpoint *, const struct st_piece *, void *to, bool verify,
+                                char error[ST_TEXT]);
 /* Every byte of a file against its checksum. */
 step_status st_checkpoint_verify(const struct st_checkpoint *, const struct st_member *, char error[ST_TEXT]);
 /* The text of an item, malloc's; NULL: the status. */

@@ -300,8 +300,9 @@ static void *save_directories(void *party)
     GO(p->t->steps == 2 ? STEP_OK : STEP_EINTERNAL);
     if (p == &ranks[0]) { /* the newest is damaged: both take the one before */
         char path[128];
-        snprintf(path, sizeof path, "%s/step-2/params.safetensors", runs);
-        FILE *f = fopen(path, "r+b"); /* a byte of data, which the first one alone reads */
+        snprintf(path, sizeof path, "%s/step-2/params-00001-of-00002.safetensors", runs);
+        FILE *f = fopen(path, "r+b"); /* a byte of data */
+        if (!f) snprintf(path, sizeof path, "%s/step-2/params.safetensors", runs), f = fopen(path, "r+b");
         GO(f && !fseek(f, -2, SEEK_END) && fputc(77, f) == 77 && !fclose(f) ? STEP_OK : STEP_EIO);
     }
     GO(rt_read(p->t, &(struct step_array){.size = sizeof(struct step_array),

@@ -432,7 +432,7 @@ static inline const struct stepc_program *toy_build(struct toy *t, int64_t devic
                                         .axis_sizes = t->axis,
                                         .team = &stepc_part_team,
                                         .indices = &stepc_part_indices,
-                                        .checkpoint = &stepc_part_checkpoint,
+                                        .checkpoint = &stepc_part_checkpoint_pieces,
                                         .mesh = &stepc_part_mesh};
     if (toy_far()) test_place(&t->program, &t->mesh, true);
     return &t->program;
