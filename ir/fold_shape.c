@@ -142,11 +142,32 @@ ir_value fold_reverse(struct ir_builder *b, const struct ir_node *node)
     return same ? x->args[0] : 0; /* backwards twice */
 }
 
+/* A part of numbers along one dimension, which are the same wherever they are along the others. */
+static ir_value part_of_iota(struct ir_builder *b, const struct ir_node *node)
+{
+    struct ir_node less = *fold_arg(b, node, 0), part = *node;
+    int64_t dim = less.attr[0].v[0];
+    ir_value args[1 + IR_MAX_RANK];
+    memcpy(args, node->args, node->arg_count * sizeof *args);
+    bool same = true;
+    for (uint32_t i = 0; i < node->type.rank; i++) {
+        same &= i == dim || less.type.dim[i] == node->type.dim[i];
+        if (i != dim) less.type.dim[i] = node->type.dim[i];
+    }
+    if (same) return 0;
+    less.sharding = node->sharding;
+    args[0] = ir_make(b, less);
+    part.args = args;
+    return less.type.dim[dim] == node->type.dim[dim] ? args[0] : ir_make(b, part);
+}
+
 ir_value fold_dynamic_slice(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     int64_t start[IR_MAX_RANK], limit[IR_MAX_RANK], stride[IR_MAX_RANK];
     if (ir_type_equal(&x->type, &node->type)) return node->args[0]; /* clamped to all of x */
+    ir_value numbers = x->op == OP_iota ? part_of_iota(b, node) : 0;
+    if (numbers) return numbers;
     for (uint32_t i = 0; i < node->type.rank; i++) {
         double v;
         int64_t last = x->type.dim[i] - node->type.dim[i];

@@ -353,6 +353,15 @@ static uint32_t scalar_buffer(struct memplan *mp, const struct ir_func *body)
     return memplan_new_buffer(mp, PLAN_ARENA, body, body->params.items[0].value);
 }
 
+/* Is the result what the loop ends with, or what is then scattered into that, where it lies? */
+static bool ends_as(struct memplan *mp, const struct frame *fr, size_t result, ir_value last)
+{
+    ir_value v = memplan_base(fr->f, fr->f->results.items[result].value);
+    const struct ir_node *n = ir_get(fr->f, v);
+    return v == last || (n->op == OP_scatter_add && memplan_base(fr->f, n->args[0]) == last &&
+                         fr->buffer[v] == fr->target[result] && may_overwrite(mp, fr, v, last));
+}
+
 /* The buffer that carried value `i` of a loop may live in from the start: that of a parameter which it begins as, whose
  * new value it ends as, and which nothing but the loop reads from then on. */
 static uint32_t carried_in_place(struct memplan *mp, const struct frame *fr, const struct plan_command *loop,
@@ -366,7 +375,7 @@ static uint32_t carried_in_place(struct memplan *mp, const struct frame *fr, con
     if (!last || uses != 1 || ir_get(fr->f, initial)->op != OP_param || fr->last_read[initial] != loop->other + 1)
         return NO_BUFFER;
     for (size_t r = 0; r < fr->f->results.count; r++)
-        if (fr->old[r] == initial && !fr->along[r] && memplan_base(fr->f, fr->f->results.items[r].value) == last) {
+        if (fr->old[r] == initial && !fr->along[r] && ends_as(mp, fr, r, last)) {
             mp->plan->buffers.items[fr->buffer[initial]].space = mp->plan->buffers.items[fr->target[r]].space;
             return fr->target[r];
         }

@@ -168,16 +168,19 @@ static ir_value casts(RULE_ARGUMENTS)
 }
 
 /* What is scattered into zeros and then added is scattered into the other summand: the gradient of an embedding that
- * is used twice needs no table of its own. Sums are in another order then. */
+ * is used twice needs no table of its own. A sum that a loop carries is what all else is added to. Sums are in another
+ * order then. */
 static ir_value scatter_into_sum(RULE_ARGUMENTS)
 {
     for (uint32_t side = 0; side < 2 && uses; side++) {
         const struct ir_node scatter = *get(b, args[side]);
         double number;
-        if (scatter.op != OP_scatter_add || uses[n->args[side]] != 1 || !pass_number(b->f, scatter.args[0], &number) ||
-            number != 0)
-            continue;
-        return ir_remake(b, &scatter, (ir_value[]){args[1 - side], scatter.args[1], scatter.args[2]});
+        if (scatter.op != OP_scatter_add || uses[n->args[side]] != 1) continue;
+        bool zero = pass_number(b->f, scatter.args[0], &number) && number == 0,
+             carried = !b->f->entry && get(b, args[1 - side])->op == OP_param;
+        if (!zero && !carried) continue;
+        ir_value sum = zero ? args[1 - side] : ir_binary(b, OP_add, args[1 - side], scatter.args[0]);
+        return ir_remake(b, &scatter, (ir_value[]){sum, scatter.args[1], scatter.args[2]});
     }
     return 0;
 }
