@@ -161,6 +161,8 @@ static int pass_settings(struct way *w)
                 : strcmp(blas, "openblas") == 0 ? 2
                                                 : 0,
     };
+    w->options.remat = (int)cli_integer(cli, "remat", 0);
+    if (w->options.remat < 0) return cli_usage(cli, "--remat %d: a level is 0 or more", w->options.remat);
     if ((code = chunk_rows(cli, &w->options.chunk_rows))) return code;
     struct cg_target target = {0};
     const char *why = NULL;

@@ -186,6 +186,7 @@ struct ir_func {
     VEC(struct ir_result) results;
     struct ir_module *module;
     struct map shared; /* hash of a pure node -> value */
+    ir_value turn;     /* from pass remat on: what is made again comes behind it; 0: nothing is */
 };
 
 struct ir_place {
@@ -242,6 +243,7 @@ struct ir_module {
     struct ir_mesh mesh;
     VEC(struct ir_layout) layouts; /* from pass shard on, if there are several devices; not in the text form */
     VEC(struct ir_chunks) chunks;  /* from pass chunk on; not in the text form */
+    bool copies;                   /* equal nodes stay several: pass remat made them; not in the text form */
     const char *after;             /* the pass whose result this is; NULL: none */
     struct plan_module *plans;     /* ir/plan.h: from pass fuse on */
 };

@@ -8,6 +8,7 @@ struct ir_module *ir_module_like(const struct ir_module *from)
     struct arena *arena = &to->arena;
     to->stage = from->stage;
     to->document = from->document ? arena_string(arena, from->document) : NULL;
+    to->copies = from->copies;
     to->mesh = from->mesh;
     for (uint32_t i = 0; i < from->mesh.axis_count; i++) to->mesh.name[i] = arena_string(arena, from->mesh.name[i]);
     for (size_t i = 0; i < from->slots.count; i++) ir_slot_new(to, from->slots.items[i]);
@@ -46,6 +47,7 @@ ir_value *ir_rebuild(const struct ir_func *from, struct ir_func *to, ir_rewrite 
     }
     for (ir_value v = 1; v < from->count; v++) {
         const struct ir_node *node = &from->nodes[v];
+        if (v == from->turn) to->turn = to->count;
         if (!live[v] || node->op == OP_param) continue;
         b.place = node->place;
         if (rewrite) {

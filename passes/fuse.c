@@ -205,6 +205,9 @@ static bool links_fit(struct fuse *z, uint32_t a, uint32_t b, int level_a, int l
     return true;
 }
 
+/* What is made again stays apart from what was made before: together they would be made at once. */
+static bool is_behind(const struct fuse *z, ir_value v) { return v >= z->f->turn; }
+
 /* Puts two clusters together if one template can do both. Returns the joint one, or UINT32_MAX. */
 static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
 {
@@ -212,7 +215,8 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
     if (a == b) return a;
     if ((x->windows && y->kind != GROUP_MAP) || (y->windows && x->kind != GROUP_MAP)) return UINT32_MAX;
     if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || x->work + y->work > max_work ||
-        !regions_fit(z, a, b) || fuse_apart(z, a, b))
+        is_behind(z, x->nodes.items[0]) != is_behind(z, y->nodes.items[0]) || !regions_fit(z, a, b) ||
+        fuse_apart(z, a, b))
         return UINT32_MAX;
     int level_a = -1, level_b = -1;
     if (is_reduction(x->kind) && is_reduction(y->kind)) {
@@ -269,7 +273,8 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
     if (k->lone || k->kind == GROUP_SCATTER || k->kind == GROUP_ATTENTION || k->nodes.count >= MAX_NODES ||
-        k->work + n->inline_cost > max_work || !shallow(z, c, c, v) || fuse_outsider(z, v, c))
+        is_behind(z, v) != is_behind(z, k->nodes.items[0]) || k->work + n->inline_cost > max_work ||
+        !shallow(z, c, c, v) || fuse_outsider(z, v, c))
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;

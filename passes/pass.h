@@ -17,6 +17,7 @@ struct pass_options {
     uint32_t panel_columns; /* of packed operands of products; 0: they are not packed */
     bool invariant;         /* --numerics invariant */
     int64_t chunk_rows;     /* of a chunk (pass chunk); 0: by size, -1: nothing is chunked */
+    int remat;              /* level of pass remat; 0: nothing is made again */
     bool consumes; /* the module that comes in is not needed any more: it is freed as those between passes are */
 };
 

@@ -96,7 +96,8 @@ START_TEST(golden)
     struct pass_options options = {.verify_each = true,
                                    .only = c->pass,
                                    .invariant = strcmp(c->pass, "invariant") == 0,
-                                   .chunk_rows = strcmp(c->pass, "chunk") == 0 ? 2 : 0};
+                                   .chunk_rows = strcmp(c->pass, "chunk") == 0 ? 2 : 0,
+                                   .remat = strcmp(c->pass, "remat") == 0 ? 2 : 0};
     struct pass pass = {.options = &options, .diags = &diags, .keep = &arena};
     struct ir_module *m = ir_parse(text, n, &diags), *last = NULL;
     if (m && strcmp(c->pass, "fold") == 0) last = pass_rebuild(&pass, m, NULL, NULL);

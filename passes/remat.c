@@ -1,0 +1,161 @@
+/* Rematerialisation: what was computed before an instant at which much is alive and is read behind it only is computed
+ * again there, from less that is kept (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). The instant
+ * is where most crosses, in a training step the end of the forward pass; nothing needs to know of gradients.
+ *
+ * Level 1 keeps products and what is no arithmetic, and makes the rest again: activations, norms, softmax. Level n > 1
+ * keeps every (n - 1)th value that alone leads from what is before it to what is behind it, as the rows between two
+ * blocks do, and makes whole blocks again. Numbers stay; only what is pure is made twice.
+ *
+ * From here on the module says that equal nodes stay several, or the next one to rebuild it would share them again. */
+#include "passes/common.h"
+#include <string.h>
+
+struct remat {
+    struct pass *pass;
+    const struct ir_func *f;
+    struct ir_builder b;
+    bool *live, *kept; /* by value: read as it is, wherever that is */
+    ir_value *map;     /* by value: in the new function */
+    ir_value *again;   /* by value: made once more */
+    ir_value turn;     /* what comes later reads what is made again */
+    ir_value *last[2]; /* by value: its last reader at all, and its last one before the turn */
+};
+
+static uint64_t bytes_of(const struct ir_func *f, ir_value v)
+{
+    const struct ir_type *t = ir_type(f, v);
+    return t->dtype == IR_TUPLE ? 0 : (uint64_t)ir_type_elements(t) * ir_dtype_bytes((enum ir_dtype)t->dtype);
+}
+
+/* Can it be made again at all? */
+static bool is_arithmetic(const struct ir_node *n)
+{
+    enum ir_emit emit = (enum ir_emit)ir_ops[n->op].emit;
+    return ir_ops[n->op].flags & IR_PURE && emit != EMIT_control && emit != EMIT_comm && n->op != OP_proj &&
+           n->op != OP_param && n->op != OP_device_index;
+}
+
+/* Values that take memory, roughly: what is only a view of others, or made of numbers alone, takes none. */
+static bool *material(const struct remat *r)
+{
+    bool *is = arena_new_array(&r->pass->scratch, bool, r->f->count),
+         *made = arena_new_array(&r->pass->scratch, bool, r->f->count);
+    for (ir_value v = 1; v < r->f->count; v++) {
+        const struct ir_node *n = ir_get(r->f, v);
+        made[v] = n->op == OP_param;
+        for (uint32_t i = 0; i < n->arg_count; i++) made[v] |= made[n->args[i]];
+        is[v] = r->live[v] && made[v] && n->op != OP_param && ir_ops[n->op].emit != EMIT_view;
+    }
+    return is;
+}
+
+static void look_at_readers(const struct remat *r, ir_value *last, ir_value end)
+{
+    for (ir_value v = 1; v < end; v++)
+        for (uint32_t i = 0; r->live[v] && i < ir_get(r->f, v)->arg_count; i++) last[ir_get(r->f, v)->args[i]] = v;
+    for (size_t i = 0; end == r->f->count && i < r->f->results.count; i++) last[r->f->results.items[i].value] = end;
+}
+
+/* The instant that most bytes cross. */
+static ir_value find_turn(const struct remat *r, const bool *is)
+{
+    uint64_t *ends = arena_new_array(&r->pass->scratch, uint64_t, r->f->count + 1), now = 0, most = 0;
+    ir_value turn = 0;
+    for (ir_value v = 1; v < r->f->count; v++) {
+        if (is[v]) now += bytes_of(r->f, v), ends[r->last[0][v]] += bytes_of(r->f, v);
+        now -= ends[v];
+        if (now > most) most = now, turn = v + 1;
+    }
+    return turn;
+}
+
+/* Keeps every so many of the values that alone lead on. */
+static void keep_borders(struct remat *r, const bool *is, uint32_t every)
+{
+    uint64_t *ends = arena_new_array(&r->pass->scratch, uint64_t, r->f->count + 1), now = 0;
+    uint32_t number = 0;
+    for (ir_value v = 1; v < r->turn; v++) {
+        uint64_t bytes = is[v] && r->last[1][v] ? bytes_of(r->f, v) : 0;
+        now += bytes, ends[r->last[1][v]] += bytes;
+        now -= ends[v];
+        ends[v] = 0;
+        bool alone = bytes && now <= bytes + bytes / 128 && r->last[1][v] > v + 1;
+        if (alone && number++ % every == 0) r->kept[v] = true;
+    }
+}
+
+static ir_value value_at(struct remat *, ir_value v);
+
+static ir_value make(struct remat *r, ir_value v, bool share)
+{
+    struct ir_node n = *ir_get(r->f, v);
+    ir_value *args = arena_new_array(&r->pass->scratch, ir_value, n.arg_count + 1u);
+    for (uint32_t i = 0; i < n.arg_count; i++) args[i] = share ? r->map[n.args[i]] : value_at(r, n.args[i]);
+    n.args = args;
+    return ir_remake(&r->b, &n, args);
+}
+
+/* What a node behind the turn reads for a value. */
+static ir_value value_at(struct remat *r, ir_value v)
+{
+    if (v >= r->turn || r->kept[v]) return r->map[v];
+    if (!r->again[v]) r->again[v] = make(r, v, false);
+    return r->again[v];
+}
+
+static void rebuild(struct remat *r, struct ir_func *to)
+{
+    const struct ir_func *f = r->f;
+    r->b = (struct ir_builder){.f = to};
+    r->map = arena_new_array(&r->pass->scratch, ir_value, f->count);
+    r->again = arena_new_array(&r->pass->scratch, ir_value, f->count);
+    for (size_t i = 0; i < f->params.count; i++) {
+        const struct ir_param *p = &f->params.items[i];
+        r->map[p->value] = ir_param_new(&r->b, p->name, p->type, p->slot);
+        r->kept[p->value] = true;
+    }
+    for (ir_value v = 1; v < f->count; v++) {
+        if (v == r->turn) to->turn = to->count;
+        if (r->live[v] && !r->map[v]) r->map[v] = make(r, v, v < r->turn);
+    }
+    for (size_t i = 0; i < f->results.count; i++)
+        ir_result_add(&r->b, f->results.items[i].name, r->map[f->results.items[i].value], f->results.items[i].slot);
+}
+
+/* False: nothing crosses. */
+static bool plan(struct remat *r, int level)
+{
+    const struct ir_func *f = r->f;
+    struct arena *a = &r->pass->scratch;
+    r->live = ir_live(f, a);
+    r->kept = arena_new_array(a, bool, f->count);
+    for (uint32_t i = 0; i < 2; i++) r->last[i] = arena_new_array(a, ir_value, f->count);
+    const bool *is = material(r);
+    look_at_readers(r, r->last[0], f->count);
+    if (!(r->turn = find_turn(r, is))) return false;
+    look_at_readers(r, r->last[1], r->turn);
+    bool crosses = false;
+    for (ir_value v = 1; v < r->turn; v++) {
+        const struct ir_node *n = ir_get(f, v);
+        r->kept[v] = !is_arithmetic(n) || (level == 1 && n->op == OP_dot) || r->last[0][v] == f->count;
+        crosses |= is[v] && r->last[0][v] >= r->turn;
+    }
+    if (level > 1) keep_borders(r, is, (uint32_t)level - 1);
+    return crosses;
+}
+
+struct ir_module *pass_remat(struct pass *p, struct ir_module *m)
+{
+    if (p->options->remat < 1) return m;
+    struct ir_module *to = ir_module_like(m);
+    to->copies = true;
+    const uint32_t *order = ir_func_order(m, &p->scratch);
+    for (size_t i = 0; i < m->funcs.count; i++) {
+        const struct ir_func *from = m->funcs.items[order[i]];
+        struct remat r = {.pass = p, .f = from};
+        bool trains = strcmp(from->name, "step") == 0 || (!from->entry && !pass_is_outlined(from));
+        if (trains && plan(&r, p->options->remat)) rebuild(&r, to->funcs.items[order[i]]);
+        else ir_rebuild(from, to->funcs.items[order[i]], NULL, NULL, &p->scratch);
+    }
+    return to;
+}
