@@ -84,4 +84,6 @@ struct fe {
  * recorded. */
 struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *,
                              struct diags *);
+/* 4000000 and, of bytes, 16GiB; false: no such number. */
+bool fe_amount(const char *text, bool bytes, uint64_t *out);
 #endif

@@ -232,6 +232,56 @@ static void note_idle_mesh(const struct way *w)
             (long long)devices, mesh->name[0]);
 }
 
+/* Module and plans of a text, with what its "memory" says where the command line says nothing. */
+static int plan_text(struct way *w, const char *path, const char *text, size_t length)
+{
+    int code = to_module(w, path, text, length);
+    if (code) return code;
+    struct ir_memory *m = &w->first->memory;
+    if (!cli_count(w->cli, "chunk-rows") && !w->options.chunk_rows) w->options.chunk_rows = m->chunk_rows;
+    if (!cli_count(w->cli, "remat") && !w->options.remat) w->options.remat = m->remat;
+    w->pass = (struct pass){.options = &w->options, .diags = &w->diags, .keep = w->cli->arena};
+    w->options.consumes = true;
+    w->plans = pass_run(&w->pass, w->first, &w->last);
+    if (w->last != w->first) w->first = NULL;
+    return w->diags.errors ? EXIT_WRONG : 0;
+}
+
+/* ---------------------------------------------------------------- as much memory as is allowed */
+
+struct trial {
+    struct way *w, t;
+    const char *path;
+};
+
+/* Plans a text with other settings, instead of those before. */
+static const struct plan_module *try_plans(void *user, const char *text, size_t length, struct cli_setting setting)
+{
+    struct trial *trial = user;
+    struct way *w = trial->w, *t = &trial->t;
+    way_free(t);
+    *t = (struct way){.cli = w->cli, .limits = w->limits, .diags = {.arena = w->cli->arena}, .options = w->options};
+    if (!cli_count(w->cli, "chunk-rows")) t->options.chunk_rows = setting.chunk_rows;
+    if (!cli_count(w->cli, "remat")) t->options.remat = setting.remat;
+    return plan_text(t, trial->path, text, length) ? NULL : t->plans;
+}
+
+static int fit_memory(struct way *w, const char *path, const char *text, size_t length)
+{
+    struct trial trial = {.w = w, .path = path};
+    bool takes = false;
+    int code = cli_fit_memory(w->cli, w->plans, text, length, is_ir_text(path, text), try_plans, &trial, &w->diags,
+                              &takes);
+    if (takes) {
+        struct diags diags = w->diags;
+        way_free(w);
+        *w = trial.t;
+        w->diags = diags;
+        w->pass.options = &w->options, w->pass.diags = &w->diags;
+    } else way_free(&trial.t);
+    return code;
+}
+
 /* The whole way to the plans, or to --stop-after (then plans stay NULL). 0, or the exit code. */
 static int to_plans(struct way *w, const char *path)
 {
@@ -239,15 +289,9 @@ static int to_plans(struct way *w, const char *path)
     size_t length;
     int code = pass_settings(w);
     if (!code) code = read_document(w, path, &text, &length);
-    if (!code) code = to_module(w, path, text, length);
-    if (code) return code;
-    w->pass = (struct pass){.options = &w->options, .diags = &w->diags, .keep = w->cli->arena};
-    w->options.consumes = true;
-    w->plans = pass_run(&w->pass, w->first, &w->last);
-    if (w->last != w->first) w->first = NULL;
+    if (!code) code = plan_text(w, path, text, length);
     if (w->options.time_passes) print_times(w);
-    if (w->diags.errors) return EXIT_WRONG;
-    if (!w->plans || (code = check_memory(w))) return code;
+    if (code || !w->plans || (code = fit_memory(w, path, text, length)) || (code = check_memory(w))) return code;
     if (w->options.one_by_one && !w->plans->one_by_one)
         return cli_failed(w->cli, EXIT_WRONG, "%s has plans for --target=cpu, whose commands compute several groups",
                           path);
@@ -431,13 +475,12 @@ int cli_explain(struct cli *cli)
         return cli_usage(cli, "-D, --mesh and --numerics change a document; %s is compiled already", what);
     if (report) return cli_explain_report(cli, report, report_length);
     if ((code = pass_settings(&w))) return code;
-    w.pass = (struct pass){.options = &w.options, .diags = &w.diags, .keep = cli->arena};
     cli_limits_begin(cli, &w.limits);
     if (length > w.limits.document)
         code = cli_failed(cli, EXIT_WRONG, "%s has more than %llu bytes, which is the limit", what,
                           (unsigned long long)w.limits.document);
-    else code = to_module(&w, what, text, length);
-    if (!code) w.plans = pass_run(&w.pass, w.first, &w.last);
+    else code = plan_text(&w, what, text, length);
+    if (!code && w.plans) code = fit_memory(&w, what, text, length);
     code = finish(&w, code);
     if (!code && w.plans) {
         report = ir_report(w.plans, cli->arena, NULL, NULL);

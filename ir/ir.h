@@ -231,6 +231,15 @@ struct ir_chunks {
     const char *why;
 };
 
+/* What the document says of memory, or the command line, and what was chosen. */
+struct ir_memory {
+    uint64_t most;      /* bytes on one device; 0: any */
+    int64_t chunk_rows; /* as pass chunk takes it: 0 by size, -1 nothing is chunked */
+    int remat;          /* level of pass remat */
+    bool microbatches;  /* others may be tried */
+    uint32_t place;
+};
+
 struct ir_module {
     struct arena arena;
     struct ir_budget *budget; /* NULL: as many as there is memory for */
@@ -243,6 +252,7 @@ struct ir_module {
     struct ir_mesh mesh;
     VEC(struct ir_layout) layouts; /* from pass shard on, if there are several devices; not in the text form */
     VEC(struct ir_chunks) chunks;  /* from pass chunk on; not in the text form */
+    struct ir_memory memory;       /* not in the text form */
     bool copies;                   /* equal nodes stay several: pass remat made them; not in the text form */
     const char *after;             /* the pass whose result this is; NULL: none */
     struct plan_module *plans;     /* ir/plan.h: from pass fuse on */

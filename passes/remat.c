@@ -56,16 +56,18 @@ static void look_at_readers(const struct remat *r, ir_value *last, ir_value end)
     for (size_t i = 0; end == r->f->count && i < r->f->results.count; i++) last[r->f->results.items[i].value] = end;
 }
 
-/* The instant that most bytes cross. */
-static ir_value find_turn(const struct remat *r, const bool *is)
+/* The instant that most bytes cross, and how many do. */
+static ir_value find_turn(const struct remat *r, const bool *is, uint64_t *bytes)
 {
     uint64_t *ends = arena_new_array(&r->pass->scratch, uint64_t, r->f->count + 1), now = 0, most = 0;
     ir_value turn = 0;
     for (ir_value v = 1; v < r->f->count; v++) {
-        if (is[v]) now += bytes_of(r->f, v), ends[r->last[0][v]] += bytes_of(r->f, v);
+        if (is[v] && r->last[0][v] < r->f->count) /* results have a place of their own */
+            now += bytes_of(r->f, v), ends[r->last[0][v]] += bytes_of(r->f, v);
         now -= ends[v];
         if (now > most) most = now, turn = v + 1;
     }
+    *bytes = most;
     return turn;
 }
 
@@ -122,39 +124,45 @@ static void rebuild(struct remat *r, struct ir_func *to)
         ir_result_add(&r->b, f->results.items[i].name, r->map[f->results.items[i].value], f->results.items[i].slot);
 }
 
-/* False: nothing crosses. */
-static bool plan(struct remat *r, int level)
+/* Returns the bytes that cross the turn. */
+static uint64_t plan(struct remat *r, int level)
 {
     const struct ir_func *f = r->f;
     struct arena *a = &r->pass->scratch;
+    uint64_t bytes;
     r->live = ir_live(f, a);
     r->kept = arena_new_array(a, bool, f->count);
     for (uint32_t i = 0; i < 2; i++) r->last[i] = arena_new_array(a, ir_value, f->count);
     const bool *is = material(r);
     look_at_readers(r, r->last[0], f->count);
-    if (!(r->turn = find_turn(r, is))) return false;
+    r->turn = find_turn(r, is, &bytes);
     look_at_readers(r, r->last[1], r->turn);
-    bool crosses = false;
     for (ir_value v = 1; v < r->turn; v++) {
         const struct ir_node *n = ir_get(f, v);
         r->kept[v] = !is_arithmetic(n) || (level == 1 && n->op == OP_dot) || r->last[0][v] == f->count;
-        crosses |= is[v] && r->last[0][v] >= r->turn;
     }
     if (level > 1) keep_borders(r, is, (uint32_t)level - 1);
-    return crosses;
+    return bytes;
 }
 
+/* Where most is alive, a step or a loop's body: there, and nowhere else. */
 struct ir_module *pass_remat(struct pass *p, struct ir_module *m)
 {
     if (p->options->remat < 1) return m;
     struct ir_module *to = ir_module_like(m);
     to->copies = true;
     const uint32_t *order = ir_func_order(m, &p->scratch);
+    struct remat best = {.pass = p};
+    uint64_t most = 0;
+    for (size_t i = 0; i < m->funcs.count; i++) {
+        struct remat r = {.pass = p, .f = m->funcs.items[i]};
+        if ((r.f->entry && strcmp(r.f->name, "step") != 0) || pass_is_outlined(r.f)) continue;
+        uint64_t bytes = plan(&r, p->options->remat);
+        if (bytes > most) most = bytes, best = r;
+    }
     for (size_t i = 0; i < m->funcs.count; i++) {
         const struct ir_func *from = m->funcs.items[order[i]];
-        struct remat r = {.pass = p, .f = from};
-        bool trains = strcmp(from->name, "step") == 0 || (!from->entry && !pass_is_outlined(from));
-        if (trains && plan(&r, p->options->remat)) rebuild(&r, to->funcs.items[order[i]]);
+        if (from == best.f) rebuild(&best, to->funcs.items[order[i]]);
         else ir_rebuild(from, to->funcs.items[order[i]], NULL, NULL, &p->scratch);
     }
     return to;

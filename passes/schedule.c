@@ -55,13 +55,26 @@ static ir_value base_of(const struct ir_func *f, ir_value v)
     return v;
 }
 
+/* Where a group stands in the program: where its sum is made, if it is one, whatever is done with it at the end, as the
+ * sum over microbatches of a gradient that is added to in a loop; else what is summed would live until then. */
+static uint32_t key_of(const struct plan_group *g)
+{
+    size_t at = g->nodes.count - 1;
+    bool sums = g->kind == GROUP_DOT || g->kind == GROUP_SCATTER || g->kind == GROUP_COLUMN;
+    for (size_t i = g->nodes.count; i-- > 0 && sums;) {
+        enum ir_emit emit = (enum ir_emit)ir_ops[ir_get(g->func, g->nodes.items[i])->op].emit;
+        if (emit == EMIT_dot || emit == EMIT_scatter || emit == EMIT_reduce) return g->nodes.items[i];
+    }
+    return g->nodes.items[at];
+}
+
 static void collect_units(struct schedule *s)
 {
     const struct ir_func *f = s->f;
     for (size_t i = 0; i < s->plan->groups.count; i++) {
         const struct plan_group *g = &s->plan->groups.items[i];
         if (g->func != f) continue;
-        struct unit u = {.group = (uint32_t)i, .key = g->nodes.items[g->nodes.count - 1]};
+        struct unit u = {.group = (uint32_t)i, .key = key_of(g)};
         vec_push(&s->pass->scratch, &s->units, u);
         for (size_t j = 0; j < g->outputs.count; j++) s->producer[g->outputs.items[j]] = (uint32_t)s->units.count;
     }

@@ -52,9 +52,10 @@ static bool is_object(const char *path)
 }
 
 /* What only a document can be given; `passed` ends with what else compiling is told. */
-enum { OF_DOCUMENTS = 8 };
-static const char *const passed[] = {"define",     "mesh",  "cpu",   "optimize", "blas",        "numerics",
-                                     "chunk-rows", "remat", "limit", "timeout",  "diagnostics", "color"};
+enum { OF_DOCUMENTS = 9 };
+static const char *const passed[] = {"define",   "mesh",        "cpu",   "optimize",   "blas",
+                                     "numerics", "chunk-rows",  "remat", "max-memory", "limit",
+                                     "timeout",  "diagnostics", "color"};
 
 /* A document becomes an object as `stepc compile` makes it, in a process of its own. */
 static int compile(struct bench *b, const char *from, const char *to)

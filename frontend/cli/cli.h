@@ -101,6 +101,19 @@ bool cli_option_at(size_t index, struct cli_option *);
 /* grad.c: a document whose step subtracts the gradient of the loss (NULL: the text is no document); what its module,
  * differentiated, says about the gradient. 0 or an exit code. */
 const char *cli_gradient_document(struct cli *, const char *text, size_t length);
+/* fit.c: if the plans take more than is allowed (--max-memory, "memory"), others are sought, by what plans the text
+ * with other settings (NULL: it cannot); `takes`: the last that were made replace those before. 0, or the exit code. */
+struct cli_setting {
+    int64_t chunk_rows;
+    int remat;
+};
+struct plan_module;
+typedef const struct plan_module *cli_planner(void *user, const char *text, size_t length, struct cli_setting);
+int cli_fit_memory(struct cli *, const struct plan_module *, const char *text, size_t length, bool ir, cli_planner *,
+                   void *user, struct diags *, bool *takes);
+/* The microbatch_size of a document, 0: it has none; the document with another one. */
+int64_t cli_microbatch_size(struct cli *, const char *text, size_t length);
+const char *cli_with_microbatches(struct cli *, const char *text, size_t length, int64_t size);
 int cli_check_gradient(struct cli *, const struct ir_module *);
 /* weights.c: whether a file could be the initial values. 0 or an exit code. */
 int cli_check_weights(struct cli *, const struct ir_module *, const char *path);

@@ -35,6 +35,29 @@ const char *cli_gradient_document(struct cli *cli, const char *text, size_t leng
     return json_print(out);
 }
 
+int64_t cli_microbatch_size(struct cli *cli, const char *text, size_t length)
+{
+    const struct cJSON *document = json_read(cli->arena, text, length);
+    const struct cJSON *size = cJSON_GetObjectItemCaseSensitive(
+        cJSON_GetObjectItemCaseSensitive(document, "accumulate"), "microbatch_size");
+    return cJSON_IsNumber(size) ? (int64_t)size->valuedouble : 0;
+}
+
+const char *cli_with_microbatches(struct cli *cli, const char *text, size_t length, int64_t size)
+{
+    const struct cJSON *document = json_read(cli->arena, text, length);
+    struct json_tree out = json_object(cli->arena);
+    if (!cJSON_IsObject(document)) return NULL;
+    const struct cJSON *old = cJSON_GetObjectItemCaseSensitive(document, "accumulate");
+    for (const struct cJSON *v = document->child; v; v = v->next)
+        if (v != old) json_add(out, v->string, json_copy(cli->arena, v));
+    struct json_tree accumulate = json_add_object(out, "accumulate");
+    for (const struct cJSON *v = old ? old->child : NULL; v; v = v->next)
+        if (strcmp(v->string, "microbatch_size") != 0) json_add(accumulate, v->string, json_copy(cli->arena, v));
+    json_add_integer(accumulate, "microbatch_size", size);
+    return json_print(out);
+}
+
 struct gradient {
     struct cli *cli;
     const struct ir_module *module;

@@ -1,6 +1,7 @@
 /* What one compilation may use: a table of limits that --limit raises and doctor lists, --timeout, and a stack of its
  * own, so that how deep it may go does not depend on the shell it was started from. */
 #include "frontend/cli/cli.h"
+#include "frontend/fe.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -23,25 +24,13 @@ static const struct limit {
 };
 enum { LIMITS = sizeof limits / sizeof *limits, TIME = 600 };
 
-/* 4000000, 16GiB; false: no such number. */
-static bool read_amount(const char *text, bool bytes, uint64_t *out)
-{
-    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
-    char *end;
-    if (*text < '0' || *text > '9' || strspn(text, "0123456789") > 15) return false;
-    *out = strtoull(text, &end, 10);
-    for (unsigned i = 0; i < (bytes ? 5 : 1); i++)
-        if (strcmp(end, units[i]) == 0) return *out > 0 && !__builtin_mul_overflow(*out, (uint64_t)1 << 10 * i, out);
-    return false;
-}
-
 static int read_limit(const struct cli *cli, const char *given, uint64_t *most)
 {
     const char *names[LIMITS], *equals = strchr(given, '=');
     for (size_t i = 0; i < LIMITS; i++) {
         size_t n = strlen(names[i] = limits[i].name);
         if (!equals || (size_t)(equals - given) != n || strncmp(given, names[i], n) != 0) continue;
-        if (read_amount(equals + 1, *limits[i].unit, &most[i])) return 0;
+        if (fe_amount(equals + 1, *limits[i].unit, &most[i])) return 0;
         return cli_usage(cli, "--limit %s: expected a whole number%s after \"%s=\"", given,
                          *limits[i].unit ? " of bytes, or as 16GiB," : "", names[i]);
     }

@@ -377,6 +377,7 @@ static const struct form { const char *key, *form; } forms[] = { /* of top-level
     {"precision", "precision"},
     {"mesh", "mesh"},
     {"sharding", "sharding"},
+    {"memory", "memory"},
     {"seed", "{\"anyOf\": [{\"type\": \"integer\"}, {\"type\": \"object\", \"additionalProperties\": {\"anyOf\": [{\"type\": \"integer\"}, {\"type\": \"string\"}]}}]}"},
 }, basics[] = { /* definitions */
     {"arithmetic", "{\"type\": \"string\", \"pattern\": \"^[$]\", \"description\": \"arithmetic over constants: $4*hidden\"}"},

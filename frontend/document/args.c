@@ -4,6 +4,7 @@
 #include "frontend/document/arguments.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct reader {
@@ -380,4 +381,15 @@ bool fe_setting_row(uint32_t index, struct fe_row *out)
 bool fe_setting(struct fe *fe, enum fe_setting setting, fe_json object, const char *what, struct fe_value *out)
 {
     return fe_settings(fe, object, what, settings[setting].args, settings[setting].count, NULL, out);
+}
+
+bool fe_amount(const char *text, bool bytes, uint64_t *out)
+{
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    char *end;
+    if (*text < '0' || *text > '9' || strspn(text, "0123456789") > 15) return false;
+    *out = strtoull(text, &end, 10);
+    for (unsigned i = 0; i < (bytes ? 5 : 1); i++)
+        if (strcmp(end, units[i]) == 0) return *out > 0 && !__builtin_mul_overflow(*out, (uint64_t)1 << 10 * i, out);
+    return false;
 }

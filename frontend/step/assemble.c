@@ -344,6 +344,28 @@ static void build_init(struct fe_step *s)
 
 /* ---------------------------------------------------------------- the whole */
 
+static bool read_memory(struct fe_step *s, fe_json json)
+{
+    struct fe_value v[4];
+    struct ir_memory *m = &s->module->memory;
+    if (!json) return true;
+    if (!fe_setting(s->fe, FE_SETTING_memory, json, "\"memory\"", v)) return false;
+    *m = (struct ir_memory){.microbatches = v[3].boolean, .place = fe_place(s->fe, json)};
+    if (v[0].given && !v[0].null && !fe_amount(v[0].string, true, &m->most)) {
+        struct diag *d = fe_error(s->fe, v[0].json, "E0111", "\"max\" is a whole number of bytes, as \"6GiB\"");
+        d->hint = "the units are KiB, MiB, GiB and TiB";
+        return false;
+    }
+    for (uint32_t i = 1; i < 3; i++)
+        if (v[i].given && !v[i].null && (v[i].integer < 0 || v[i].integer > INT32_MAX)) {
+            fe_error(s->fe, v[i].json, "E0111", "\"%s\" is 0 or more", i == 1 ? "chunk_rows" : "remat");
+            return false;
+        }
+    if (v[1].given && !v[1].null) m->chunk_rows = v[1].integer ? v[1].integer : -1;
+    if (v[2].given && !v[2].null) m->remat = (int)v[2].integer;
+    return true;
+}
+
 static bool build(struct fe_step *s)
 {
     struct fe *fe = s->fe;
@@ -353,6 +375,7 @@ static bool build(struct fe_step *s)
     fe_json loss_scale;
     bool good = fe_read_precision(fe, top(s, "precision"), &loss_scale);
     good = fe_step_loss_scale(s, loss_scale) & good;
+    good &= read_memory(s, top(s, "memory"));
     good &= fe_step_metrics_read(s, top(s, "metrics"));
     if (!probe(s, needed)) {
         optim_check(fe, top(s, "optimizer"));

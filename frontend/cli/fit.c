@@ -1,0 +1,168 @@
+/* --max-memory and "memory" of a document: the cheapest of a list of settings whose plan fits. Rows of chunks and what
+ * is made again change no number but by rounding; means over microbatches depend on their size, so other ones are only
+ * chosen where the document lets them, else proposed. */
+#include "frontend/cli/cli.h"
+#include "frontend/fe.h"
+#include "ir/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Rows of chunks (0: by size) and levels of remat, from the setting that costs least on. */
+static const struct cli_setting settings[] = {{0, 0},   {256, 0}, {0, 1}, {256, 1}, {0, 2}, {256, 2}, {0, 3},
+                                              {256, 3}, {64, 3},  {0, 4}, {64, 4},  {0, 6}, {64, 6}};
+enum { SETTINGS = sizeof settings / sizeof *settings, SHOWN = 3 };
+
+struct search {
+    struct cli *cli;
+    cli_planner *planner;
+    void *user;
+    const struct plan_module *plans; /* the last ones that fit */
+    uint64_t most, least;            /* allowed; the least that was found */
+    struct cli_setting at, best;     /* the last one tried, that of the least */
+};
+
+/* On one device: the state, and the temporaries of the entry that needs most. */
+static uint64_t peak_of(const struct plan_module *pm)
+{
+    uint64_t rest = 0, arena = 0;
+    for (size_t i = 0; i < pm->plans.count; i++) {
+        const struct plan *p = pm->plans.items[i];
+        if (p->memory.peak - p->arena_bytes > rest) rest = p->memory.peak - p->arena_bytes;
+        if (p->arena_bytes > arena) arena = p->arena_bytes;
+    }
+    return rest + arena;
+}
+
+static double flops_of(struct cli *cli, const struct plan_module *pm)
+{
+    return cli_report_number(cli, ir_report(pm, cli->arena, NULL, NULL), "step", "flops");
+}
+
+static const char *size_text(struct arena *arena, uint64_t bytes)
+{
+    double size = (double)bytes;
+    unsigned unit = 0;
+    for (; size >= 1024 && unit < 4; unit++) size /= 1024;
+    return arena_format(arena, unit ? "%.4g %ciB" : "%.0f B", size, " KMGT"[unit]);
+}
+
+static bool fits(struct search *s, const char *text, size_t length, struct cli_setting setting)
+{
+    const struct plan_module *plans = s->planner(s->user, text, length, setting);
+    uint64_t peak = plans ? peak_of(plans) : UINT64_MAX;
+    s->at = setting;
+    if (peak < s->least) s->least = peak, s->best = setting;
+    if (peak <= s->most) s->plans = plans;
+    return peak <= s->most;
+}
+
+/* ---------------------------------------------------------------- microbatches */
+
+/* The rows of a batch, or of a microbatch that there is already. */
+static int64_t rows_of(struct cli *cli, const struct ir_module *m, const char *text, size_t length)
+{
+    int64_t rows = cli_microbatch_size(cli, text, length);
+    for (size_t i = 0; i < m->slots.count && !rows; i++)
+        for (uint32_t d = 0; d < m->slots.items[i].type.rank; d++)
+            if (m->slots.items[i].batch_dims >> d & 1) rows = m->slots.items[i].type.dim[d];
+    return rows;
+}
+
+/* Halves microbatches until it fits. Returns their size, 0: it does not. */
+static int64_t try_microbatches(struct search *s, int64_t rows, const char *text, size_t length)
+{
+    struct cli_setting best = s->best;
+    while (rows > 1 && rows % 2 == 0) {
+        const char *other = cli_with_microbatches(s->cli, text, length, rows /= 2);
+        if (other && (fits(s, other, strlen(other), settings[0]) || fits(s, other, strlen(other), best))) return rows;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- what is said */
+
+static bool lives(const struct plan_buffer *b, uint32_t command)
+{
+    return b->space == PLAN_ARENA && b->first <= command && command <= b->last;
+}
+
+/* The temporaries that live at the peak of the entry that needs most, the largest ones first. */
+static void add_alive(struct str *out, const struct plan_module *pm)
+{
+    const struct plan *p = pm->plans.items[0];
+    for (size_t i = 1; i < pm->plans.count; i++)
+        if (pm->plans.items[i]->arena_bytes > p->arena_bytes) p = pm->plans.items[i];
+    uint64_t most = 0;
+    uint32_t at = 0;
+    for (uint32_t c = 0; c < p->commands.count; c++) {
+        uint64_t now = 0;
+        for (size_t i = 0; i < p->buffers.count; i++)
+            now += lives(&p->buffers.items[i], c) ? p->buffers.items[i].bytes : 0;
+        if (now > most) most = now, at = c;
+    }
+    str_addf(out, "at the peak, command %u of \"%s\", %s of temporaries live:", at, p->func->name,
+             size_text(out->arena, most));
+    bool *said = arena_new_array(out->arena, bool, p->buffers.count + 1);
+    for (uint32_t shown = 0; shown < SHOWN; shown++) {
+        size_t next = p->buffers.count;
+        for (size_t i = 0; i < p->buffers.count; i++)
+            if (lives(&p->buffers.items[i], at) && !said[i] &&
+                (next == p->buffers.count || p->buffers.items[i].bytes > p->buffers.items[next].bytes))
+                next = i;
+        if (next == p->buffers.count) break;
+        said[next] = true;
+        const struct plan_buffer *b = &p->buffers.items[next];
+        const struct ir_node *n = ir_get(b->func, b->value);
+        const char *place = b->func->module->places.items[n->place].pointer;
+        str_addf(out, "%s %s %s %s%s%s", shown ? "," : "", size_text(out->arena, b->bytes), ir_ops[n->op].name,
+                 ir_type_text(out->arena, &n->type), place ? " at " : "", place ? place : "");
+    }
+}
+
+static void note(const struct search *s, uint64_t before, double flops, int64_t rows)
+{
+    struct arena *a = s->cli->arena;
+    if (s->cli->quiet || strcmp(cli_text(s->cli, "diagnostics", "text"), "json") == 0) return;
+    struct str how = STR(a);
+    if (s->at.chunk_rows) str_addf(&how, " --chunk-rows %lld", (long long)s->at.chunk_rows);
+    if (s->at.remat) str_addf(&how, " --remat %d", s->at.remat);
+    if (rows) str_addf(&how, " \"accumulate\": {\"microbatch_size\": %lld}", (long long)rows);
+    fprintf(stderr, "stepc: note: %s instead of %s on one device by%s; a step computes %.3g times as much\n",
+            size_text(a, peak_of(s->plans)), size_text(a, before), str_text(&how),
+            flops > 0 ? flops_of(s->cli, s->plans) / flops : 1);
+}
+
+int cli_fit_memory(struct cli *cli, const struct plan_module *plans, const char *text, size_t length, bool ir,
+                   cli_planner *planner, void *user, struct diags *diags, bool *takes)
+{
+    const char *given = cli_text(cli, "max-memory", NULL);
+    struct ir_memory asked = plans->module->memory;
+    if (given && !fe_amount(given, true, &asked.most))
+        return cli_usage(cli, "--max-memory: expected a whole number of bytes, or as 6GiB, got \"%s\"", given);
+    uint64_t before = peak_of(plans);
+    struct search s = {.cli = cli, .planner = planner, .user = user, .most = asked.most, .least = before};
+    if (!asked.most || before <= asked.most) return 0;
+    double flops = flops_of(cli, plans);
+    *takes = true;
+    for (size_t i = 1; i < SETTINGS; i++)
+        if (fits(&s, text, length, settings[i])) return note(&s, before, flops, 0), 0;
+    uint64_t least = s.least;
+    int64_t rows = ir ? 0 : try_microbatches(&s, rows_of(cli, plans->module, text, length), text, length);
+    if (rows && asked.microbatches) return note(&s, before, flops, rows), 0;
+    *takes = false;
+    struct str alive = STR(cli->arena);
+    add_alive(&alive, plans);
+    const struct ir_place *place = &plans->module->places.items[given ? 0 : asked.place];
+    struct diag *d = diag_error(diags, place->span, "E0501", "a step needs %s on one device, %s are allowed; %s",
+                                size_text(cli->arena, least), size_text(cli->arena, asked.most), str_text(&alive));
+    d->pointer = place->pointer ? arena_string(cli->arena, place->pointer) : NULL;
+    d->hint = "fewer rows, a mesh that splits the tensors, or an optimizer with less state need less";
+    if (rows)
+        d->hint = arena_format(
+            cli->arena,
+            "\"accumulate\": {\"microbatch_size\": %lld} would need %s; \"memory\": {\"microbatches\": "
+            "true} lets it be chosen",
+            (long long)rows, size_text(cli->arena, peak_of(s.plans)));
+    return EXIT_WRONG;
+}
