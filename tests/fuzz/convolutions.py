@@ -44,10 +44,11 @@ def convolution(r, rank, given, last):
 def document(seed):
     r = random.Random(seed)
     rank = r.choice((1, 2, 2, 2, 2, 3))
-    most = {1: 40, 2: 17, 3: 7}[rank]
-    given, layers = r.choice(CHANNELS), []
-    shape = [r.choice((1, 2, 3, 5))] + [r.randint(3, most) for _ in range(rank)] + [given]
-    for i in range(3):
+    large = seed % 10 == 0  # more than the second cache holds
+    most = {1: 900, 2: 40, 3: 12}[rank] if large else {1: 40, 2: 17, 3: 7}[rank]
+    given, layers = r.choice(CHANNELS[-5:] if large else CHANNELS), []
+    shape = [r.choice((5, 9, 16) if large else (1, 2, 3, 5))] + [r.randint(most * 2 // 3 if large else 3, most) for _ in range(rank)] + [given]
+    for i in range(2 if large else 3):
         layers.append(convolution(r, rank, given, i == 2))
         given = layers[-1]["features"]
         if r.random() < 0.3:

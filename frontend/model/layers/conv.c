@@ -74,6 +74,33 @@ static bool begin(struct fe_block *block, const struct fe_value *a, struct fe_wi
            window_per_axis(block, &a[KERNEL_DILATION], 1, w->rank, w->dilation);
 }
 
+/* One input channel a group: products element by element, summed over the taps, for each output channel of a group. */
+static struct fe_val sum_of_channels(struct fe_site *s, const struct fe_val *part, int64_t taps, struct fe_val kernel,
+                                     int64_t groups, int64_t out)
+{
+    int64_t each = out / groups;
+    struct ir_type t = fe_type_at(s, &part[0]);
+    uint32_t rank = t.rank;
+    struct fe_val *sums = arena_new_array(s->fe->arena, struct fe_val, each);
+    kernel = fe_reshape_val(s, kernel, 3, (int64_t[]){taps, groups, each});
+    if (kernel.bad) return kernel;
+    t.dim[rank] = 1;
+    for (int64_t o = 0; o < each; o++) {
+        for (int64_t i = 0; i < taps; i++) {
+            ir_value w = ir_slice(s->b, kernel.tensor, (int64_t[]){i, 0, o}, (int64_t[]){i + 1, groups, o + 1},
+                                  (int64_t[]){1, 1, 1});
+            struct fe_val x = fe_mul(s, part[i], fe_reshape_val(s, fe_tensor_val(w, kernel.weak), 1, &groups));
+            sums[o] = i ? fe_add(s, sums[o], x) : x;
+            if (sums[o].bad) return sums[o];
+        }
+        if (each > 1) sums[o] = fe_reshape_val(s, sums[o], rank + 1u, t.dim);
+        if (sums[o].bad) return sums[o];
+    }
+    if (each == 1) return sums[0];
+    t.dim[rank - 1u] = out;
+    return fe_reshape_val(s, FE_APPLY(s, "concatenate", fe_tuple(s, sums, (uint32_t)each), fe_int(-1)), rank, t.dim);
+}
+
 /* Kernel [spatial.., in / groups, out] over a placed input. */
 static struct fe_val sum_of_taps(struct fe_block *block, struct fe_window *w, struct fe_val x, struct fe_val kernel,
                                  int64_t groups)
@@ -84,6 +111,7 @@ static struct fe_val sum_of_taps(struct fe_block *block, struct fe_window *w, st
     if (x.bad) return x;
     struct ir_type tk = fe_type_at(s, &kernel);
     int64_t in = tk.dim[tk.rank - 2], out = tk.dim[tk.rank - 1];
+    bool alone = groups > 1 && in == 1 && taps * (out / groups) <= 256;
     struct fe_val *parts = arena_new_array(s->fe->arena, struct fe_val, taps);
     for (int64_t i = 0; i < taps; i++) {
         struct fe_val part = window_tap(block, w, x, i);
@@ -91,13 +119,14 @@ static struct fe_val sum_of_taps(struct fe_block *block, struct fe_window *w, st
         struct ir_type t = fe_type_at(s, &part);
         uint32_t at = t.rank - 1u;
         parts[i] = part;
-        if (groups == 1) continue;
+        if (groups == 1 || alone) continue;
         if (at + 3 > IR_MAX_RANK) return fe_block_fail(block, NULL, "E0202", "more than %d dimensions", IR_MAX_RANK);
         t.dim[at] = 1;
         t.dim[at + 1] = groups;
         t.dim[at + 2] = in;
         parts[i] = fe_reshape_val(s, part, at + 3, t.dim);
     }
+    if (alone) return sum_of_channels(s, parts, taps, kernel, groups, out);
     struct fe_val all = FE_APPLY(s, "concatenate", fe_tuple(s, parts, (uint32_t)taps), fe_int(groups > 1 ? -3 : -1));
     if (groups == 1) {
         struct fe_val pair[] = {all, fe_reshape_val(s, kernel, 2, (int64_t[]){taps * in, out})};

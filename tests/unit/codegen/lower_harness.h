@@ -54,6 +54,28 @@ static inline void output(struct fixture *x, ir_value v)
     ir_result_add(&x->b, name, v, fixture_slot(x, IR_ROLE_OUTPUT, name, *ir_type(x->b.f, v)));
 }
 static inline ir_value number_like(struct fixture *x, ir_value v, double n) { return ir_number_like(&x->b, v, n); }
+/* The taps of convolutions, concatenated: in one and two dimensions, with strides, dilation and groups, and a few that
+ * are not regular. */
+static inline ir_value taps_of(struct fixture *x, ir_value a, int64_t rows, int64_t columns, int64_t by, int64_t apart,
+                               int64_t groups)
+{
+    const struct ir_type t = *ir_type(x->b.f, a);
+    ir_value list[16];
+    uint32_t n = 0;
+    int64_t high = (t.dim[1] - (rows - 1) * apart - 1) / by, wide = (t.dim[2] - (columns - 1) * apart - 1) / by,
+            stride[] = {1, by, by, 1};
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) {
+            int64_t start[] = {0, r * apart, c * apart, 0},
+                    limit[] = {t.dim[0], r * apart + high * by + 1, c * apart + wide * by + 1, t.dim[3]};
+            list[n] = ir_slice(&x->b, a, start, limit, stride);
+            if (groups > 1)
+                list[n] = ir_reshape(&x->b, list[n], DIMS(t.dim[0], high + 1, wide + 1, 1, groups, t.dim[3] / groups));
+            n++;
+        }
+    return ir_concat(&x->b, list, n, 3);
+}
+
 /* A new value for the slot of a parameter. */
 static inline void update(struct fixture *x, ir_value param, ir_value v)
 {

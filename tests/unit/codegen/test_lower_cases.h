@@ -178,6 +178,41 @@ START_TEST(dot_layouts)
 }
 END_TEST
 
+/* A convolution and its gradients by kernel and image, of widths and channels that no tile divides. */
+static void check_convolution(int64_t batch, int64_t size, int64_t in, int64_t out, int64_t window, int64_t by)
+{
+    struct fixture x = fixture_new();
+    int64_t n = (size - window) / by + 1, taps = window * window, ones[] = {1, 1, 1, 1}, none[4] = {0};
+    ir_value image = input(&x, F32(batch, size, size, in)), w = input(&x, F32(taps * in, out)),
+             given = input(&x, F32(batch, n, n, out)), tap = taps_of(&x, image, window, window, by, 1, 1), sum = 0;
+    struct ir_ints no = {NULL, 0}, pixels = {(int64_t[]){0, 1, 2}, 3};
+    output(&x, ir_unary(&x.b, OP_tanh, product(&x, tap, w, 3, 0)));
+    output(&x, ir_dot(&x.b, tap, given, no, no, pixels, pixels));
+    ir_value each = product(&x, given, w, 3, 1), zero = ir_scalar(&x.b, IR_F32, 0);
+    for (int64_t t = 0; t < taps; t++) {
+        int64_t low[] = {0, t / window, t % window, 0}, inside[] = {0, by - 1, by - 1, 0}, high[4] = {0};
+        for (int i = 1; i < 3; i++) high[i] = size - low[i] - (n - 1) * by - 1;
+        ir_value part = ir_slice(&x.b, each, (int64_t[]){0, 0, 0, t * in}, (int64_t[]){batch, n, n, (t + 1) * in},
+                                 ones);
+        part = ir_pad(&x.b, part, zero, low, high, inside);
+        sum = t ? ir_binary(&x.b, OP_add, part, sum) : part;
+    }
+    int64_t cut[] = {0, -1, 0, 0};
+    output(&x, ir_pad(&x.b, sum, zero, cut, none, none));
+    CHECK_BOTH(x, 3e-5, 0);
+}
+
+START_TEST(dot_taps)
+{
+    static const int64_t shapes[][6] = {
+        {2, 9, 9, 20, 3, 1}, {2, 10, 11, 17, 3, 2}, {1, 7, 8, 300, 3, 1}, {20, 4, 40, 9, 2, 1}};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int64_t *s = shapes[i];
+        check_convolution(s[0], s[1], s[2], s[3], s[4], s[5]);
+    }
+}
+END_TEST
+
 START_TEST(dot_long_k)
 {
     struct fixture x = fixture_new();
@@ -416,6 +451,7 @@ static void add_cases(Suite *suite)
     tcase_add_test(dots, dot_layouts);
     tcase_add_test(dots, dot_long_k);
     tcase_add_test(dots, dot_epilogue);
+    tcase_add_test(dots, dot_taps);
     tcase_add_test(dots, dot_attention);
     tcase_add_test(dots, dot_attention_by_tiles);
     tcase_add_test(dots, dot_integers_and_views);
