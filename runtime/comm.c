@@ -127,4 +127,4 @@ static void part_text(const struct step_instance *t, const struct stepc_slot *s,
 }
 
 static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &rt_comm_mpi, NULL};
-const struct stepc_mesh stepc_part_mesh = {rows, join, agree, largest, exchange, part, part_text, same};
+const struct stepc_mesh stepc_part_mesh = {rows, join, agree, largest, exchange, part, part_text, same, rt_comm_go_on};

@@ -12,6 +12,23 @@ void rt_comm_enter(struct rt_worker *w, const struct stepc_command *c)
     atomic_store(&w->device->collectives, w->collectives);
 }
 
+bool rt_comm_go_on(struct rt_worker *w, const struct stepc_command *at)
+{
+    struct step_instance *t = w->instance;
+    bool wait = at && at->half != STEPC_STARTS;
+    if (at && at->half != STEPC_WAITS) w->flight = (struct rt_flight){.of = at};
+    const struct stepc_command *c = w->flight.of;
+    uint32_t before = w->flight.stage;
+    uint64_t begin = rt_now();
+    int state = t->comm->advance(w, c, wait);
+    if (!w->index && w->device == t->devices) t->communication_ns += rt_now() - begin;
+    if (state && wait) w->flight.of = NULL;
+    if (t->trace && (at || w->flight.stage != before))
+        t->program->trace->note(w, RT_TRACED_COMMAND,
+                                (uint32_t)((at ? at : c) - t->entries[t->running].table->commands), begin);
+    return state >= 0;
+}
+
 void rt_comm_late(const struct rt_worker *w, const struct stepc_command *c, const uint32_t *members, uint32_t count)
 {
     struct step_instance *t = w->instance;

@@ -451,6 +451,7 @@ struct stepc_mesh {                                                        /* co
     /* Whether all ranks are about to write the same whole tensor. */
     step_status (*same)(struct step_instance *, step_status mine, const struct stepc_slot *, const char *data,
                         const int64_t *stride);
+    bool (*go_on)(struct rt_worker *, const struct stepc_command *); /* rt_comm_go_on */
 };
 struct stepc_blas { /* blas.c */
     void (*open)(struct step_instance *);
@@ -553,6 +554,9 @@ step_status rt_stage(struct step_instance *, const struct step_batch *);
 extern const struct rt_comm_ops rt_comm_thread, rt_comm_mpi;
 /* comm_progress.c: a worker enters a collective; it waits too long for those of its group in this process. */
 void rt_comm_enter(struct rt_worker *, const struct stepc_command *);
+/* Runs a collective, or one of its ends; between these (NULL) goes on with the one that is under way. False: the call
+ * failed. */
+bool rt_comm_go_on(struct rt_worker *, const struct stepc_command *);
 void rt_comm_late(const struct rt_worker *, const struct stepc_command *, const uint32_t *members, uint32_t count);
 const char *rt_comm_kind(const struct stepc_command *);
 

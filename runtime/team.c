@@ -271,22 +271,6 @@ static uint32_t run_loop(struct rt_worker *w, const struct rt_entry *e, uint32_t
                        : c->other + 1; /* begin and go: body; begin, no go: after END; end and go: after BEGIN */
 }
 
-/* Goes on with the collective that is under way, from its own command `at`, the one that waits for it, or between these
- * (UINT32_MAX); false: the call failed. */
-static bool fly(struct rt_worker *w, const struct rt_entry *e, uint32_t at, bool wait)
-{
-    struct step_instance *t = w->instance;
-    const struct stepc_command *c = w->flight.of;
-    uint32_t before = w->flight.stage;
-    uint64_t begin = rt_now();
-    int state = t->comm->advance(w, c, wait);
-    if (!w->index && w->device == t->devices) t->communication_ns += rt_now() - begin;
-    if (state && wait) w->flight.of = NULL;
-    if (t->trace && (at != UINT32_MAX || w->flight.stage != before))
-        trace_end(w, RT_TRACED_COMMAND, at != UINT32_MAX ? at : (uint32_t)(c - e->table->commands), begin);
-    return state >= 0;
-}
-
 static void run_commands(struct rt_worker *w, const struct rt_entry *e, const struct rt_map *m)
 {
     struct step_instance *t = w->instance;
@@ -306,7 +290,7 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
             watch->now = depth ? round | i : (uint64_t)i << 44;
         }
         uint64_t begun = trace_begin(t);
-        if (w->flight.of && c->half != STEPC_WAITS && !fly(w, e, UINT32_MAX, false)) return;
+        if (w->flight.of && c->half != STEPC_WAITS && !t->program->mesh->go_on(w, NULL)) return;
         begun = begun ? trace_begin(t) : 0;
         if ((t->part ? how->part_sync : how->sync) && !(how->solo && w->index) && !works_alone(w)) {
             if (!wait_for_earlier(w, e, known, i)) return;
@@ -318,8 +302,7 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
             if (run_kernel(w, e, i, arguments)) trace_end(w, RT_TRACED_COMMAND, i, begun);
             i++;
         } else if (c->kind == STEPC_COLLECTIVE) {
-            if (c->half != STEPC_WAITS) w->flight = (struct rt_flight){.of = c};
-            if (!fly(w, e, i, c->half != STEPC_STARTS)) return;
+            if (!t->program->mesh->go_on(w, c)) return;
             if (c->half != STEPC_STARTS) known = i + 1; /* all have met */
             i++;
         } else {
