@@ -17,9 +17,8 @@ static step_status access(struct step_instance *t, const struct step_array *from
     if (!status && !t->initialized) status = rt_fail(t, STEP_EINVAL, "%s: call init or load first", call);
     if (!status && write && !rt_slot_stored(s))
         status = rt_fail(t, STEP_EINVAL, "write: \"%s\" is computed, not stored", a.name);
-    if (!write && s->computed && !(status = rt_agree(t, status))) status = rt_derive(t); /* with the other ranks */
-    if (write && t->ranks > 1 && !status && rt_whole(s, a.shape))
-        status = t->program->mesh->same(t, status, s, a.data, stride);
+    if (t->ranks > 1) status = t->program->mesh->same(t, status, s, &a, stride, write);
+    if (!status && !write && s->computed) status = rt_derive(t); /* with the other ranks */
     if (status) return status;
     if (write) rt_state_changed(t);
     if (write) rt_scatter(t, s, (char *)a.data + rt_part_shift(t, s, a.shape, stride), stride);

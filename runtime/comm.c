@@ -55,14 +55,6 @@ static step_status largest(struct step_instance *t, uint64_t *number)
     return status;
 }
 
-static step_status same(struct step_instance *t, step_status mine, const struct stepc_slot *s, const char *data,
-                        const int64_t *stride)
-{
-    bool dense = !mine && rt_dense(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-    uint64_t sum = dense ? st_crc32(0, data, rt_slot_bytes(s, false)) : 0;
-    return t->comm->meet(t, mine, (uint64_t)(s - t->program->slots + 1) << 32 | sum);
-}
-
 /* Part after part: the first device of every rank, then the second. */
 static void exchange(struct step_instance *t, const struct stepc_slot *s, char *whole, const int64_t *stride,
                      enum rt_direction direction)
@@ -124,6 +116,20 @@ static void part_text(const struct step_instance *t, const struct stepc_slot *s,
     part(t, s, NULL, start, extent + (lead != 0));
     text = stpcpy(text + strlen(text), ", or of this rank ");
     rt_type_text(text, 180, s->dtype, s->rank + (lead != 0), extent);
+}
+
+static step_status same(struct step_instance *t, step_status mine, const struct stepc_slot *s,
+                        const struct step_array *a, const int64_t *stride, bool write)
+{
+    int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK];
+    bool whole = a->rank == s->rank && (a->shape || !a->rank), own = false;
+    if (whole && !rt_whole(s, a->shape)) whole = false, own = part(t, s, a->shape, start, extent);
+    if (!s->computed && (own || !(write || rt_slot_sharded(s)))) return mine; /* nobody else takes part */
+    bool dense = write && whole && !mine && rt_dense(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
+    uint64_t sum = dense ? st_crc32(0, a->data, rt_slot_bytes(s, false)) : 0;
+    step_status worst = t->comm->meet(t, mine,
+                                      (uint64_t)write << 63 | (uint64_t)(s - t->program->slots + 1) << 32 | sum);
+    return mine ? mine : worst;
 }
 
 static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &rt_comm_mpi, NULL};

@@ -448,9 +448,10 @@ struct stepc_mesh {                                                        /* co
     /* Behind the text of the whole, of 200 characters: the part, for which there are as many; `lead`: rt_array_check.
      */
     void (*part_text)(const struct step_instance *, const struct stepc_slot *, uint64_t lead, char *text);
-    /* Whether all ranks are about to write the same whole tensor. */
-    step_status (*same)(struct step_instance *, step_status mine, const struct stepc_slot *, const char *data,
-                        const int64_t *stride);
+    /* Before a tensor is read or written by all ranks: mine, or what is wrong with another rank's array, or with the
+     * call, which has to be the same, of what is written to its bytes. Where others take no part: mine. */
+    step_status (*same)(struct step_instance *, step_status mine, const struct stepc_slot *, const struct step_array *,
+                        const int64_t *stride, bool write);
     bool (*go_on)(struct rt_worker *, const struct stepc_command *); /* rt_comm_go_on */
 };
 struct stepc_blas { /* blas.c */

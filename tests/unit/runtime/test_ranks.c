@@ -385,7 +385,7 @@ static const uint32_t together_args[] = {B_G, B_EVAL};
 static struct stepc_command derive[2];
 static struct derived {
     uint32_t faulty; /* the rank whose call is wrong; 2: none */
-    enum { EVAL, READ, SAVE } call;
+    enum { EVAL, READ, SAVE, WRITE, READ_PARTS } call;
     const char *path;     /* of what is saved */
     const char *of_other; /* the weights of the last rank, NULL: the same */
     uint64_t ns[2];
@@ -394,6 +394,8 @@ static struct derived {
 
 static void *derive_work(void *party)
 {
+    static const uint32_t split[] = {1};
+    static const int64_t half[] = {(TOY_DIM + 1) / 2};
     struct party *p = party;
     uint32_t rank = p->world.rank;
     struct toy_data data;
@@ -417,16 +419,19 @@ static void *derive_work(void *party)
     uint64_t begin = rt_now();
     struct step_result result = {.size = faulty ? 0 : sizeof result};
     struct step_array array = {.size = sizeof array,
-                               .name = "eval.w",
+                               .name = derived.call == READ ? "eval.w" : "w",
                                .data = derived.values[rank],
                                .dtype = faulty ? STEP_F64 : STEP_F32,
                                .rank = 1,
                                .shape = toy_shape_w};
     struct step_save save = {.size = sizeof save, .directory = derived.path, .keep = faulty ? "latest=1" : NULL};
     const char *weights = rank && derived.of_other ? derived.of_other : "eval";
-    p->status = derived.call == READ   ? rt_read(p->t, &array)
-                : derived.call == SAVE ? rt_save(p->t, &save, NULL)
-                                       : rt_eval(p->t, &data.batch, weights, &result);
+    struct stepc_slot *w = (struct stepc_slot *)(uintptr_t)&p->t->program->slots[rt_slot_find(p->t, "w")];
+    if (derived.call == READ_PARTS) w->axes = split, w->local = half; /* of what each device has of its own */
+    p->status = derived.call == READ || derived.call == READ_PARTS ? rt_read(p->t, &array)
+                : derived.call == WRITE                            ? rt_write(p->t, &array)
+                : derived.call == SAVE                             ? rt_save(p->t, &save, NULL)
+                                                                   : rt_eval(p->t, &data.batch, weights, &result);
     derived.ns[rank] = rt_now() - begin;
     return p;
 }
@@ -445,10 +450,10 @@ static void derive_together(struct derived how)
     for (uint32_t r = 0; r < 2; r++) pthread_join(ranks[r].thread, NULL);
     for (uint32_t r = 0; r < 2; r++) {
         const char *text = rt_last_error(ranks[r].t);
-        step_status expected = how.of_other       ? STEP_ENOTFOUND
-                               : how.faulty > 1   ? STEP_OK
-                               : how.call == READ ? STEP_ESHAPE
-                                                  : STEP_EINVAL;
+        step_status expected = how.of_other                           ? STEP_ENOTFOUND
+                               : how.faulty > 1                       ? STEP_OK
+                               : how.call == SAVE || how.call == EVAL ? STEP_EINVAL
+                                                                      : STEP_ESHAPE;
         ck_assert_msg(ranks[r].status == expected, "rank %u: %d %s", r, (int)ranks[r].status, text);
         ck_assert_msg(derived.ns[r] < 2000000000, "rank %u waited", r);
     }
@@ -464,6 +469,8 @@ START_TEST(weights_together)
         derive_together((struct derived){.faulty = faulty, .call = EVAL});
         derive_together((struct derived){.faulty = faulty, .call = SAVE, .path = path});
         derive_together((struct derived){.faulty = faulty, .call = READ});
+        derive_together((struct derived){.faulty = faulty, .call = WRITE});
+        derive_together((struct derived){.faulty = faulty, .call = READ_PARTS});
     }
     unlink(path);
     ck_assert_float_eq(derived.values[0][0], derived.values[1][0]);
