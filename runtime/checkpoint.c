@@ -276,10 +276,9 @@ static void take_averages(struct rt_load_plan *l)
     const struct stepc_program *p = l->t->program;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
-        const char *name = strncmp(s->name, "ema.", 4) == 0    ? s->name + 4
-                           : strncmp(s->name, "slow.", 5) == 0 ? s->name + 5
-                                                               : NULL;
-        int32_t from = s->role == STEP_EMA && !s->computed && name ? rt_slot_find(l->t, name) : -1;
+        const char *name = s->name; /* "ema.", "slow.", then that of the parameter */
+        while (*name && *name++ != '.') continue;
+        int32_t from = s->role == STEP_EMA && !s->computed ? rt_slot_find(l->t, name) : -1;
         if (from >= 0 && !l->items[i].source && rt_slot_bytes(&p->slots[from], false) == rt_slot_bytes(s, false))
             l->items[i].source = l->items[from].source;
     }

@@ -8,7 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Items and metrics of the one that it is made of. */
+static void add_pair(struct st_text *to, bool first, const char *name, double value)
+{
+    st_add(to, first ? "" : ",");
+    st_add_quoted(to, name);
+    st_add(to, ":");
+    st_add_number(to, value);
+}
+
+/* Items, metrics and hyper-parameters of the one that it is made of. */
 static void copy_texts(struct rt_job *j, const struct st_checkpoint *from)
 {
     for (uint32_t i = 0; from && i < from->member_count && !j->status; i++) {
@@ -18,13 +26,12 @@ static void copy_texts(struct rt_job *j, const struct st_checkpoint *from)
         if (text) st_add(&j->documents, "%s%c%s%c", m->name, 0, text, 0), j->document_count++;
         free(text);
     }
-    st_add(&j->numbers, ",\"hyperparameters\":{},\"metrics\":{");
-    for (uint32_t i = 0; from && i < from->metric_count; i++) {
-        st_add(&j->numbers, i ? "," : "");
-        st_add_quoted(&j->numbers, from->metrics[i].name);
-        st_add(&j->numbers, ":");
-        st_add_number(&j->numbers, from->metrics[i].value);
-    }
+    st_add(&j->numbers, ",\"hyperparameters\":{");
+    for (uint32_t i = 0; from && i < from->hyper_count; i++)
+        add_pair(&j->numbers, !i, from->hypers[i].name, from->hypers[i].value);
+    st_add(&j->numbers, "},\"metrics\":{");
+    for (uint32_t i = 0; from && i < from->metric_count; i++)
+        add_pair(&j->numbers, !i, from->metrics[i].name, from->metrics[i].value);
     st_add(&j->numbers, "},\"layout\":{\"mesh\":{},\"processes\":1}");
 }
 

@@ -218,6 +218,24 @@ static step_status read_metric(struct reader *r, const char *name)
     return STEP_OK;
 }
 
+#ifndef STEPC_IN_OBJECT
+static step_status read_hyper(struct reader *r, const char *name)
+{
+    struct st_checkpoint *c = r->c;
+    struct st_hyper *more = realloc(c->hypers, (c->hyper_count + 1) * sizeof *more);
+    if (!more) return no_memory(r);
+    c->hypers = more;
+    more[c->hyper_count].name = name;
+    return scan_number(&r->scan, &more[c->hyper_count++].value) ? STEP_OK : wrong(r, "");
+}
+
+static step_status read_model(struct reader *r, const char *name)
+{
+    if (strcmp(name, "name") == 0) return (r->c->model = scan_string(&r->scan)) ? STEP_OK : wrong(r, "");
+    return scan_skip(&r->scan, DEPTH) ? STEP_OK : wrong(r, "");
+}
+#endif
+
 /* ---------------------------------------------------------------- the manifest */
 
 static step_status newer(struct reader *r, const char *what)
@@ -251,6 +269,10 @@ static step_status read_manifest(struct reader *r)
         } else if (strcmp(key, "files") == 0 && !r->c->member_count) status = read_table(r, read_member);
         else if (strcmp(key, "slots") == 0 && !r->c->all.count) status = read_table(r, read_slot);
         else if (strcmp(key, "metrics") == 0) status = read_table(r, read_metric);
+#ifndef STEPC_IN_OBJECT
+        else if (strcmp(key, "hyperparameters") == 0) status = read_table(r, read_hyper);
+        else if (strcmp(key, "model") == 0) status = read_table(r, read_model);
+#endif
         else if (!scan_skip(&r->scan, DEPTH)) break;
     }
     if (status) return status;
@@ -362,6 +384,9 @@ void st_checkpoint_close(struct st_checkpoint *c)
     }
     free(c->members);
     free(c->pieces);
+#ifndef STEPC_IN_OBJECT
+    free(c->hypers);
+#endif
     st_close(&c->all);
     *c = (struct st_checkpoint){.all = {.path = c->all.path, .fd = -1}};
 }
@@ -440,9 +465,16 @@ step_status st_checkpoint_verify(const struct st_checkpoint *c, const struct st_
     st_hash_begin(&h);
     if (!path) return no_memory(&r);
     f.fd = open(path, O_RDONLY | O_CLOEXEC);
-    step_status status = f.fd < 0 ? STEP_EIO : read_bytes(&f, 0, m->bytes, NULL, &h, error);
-    if (f.fd < 0) damaged(&r, "%s: %s", m->name, strerror(errno));
-    else close(f.fd);
+    off_t end = f.fd < 0 ? -1 : st_call(lseek, f.fd, (off_t)0, SEEK_END);
+    step_status status = STEP_EIO;
+    if (end < 0) {
+        if (errno == ENOENT) status = STEP_ECORRUPT;
+        damaged(&r, "%s: %s", m->name, strerror(errno));
+    } else if ((uint64_t)end == m->bytes) status = read_bytes(&f, 0, m->bytes, NULL, &h, error);
+    else
+        status = damaged(&r, "%s has %lld bytes, its manifest says %llu", m->name, (long long)end,
+                         (unsigned long long)m->bytes);
+    if (f.fd >= 0) close(f.fd);
     free(path);
     return status ? status : compare(&r, &h, m->hash, m, NULL);
 }

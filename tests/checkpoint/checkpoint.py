@@ -384,6 +384,19 @@ class Checkpoint(runner.Case):
         self.assertIn("holds no checkpoint", self.tool("ls", ".", code=1).stderr)
         self.assertIn("none", self.tool("verify", "none", code=3).stderr)
 
+    def test_all_faults(self):
+        """verify names every file and every tensor that is damaged."""
+        self.train("--save-dir", "r", steps=4)
+        at = lambda name: self.path("r/step-4/" + name)
+        for name in ("params.safetensors", "opt_state.safetensors"):
+            flip(at(name), 8 * os.path.getsize(at(name)) - 5)
+        said = self.tool("verify", "r", code=1).stderr
+        self.assertEqual([said.count(n) for n in ("params.safetensors is", "opt_state.safetensors is", "ema.safetensors is")], [2, 2, 0], said)
+        os.unlink(at("ema.safetensors"))
+        os.truncate(at("state.safetensors"), 300)
+        faults = json.loads(self.tool("verify", "r", "--json", code=1).stdout)["checkpoints"][0]["faults"]
+        self.assertEqual([sum(n in f for f in faults) for n in ("params", "opt_state", "ema", "state.safetensors has 300", "items")], [1, 1, 1, 1, 0], faults)
+
     def test_compare(self):
         self.train("--save-dir", "a", "--save-every", "19")
         self.train("--save-dir", "b")

@@ -182,6 +182,8 @@ class Maps(runner.Case):
         for one in shown:
             one.pop("created")
         self.assertEqual(shown[0], shown[1])
+        kept = [{k: v for k, v in json.load(open(self.path(p + "/step-2/manifest.json"))).items() if k in ("hyperparameters", "model", "metrics")} for p in ("run", "same")]
+        self.assertEqual(kept[0], kept[1])
         for name in ("params", "ema", "opt_state", "state"):
             with open(self.path("run/step-2/%s.safetensors" % name), "rb") as a, open(self.path("same/step-2/%s.safetensors" % name), "rb") as b:
                 self.assertEqual(a.read(), b.read())

@@ -131,6 +131,12 @@ struct st_checkpoint {
         double value;
     } metrics[ST_METRICS];
     uint32_t member_count, piece_count, metric_count;
+    uint32_t hyper_count; /* these only outside of objects: what a checkpoint of this one keeps */
+    const char *model;
+    struct st_hyper {
+        const char *name;
+        double value;
+    } *hypers;
 };
 /* Reads the manifest and compares its own checksum; `files`: also opens what it names and compares their sizes and
  * headers with it. STEP_ECORRUPT: damaged, or not complete; STEP_EVERSION; STEP_EIO; STEP_ENOMEM. */
