@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { WHOLE_LOOPS = 16 };
-static const double whole_work = 1e6;               /* above this a team may help; operations as in nest.work */
+static const double whole_work = 2e6;               /* above this a team may help; operations as in nest.work */
 enum { whole_commands = 256, whole_values = 8000 }; /* code size, and the time that it takes to make it */
 enum {
     share_commands = 64

@@ -51,6 +51,10 @@ struct lower_var_info {
     bool splits;
 };
 
+/* Of nest.work: products count multiply-adds, of which a core does this many in the time of one step of an elementary
+ * function (ops.def, cost) or of a load. */
+enum { LOWER_WORK_OF_COST = 4 };
+
 struct lower {
     struct nest_builder b;
     struct arena *arena; /* nests and everything else */

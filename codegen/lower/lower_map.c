@@ -56,5 +56,6 @@ void lower_map(struct lower *l)
         store_all(l, &p);
         nest_close_to(&l->b, 0);
     }
-    nest->work = (l->cost + 2.0 * (double)(l->group->outputs.count + l->group->inputs.count)) * (double)extent;
+    nest->work = LOWER_WORK_OF_COST * (l->cost + 2.0 * (double)(l->group->outputs.count + l->group->inputs.count)) *
+                 (double)extent;
 }

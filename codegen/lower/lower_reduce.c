@@ -547,5 +547,6 @@ void lower_reduction(struct lower *l)
     r.in_order &= r.by_rows;
     if (r.by_rows) row_kernel(&r);
     else column_kernel(&r);
-    l->b.nest->work = (l->cost + 2.0 * (double)l->group->inputs.count) * (double)(r.rows * r.columns);
+    l->b.nest->work = LOWER_WORK_OF_COST * (l->cost + 2.0 * (double)l->group->inputs.count) *
+                      (double)(r.rows * r.columns);
 }

@@ -110,7 +110,7 @@ struct nest {
     uint64_t scratch_bytes;  /* of all locals */
     int64_t parallel_extent; /* iterations of the parallel loop; 1 if there is none */
     int64_t grain;           /* workers get multiples of this many iterations */
-    double work;             /* rough operations in all, to choose the number of workers */
+    double work;             /* rough multiply-adds in all, to choose the number of workers */
     uint32_t lanes;          /* elements of a vector, whatever their dtype: vector bytes / 4. A vector loop that
                                         uses a lane register by get or set (a tile) has at most this many iterations */
     bool flat;               /* no parallel loop: one vector loop of extent -1 stands in its place and runs over
