@@ -36,6 +36,13 @@ uint64_t pass_outlined_form(const struct ir_func *f, struct arena *scratch)
     return form;
 }
 
+static bool is_result(const struct ir_func *f, ir_value v)
+{
+    bool is = false;
+    for (size_t i = 0; i < f->results.count; i++) is |= f->results.items[i].value == v;
+    return is;
+}
+
 void fuse_outlined(struct pass *p, const struct ir_func *body, struct plan *plan)
 {
     struct plan_group g = {.kind = GROUP_MAP, .func = body, .reason = "many tensors get the same arithmetic"};
@@ -46,7 +53,7 @@ void fuse_outlined(struct pass *p, const struct ir_func *body, struct plan *plan
         if (n->op == OP_param) {
             vec_push(p->keep, &g.inputs, v);
             vec_push(p->keep, &g.input_level, is_full(&n->type, elements_of(body)));
-        } else if (n->op != OP_constant) {
+        } else if (n->op != OP_constant || is_result(body, v)) {
             vec_push(p->keep, &g.nodes, v);
         }
     }

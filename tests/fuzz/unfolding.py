@@ -67,9 +67,12 @@ def attempt(options, path):
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, 0), os.dup2(null, 1), os.dup2(writer, 2)
-        os.execv(options.stepc, [options.stepc, "check", path, "--diagnostics", "json", "--timeout", str(int(60 * options.slow))])
+        try:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 0), os.dup2(null, 1), os.dup2(writer, 2)
+            os.execv(options.stepc, [options.stepc, "check", path, "--diagnostics", "json", "--timeout", str(int(60 * options.slow))])
+        finally:  # not the folder's end, which is the parent's
+            os._exit(127)
     os.close(writer)
     with open(reader, encoding="utf-8", errors="replace") as f:
         said = f.read()
