@@ -22,7 +22,7 @@ import numpy as np
 import stepc
 
 SHAPES = {"x": (32, 256), "y": (32, 10)}
-SCALES = (1, 1e3, 1e8, 1e11, 1e13, 1e16, 1e19, 1e25, 1e38)  # a step refuses some, goes around the proof for others
+SCALES = (0, 1e-25, 1, 1e3, 1e8, 1e11, 1e13, 1e16, 1e19, 1e25, 1e38)  # a step refuses some, goes around the proof for others
 VALUES = (1e13, 1e20, 3e38, 1e-30, -1.0, np.inf, np.nan)  # put into the state
 NUMBERS = (-1, 2**30 + 1, 2**31 - 1)  # and into integers
 # Rows and chains whose update must wait: those not named here may, or nothing is proved of them, or no gradient is stored.
