@@ -94,7 +94,8 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     double rows = k ? (double)ir_type_elements(x) / (double)k : 0;
     if (loop && rows >= ROUND_ROWS && rows * loop->times >= PANEL_ROWS) {
         if (elements < ROUND_ELEMENTS || elements < k * p->columns) return false;
-    } else if (elements < PANEL_ELEMENTS || rows < PANEL_ROWS || elements < 2 * k * p->columns) {
+    } else if (elements < PANEL_ELEMENTS || elements > ir_type_elements(x) || rows < PANEL_ROWS ||
+               elements < 2 * k * p->columns) {
         return false;
     }
     if (is_slices(f, n->args[0])) return false;

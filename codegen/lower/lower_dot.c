@@ -50,13 +50,24 @@ static void describe(struct lower_dot_operand *o, const struct ir_func *f, ir_va
 
 static int64_t last_part(const struct lower *l, uint32_t axis) { return l->axes[axis].part[l->axes[axis].parts - 1]; }
 
+/* More columns than rows: workers share the columns out and each panel of y, which may be larger than x, is packed by
+ * the only one that reads it. Else it is one of few, and comes packed (fuse_panels.c). */
+static void choose_way(struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    bool plain = l->axes[AXIS_B].extent == 1 && l->axes[AXIS_M].parts == 1 && l->axes[AXIS_N].parts == 1 &&
+                 l->axes[AXIS_K].parts == 1 && !p->leaf && !l->target->cuda;
+    p->by_columns = plain && p->n > p->m && (p->columns || (p->m >= LEAST_ROWS && p->n * p->k >= LEAST_ELEMENTS));
+    p->tall = p->columns || p->by_columns;
+}
+
 static void choose_columns(struct lower_dot_product *p)
 {
     p->lanes = p->l->lanes;
     p->width = p->n < p->lanes ? p->n : p->lanes;
     int64_t whole = (p->n + p->lanes - 1) / p->lanes;
     bool many = p->l->target->vector_registers >= 32;
-    if (p->columns) p->vectors = (uint32_t)(cg_panel_columns(p->l->target) / p->lanes);
+    if (p->tall) p->vectors = (uint32_t)(cg_panel_columns(p->l->target) / p->lanes);
     else if (whole <= 3) p->vectors = (uint32_t)whole;
     else if (whole % 3 == 0) p->vectors = 3;
     else if (whole % 4 == 0 && many) p->vectors = 4;
@@ -73,11 +84,11 @@ static void choose_rows(struct lower_dot_product *p)
     bool many = p->l->target->vector_registers >= 32;
     int64_t most = many ? most_many[p->vectors] : most_few[p->vectors];
     p->rows = (uint32_t)(p->m < most ? p->m : most);
-    if (p->columns && !p->even) { /* tall ones of about one size: what is left over costs less than a short tile */
+    if (p->tall && !p->even) { /* tall ones of about one size: what is left over costs less than a short tile */
         int64_t count = (p->m + most - 1) / most;
         p->rows = (uint32_t)((p->m + count - 1) / count);
     }
-    for (int64_t r = most; r > (p->even ? 1 : p->columns ? most - 2 : most / 2); r--)
+    for (int64_t r = most; r > (p->even ? 1 : p->tall ? most - 2 : most / 2); r--)
         if (p->m % r == 0) {
             p->rows = (uint32_t)r;
             break;
@@ -120,8 +131,7 @@ static void choose_blocks(struct lower_dot_product *p)
     bool one_part = l->axes[AXIS_K].parts == 1;
     p->outer_k = p->leaf ? UINT32_MAX : choose_outer_k(&l->axes[AXIS_K]);
     p->block_k = p->k;
-    p->by_columns = p->columns && p->n > p->m && l->axes[AXIS_N].parts == 1;
-    bool fits = p->by_columns && p->rows * p->k * 4 <= l->target->l2_bytes / 2; /* one block does */
+    bool fits = p->by_columns && p->panel_columns * p->k * 4 <= l->target->l2_bytes / 2; /* one block does */
     if (!fits && one_part && !p->leaf && p->k > LONG_K) {
         p->block_k = BLOCK_K;
         for (int64_t size = LONG_K; size >= BLOCK_K / 2; size--)
@@ -138,6 +148,7 @@ static void choose_blocks(struct lower_dot_product *p)
     int64_t all_k = l->axes[AXIS_K].extent, bytes = all_k * l->axes[AXIS_N].extent * 4;
     bool reused = p->m > 2 * (int64_t)p->rows;
     p->pack = p->columns            ? false
+              : p->by_columns       ? !packed_already(p)
               : l->lane_stride != 1 ? p->m >= 4
                                     : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
     if (!one_part && p->pack && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
@@ -146,7 +157,7 @@ static void choose_blocks(struct lower_dot_product *p)
     bool apart = one_part && nk && nm && p->x.run[AXIS_M][nm - 1].stride == 1 && p->x.run[AXIS_K][nk - 1].stride >= 64;
     p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
     /* neighbours along k, but the rows of a tile fight for the same sets */
-    bool along = one_part && p->columns && nk == 1 && nm && p->x.run[AXIS_K][0].stride == 1;
+    bool along = one_part && p->tall && nk == 1 && nm && p->x.run[AXIS_K][0].stride == 1;
     if (along && p->k >= 64 && p->n > 2 * p->panel_columns && p->x.run[AXIS_M][nm - 1].stride % ALIASED_ROWS == 0) {
         p->pack_rows = true;
         p->rows_stride = (p->block_k + p->lanes - 1) / p->lanes * p->lanes + p->lanes;
@@ -174,11 +185,12 @@ static uint32_t list_outer(struct lower_dot_product *p, struct outer *list)
 }
 
 /* Rows whose part of x stays in the second cache beside a panel; where workers share them out, chunks enough for a
- * team, but each of them reads all panels. */
-static int64_t chunk_of_packed(const struct lower_dot_product *p, int64_t all, bool parallel)
+ * team, but each of them reads all panels. A panel that is packed for a chunk serves more of them. */
+static int64_t chunk_of_tall(const struct lower_dot_product *p, int64_t all, bool parallel)
 {
-    int64_t most = p->l->target->l2_bytes / 2 / (p->rows * p->block_k * 4), least = CHUNK_ROWS / 2 / p->rows;
-    most = most < 1 ? 1 : most * p->rows > 2 * CHUNK_ROWS ? 2 * CHUNK_ROWS / p->rows : most;
+    int64_t bytes = p->by_columns ? MANY_ROWS_BYTES : p->l->target->l2_bytes / 2, least = CHUNK_ROWS / 2 / p->rows;
+    int64_t most = bytes / (p->rows * p->block_k * 4), rows = CHUNK_ROWS * (p->by_columns ? 4 : 2);
+    most = most < 1 ? 1 : most * p->rows > rows ? rows / p->rows : most;
     int64_t count = (all + most - 1) / most, wanted = (all + least - 1) / least;
     wanted = wanted > TEAM_CHUNKS ? TEAM_CHUNKS : wanted > TEAM_CHUNKS / 2 ? TEAM_CHUNKS / 2 : wanted;
     if (parallel && count < wanted) count = wanted;
@@ -195,7 +207,7 @@ static void choose_chunks(struct lower_dot_product *p, bool parallel)
     p->chunk = all < most ? all : most;
     if (parallel) /* enough chunks for a team */
         while (p->chunk > 1 && p->chunk > least && (all + p->chunk - 1) / p->chunk < 16) p->chunk--;
-    if (p->columns) p->chunk = chunk_of_packed(p, all, parallel);
+    if (p->tall) p->chunk = chunk_of_tall(p, all, parallel);
     while (p->even && p->chunk > 1 && all % p->chunk) p->chunk--;
     if (p->chunk < 1) p->chunk = 1;
     p->chunks = (all + p->chunk - 1) / p->chunk;
@@ -577,6 +589,7 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
     p.m = last_part(l, AXIS_M), p.n = last_part(l, AXIS_N), p.k = last_part(l, AXIS_K);
     if (probe(&p)) return;
     p.even = !l->argument[p.x.value] && (l->axes[AXIS_M].parts > 1 || l->axes[AXIS_K].parts > 1);
+    choose_way(&p);
     choose_columns(&p);
     if (p.even && !p.leaf && !p.columns) {
         dot_parts(&p);

@@ -14,6 +14,8 @@ enum {
     ALIASED_ROWS = 256,
     TEAM_CHUNKS = 16
 };
+/* Of products whose columns are shared out: rows and elements of y at least, bytes of x that are packed at a time. */
+enum { LEAST_ROWS = 64, LEAST_ELEMENTS = 100000, MANY_ROWS_BYTES = 2 << 20 };
 
 struct lower_dot_run {
     int64_t extent, stride;
@@ -40,6 +42,7 @@ struct lower_dot_product {
     int64_t panels, tail_columns;
     int64_t group;             /* panels that a worker takes at once, where these are shared out */
     bool by_columns;           /* they are, because there are more columns than rows */
+    bool tall;                 /* tiles are, two vectors wide */
     int64_t blocks, tail_rows; /* whole row blocks */
     int64_t chunk;             /* row blocks of a chunk */
     int64_t chunks;
