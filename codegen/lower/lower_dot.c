@@ -125,14 +125,26 @@ static bool packed_already(const struct lower_dot_product *p)
            y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
 }
 
+/* Rows of x that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets.
+ */
+static bool rows_apart(const struct lower_dot_product *p)
+{
+    uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
+    return p->l->axes[AXIS_K].parts == 1 && nk && nm && p->x.run[AXIS_M][nm - 1].stride == 1 &&
+           p->x.run[AXIS_K][nk - 1].stride >= 64;
+}
+
 static void choose_blocks(struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
     bool one_part = l->axes[AXIS_K].parts == 1;
     p->outer_k = p->leaf ? UINT32_MAX : choose_outer_k(&l->axes[AXIS_K]);
     p->block_k = p->k;
-    bool fits = p->by_columns && p->panel_columns * p->k * 4 <= l->target->l2_bytes / 2; /* one block does */
-    if (!fits && one_part && !p->leaf && p->k > LONG_K) {
+    bool apart = rows_apart(p), tall_blocks = p->tall && apart && p->k > 2 * BLOCK_TALL;
+    if (tall_blocks) {
+        int64_t count = p->k / BLOCK_TALL;
+        p->block_k = ((p->k + count - 1) / count + p->lanes - 1) / p->lanes * p->lanes;
+    } else if (one_part && !p->leaf && p->k > LONG_K) {
         p->block_k = BLOCK_K;
         for (int64_t size = LONG_K; size >= BLOCK_K / 2; size--)
             if (p->k % size == 0) {
@@ -152,9 +164,9 @@ static void choose_blocks(struct lower_dot_product *p)
               : l->lane_stride != 1 ? p->m >= 4
                                     : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
     if (!one_part && p->pack && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
-    /* rows that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets */
     uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
-    bool apart = one_part && nk && nm && p->x.run[AXIS_M][nm - 1].stride == 1 && p->x.run[AXIS_K][nk - 1].stride >= 64;
+    int64_t lines = (p->rows + p->lanes - 1) / p->lanes * p->lanes;
+    p->packed_rows = p->tall && p->rows * 4 >= lines * 3 ? lines : p->rows;
     p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
     /* neighbours along k, but the rows of a tile fight for the same sets */
     bool along = one_part && p->tall && nk == 1 && nm && p->x.run[AXIS_K][0].stride == 1;
@@ -278,44 +290,10 @@ static void panel_block_k(struct lower_dot_product *p, const struct lower_pos *c
     each_block(p, chunk, tile_block, panel);
 }
 
-/* All panels by one block of k: what is packed of x serves all of them. */
-static void panels_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, int64_t extent_k)
+static void one_panel(struct lower_dot_product *p, const struct lower_pos *chunk, uint32_t vectors, bool masked,
+                      const void *user)
 {
-    struct lower_dot_place before = dot_place(p);
-    struct panel panel = {p->vectors, false, false, extent_k};
-    if (p->pack_rows) each_block(p, chunk, dot_pack_block, &extent_k);
-    if (p->panels > 1)
-        dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(p->l, AXIS_N), p->panels, p->panel_columns, NULL);
-    if (p->panels > 0) each_block(p, chunk, tile_block, &panel);
-    dot_return(p, &before);
-    if (!p->tail_columns) return;
-    panel.vectors = (uint32_t)((p->tail_columns + p->width - 1) / p->width);
-    panel.masked = p->tail_columns % p->width != 0;
-    p->at[AXIS_N].offset += p->panels * p->panel_columns;
-    each_block(p, chunk, tile_block, &panel);
-    dot_return(p, &before);
-}
-
-/* k by blocks, and the panels by each of them; the tiles of all rows wait in the local, which begins with zeros. */
-static void all_blocks_k(struct lower_dot_product *p, const struct lower_pos *chunk)
-{
-    struct lower *l = p->l;
-    struct lower_dot_place before = dot_place(p);
-    struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add_term(l, &at, lower_open(l, NEST_VECTOR, p->chunk * p->rows * p->tile_columns), 1);
-    nest_store(&l->b, p->tile_local, lower_pos_index(l, &at), nest_number(&l->b, p->sum, 0), 0);
-    dot_return(p, &before);
-    if (p->blocks_k > 1) dot_open(p, NEST_SERIAL, AXIS_K, dot_last_index(l, AXIS_K), p->blocks_k, p->block_k, NULL);
-    panels_block_k(p, chunk, p->block_k);
-    dot_return(p, &before);
-    if (!p->tail_k) return;
-    p->at[AXIS_K].offset += p->block_k * p->blocks_k;
-    panels_block_k(p, chunk, p->tail_k);
-    dot_return(p, &before);
-}
-
-static void one_panel(struct lower_dot_product *p, const struct lower_pos *chunk, uint32_t vectors, bool masked)
-{
+    (void)user;
     const struct lower_axis *axis = &p->l->axes[AXIS_K];
     struct lower_dot_place before = dot_place(p);
     struct panel panel = {vectors, masked, true, p->block_k};
@@ -353,66 +331,115 @@ static void finish_rows(struct lower_dot_product *p, uint32_t rows, const void *
     dot_return(p, &before);
 }
 
-static void tail_panel(struct lower_dot_product *p, const struct lower_pos *chunk)
+typedef void panel_body(struct lower_dot_product *, const struct lower_pos *chunk, uint32_t vectors, bool masked,
+                        const void *user);
+
+static void tail_panel(struct lower_dot_product *p, const struct lower_pos *chunk, panel_body *body, const void *user)
 {
     struct lower_pos n = p->at[AXIS_N];
     uint32_t vectors = (uint32_t)((p->tail_columns + p->width - 1) / p->width);
     p->at[AXIS_N].offset += p->panels * p->panel_columns;
-    one_panel(p, chunk, vectors, p->tail_columns % p->width != 0);
+    body(p, chunk, vectors, p->tail_columns % p->width != 0, user);
     p->at[AXIS_N] = n;
 }
 
-/* The panel with this number, which may be the one of the columns left over, or lie behind it. `tail`: where that one
- * is, but for the panels before it. */
-static void panel_of_group(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *panel,
-                           const struct lower_pos *tail)
+/* The panels of the group that begins with this one: the last group may have fewer, and the one of the columns left
+ * over. */
+static void each_panel_of(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group,
+                          panel_body *body, const void *user)
 {
     struct lower *l = p->l;
     int64_t all = p->panels + (p->tail_columns > 0);
     bool both = p->panels > 0 && p->tail_columns > 0, some = both || all % p->group;
+    struct lower_pos number = *group, tail = p->at[AXIS_N]; /* there the number is known */
+    for (uint32_t i = 0; i < group->term_count; i++)
+        lower_pos_add_term(l, &tail, group->term[i].var, -p->panel_columns * group->term[i].scale);
+    if (p->group > 1)
+        lower_pos_add_term(
+            l, &number, dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->group, p->panel_columns, NULL),
+            1);
     if (p->panels > 0) {
-        if (some) nest_open_if(&l->b, compare(l, OP_lt, panel, p->panels));
-        one_panel(p, chunk, p->vectors, false);
+        if (some) nest_open_if(&l->b, compare(l, OP_lt, &number, p->panels));
+        body(p, chunk, p->vectors, false, user);
         if (some) nest_close(&l->b);
     }
     if (!p->tail_columns) return;
-    struct lower_pos before = p->at[AXIS_N];
-    if (both) nest_open_if(&l->b, compare(l, OP_eq, panel, p->panels));
-    p->at[AXIS_N] = *tail;
-    tail_panel(p, chunk);
-    p->at[AXIS_N] = before;
-    if (both) nest_close(&l->b);
+    if (both) nest_open_if(&l->b, compare(l, OP_eq, &number, p->panels));
+    p->at[AXIS_N] = tail;
+    tail_panel(p, chunk, body, user);
 }
 
-/* All panels of one chunk of rows; `panel`: the loop over panels is open already, as the parallel one. */
-static void all_panels(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *panel)
+/* All panels, or those of a group. */
+static void each_panel(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group,
+                       panel_body *body, const void *user)
 {
-    struct lower *l = p->l;
-    if (p->pack_rows && !p->local_blocks) each_block(p, chunk, dot_pack_block, &p->block_k);
-    if (panel) {
-        struct lower_dot_place before = dot_place(p);
-        struct lower_pos number = *panel, tail = p->at[AXIS_N]; /* there the number is known */
-        for (uint32_t i = 0; i < panel->term_count; i++)
-            lower_pos_add_term(l, &tail, panel->term[i].var, -p->panel_columns * panel->term[i].scale);
-        if (p->group > 1) {
-            nest_var var = dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->group, p->panel_columns,
-                                    NULL);
-            lower_pos_add_term(l, &number, var, 1);
-        }
-        panel_of_group(p, chunk, &number, &tail);
+    struct lower_dot_place before = dot_place(p);
+    if (group) {
+        each_panel_of(p, chunk, group, body, user);
         dot_return(p, &before);
         return;
     }
+    if (p->panels > 1)
+        dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(p->l, AXIS_N), p->panels, p->panel_columns, NULL);
+    if (p->panels > 0) body(p, chunk, p->vectors, false, user);
+    dot_return(p, &before);
+    if (p->tail_columns) tail_panel(p, chunk, body, user);
+}
+
+/* The tiles of one panel, by a block of k, in the local that keeps all of them. */
+static void panel_tiles(struct lower_dot_product *p, const struct lower_pos *chunk, uint32_t vectors, bool masked,
+                        const void *extent_k)
+{
+    struct panel panel = {vectors, masked, false, *(const int64_t *)extent_k};
+    if (p->pack) dot_pack_panel(p, vectors, masked, panel.extent_k);
+    each_block(p, chunk, tile_block, &panel);
+}
+
+static void panel_finish(struct lower_dot_product *p, const struct lower_pos *chunk, uint32_t vectors, bool masked,
+                         const void *user)
+{
+    (void)user;
+    struct panel panel = {vectors, masked, false, 0};
+    each_block(p, chunk, finish_block, &panel);
+}
+
+/* All panels by one block of k: what is packed of x serves all of them. */
+static void panels_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group,
+                           int64_t extent_k)
+{
+    if (p->pack_rows) each_block(p, chunk, dot_pack_block, &extent_k);
+    each_panel(p, chunk, group, panel_tiles, &extent_k);
+}
+
+/* k by blocks, and the panels by each of them; the tiles of all rows wait in the local, which begins with zeros. */
+static void all_blocks_k(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group)
+{
+    struct lower *l = p->l;
+    struct lower_dot_place before = dot_place(p);
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add_term(l, &at, lower_open(l, NEST_VECTOR, p->chunk * p->rows * p->tile_columns), 1);
+    nest_store(&l->b, p->tile_local, lower_pos_index(l, &at), nest_number(&l->b, p->sum, 0), 0);
+    dot_return(p, &before);
+    if (p->blocks_k > 1) dot_open(p, NEST_SERIAL, AXIS_K, dot_last_index(l, AXIS_K), p->blocks_k, p->block_k, NULL);
+    panels_block_k(p, chunk, group, p->block_k);
+    dot_return(p, &before);
+    if (!p->tail_k) return;
+    p->at[AXIS_K].offset += p->block_k * p->blocks_k;
+    panels_block_k(p, chunk, group, p->tail_k);
+    dot_return(p, &before);
+}
+
+/* All panels of one chunk of rows, or those of the group that is open as the parallel loop. */
+static void all_panels(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group)
+{
     if (p->by_blocks) {
-        all_blocks_k(p, chunk);
-        each_block(p, chunk, finish_rows, NULL);
+        all_blocks_k(p, chunk, group);
+        if (group) each_panel(p, chunk, group, panel_finish, NULL);
+        else each_block(p, chunk, finish_rows, NULL);
         return;
     }
-    struct lower_dot_place before = dot_place(p);
-    if (p->panels > 1) dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->panels, p->panel_columns, NULL);
-    if (p->panels > 0) one_panel(p, chunk, p->vectors, false);
-    dot_return(p, &before);
-    if (p->tail_columns) tail_panel(p, chunk);
+    if (p->pack_rows && !p->local_blocks) each_block(p, chunk, dot_pack_block, &p->block_k);
+    each_panel(p, chunk, group, one_panel, NULL);
     if (p->wide) each_block(p, chunk, finish_rows, NULL);
 }
 
@@ -432,17 +459,21 @@ static void choose_locals(struct lower_dot_product *p, bool panels_parallel)
 {
     struct lower *l = p->l;
     int64_t columns = (p->n + p->lanes - 1) / p->lanes * p->lanes, rows = p->chunk * p->rows;
+    if (panels_parallel) columns = p->group * p->panel_columns;
+    p->by_blocks = p->tall && p->blocks_k > 1 && l->axes[AXIS_N].parts == 1 && rows * columns <= WAITING_ELEMENTS;
     bool fits = !panels_parallel && l->axes[AXIS_N].parts == 1 && rows * columns * 4 <= 512 * 1024;
     bool several = p->panels + (p->tail_columns > 0) > 1;
     if (fits && several && (p->local_tile || (epilogue_streams(p) >= 2 && rows > 1))) p->wide = p->local_tile = true;
-    p->by_blocks = p->wide && p->columns && p->blocks_k > 1;
+    if (p->by_blocks) p->wide = p->local_tile = true;
     p->tile_columns = p->wide ? columns : p->panel_columns;
     if (p->leaf) {
         int64_t planes = lower_tree_levels(l->axes[AXIS_K].extent / p->leaf) + 1;
         p->tree_local = nest_local(&l->b, p->sum, planes * p->rows * p->panel_columns);
     }
     if (p->pack) p->panel_local = nest_local(&l->b, p->sum, dot_packed_k(p) * p->panel_columns);
-    if (p->pack_rows) p->rows_local = nest_local(&l->b, p->sum, rows * (p->rows_stride ? p->rows_stride : p->block_k));
+    if (p->pack_rows)
+        p->rows_local = nest_local(&l->b, p->sum,
+                                   p->rows_stride ? rows * p->rows_stride : p->chunk * dot_packed_block(p));
     if (p->local_tile) p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
 }
 
@@ -460,7 +491,9 @@ static void loops(struct lower_dot_product *p)
                            (p->chunks >= 4 || p->chunks >= all_panels_count);
     if (p->by_columns) chunks_parallel = false;
     bool panels_parallel = !chunks_parallel && all_panels_count > 1 && largest < 4 && all_panels_count >= largest;
-    p->group = panels_parallel && p->by_columns ? (all_panels_count + TEAM_CHUNKS - 1) / TEAM_CHUNKS : 1;
+    /* a group reads all of x: not fewer than 8 panels, where there are so many */
+    int64_t team = all_panels_count < 8 * TEAM_CHUNKS ? TEAM_CHUNKS / 2 : TEAM_CHUNKS;
+    p->group = panels_parallel && p->by_columns ? (all_panels_count + team - 1) / team : 1;
     groups = (all_panels_count + p->group - 1) / p->group;
     if (!chunks_parallel) choose_chunks(p, false);
     if (chunks_parallel || panels_parallel) best = UINT32_MAX;
@@ -474,6 +507,7 @@ static void loops(struct lower_dot_product *p)
         uint32_t part = dot_last_index(l, AXIS_N);
         nest_var var = dot_open(p, NEST_PARALLEL, AXIS_N, part, groups, p->group * p->panel_columns, NULL);
         lower_pos_add_term(l, &panel, var, p->group);
+        lower_pos_add_term(l, &p->group_start, var, p->group * p->panel_columns);
         l->b.nest->parallel_extent = groups;
     }
     if (p->chunks > 1) {

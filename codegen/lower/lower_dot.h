@@ -16,6 +16,12 @@ enum {
 };
 /* Of products whose columns are shared out: rows and elements of y at least, bytes of x that are packed at a time. */
 enum { LEAST_ROWS = 64, LEAST_ELEMENTS = 100000, MANY_ROWS_BYTES = 2 << 20 };
+/* Of sums that go by blocks of k while the tiles wait: steps of a block about, elements that wait at most. */
+enum {
+    BLOCK_TALL = 512,
+    PACKED_APART = 112 /* elements between packed blocks, for other cache sets */,
+    WAITING_ELEMENTS = 1 << 19
+};
 
 struct lower_dot_run {
     int64_t extent, stride;
@@ -40,17 +46,19 @@ struct lower_dot_product {
     bool even; /* x is a view whose rows change their distance between parts: no block of rows may
                                    stick out, or its elements would be found by division, step by step */
     int64_t panels, tail_columns;
-    int64_t group;             /* panels that a worker takes at once, where these are shared out */
-    bool by_columns;           /* they are, because there are more columns than rows */
-    bool tall;                 /* tiles are, two vectors wide */
-    int64_t blocks, tail_rows; /* whole row blocks */
-    int64_t chunk;             /* row blocks of a chunk */
+    struct lower_pos group_start; /* column */
+    int64_t group;                /* panels that a worker takes at once, where these are shared out */
+    bool by_columns;              /* they are, because there are more columns than rows */
+    bool tall;                    /* tiles are, two vectors wide */
+    int64_t blocks, tail_rows;    /* whole row blocks */
+    int64_t chunk;                /* row blocks of a chunk */
     int64_t chunks;
     int64_t block_k, blocks_k, tail_k;
     uint32_t outer_parts; /* lower_dot_parts.c: leading parts of k outside of the tile; steps of the others */
     int64_t packed_k;
     uint32_t outer_k;    /* where k has parts: the one whose steps are the blocks; UINT32_MAX: there are none */
     int64_t rows_stride; /* of packed rows that stay rows; 0: they go k-major */
+    int64_t packed_rows; /* so many of a block are packed for a step of k: whole vectors if most of it is rows */
     bool pack, pack_rows, local_tile;
     bool by_blocks;    /* all panels by one block of k, then by the next one */
     bool local_blocks; /* k goes by blocks */
@@ -74,6 +82,12 @@ static inline int64_t dot_packed_k(const struct lower_dot_product *p)
 {
     const struct lower_axis *k = &p->l->axes[AXIS_K];
     return k->parts == 1 ? p->block_k : p->outer_k == UINT32_MAX ? k->extent : k->extent / k->part[p->outer_k];
+}
+
+/* Elements of packed rows that are one block. */
+static inline int64_t dot_packed_block(const struct lower_dot_product *p)
+{
+    return p->block_k * p->packed_rows + PACKED_APART;
 }
 
 /* Where the open loops stand, and how many there are. */

@@ -76,6 +76,7 @@ struct lower_pos dot_tile_pos(struct lower_dot_product *p, const struct lower_do
     lower_pos_add(p->l, &at, &p->local_row, p->tile_columns);
     if (p->wide) {
         lower_pos_add(p->l, &at, &p->at[AXIS_N], 1);
+        lower_pos_add(p->l, &at, &p->group_start, -1);
     } else {
         lower_pos_add_term(p->l, &at, c->vector, p->width);
         lower_pos_add_term(p->l, &at, c->lane, 1);
@@ -181,8 +182,15 @@ static struct lower_pos packed_row(struct lower_dot_product *p, nest_var row)
 {
     struct lower_pos at = lower_pos_constant(0);
     int64_t stride = p->rows_stride;
-    lower_pos_add(p->l, &at, &p->local_row, stride ? stride : p->block_k);
-    lower_pos_add(p->l, &at, &p->local_k, stride ? 1 : p->rows);
+    if (stride) {
+        lower_pos_add(p->l, &at, &p->local_row, stride);
+        lower_pos_add(p->l, &at, &p->local_k, 1);
+    } else {
+        for (uint32_t i = 0; i < p->local_row.term_count; i++)
+            lower_pos_add_term(p->l, &at, p->local_row.term[i].var,
+                               p->local_row.term[i].scale / p->rows * dot_packed_block(p));
+        lower_pos_add(p->l, &at, &p->local_k, p->packed_rows);
+    }
     lower_pos_add_term(p->l, &at, row, stride ? stride : 1);
     return at;
 }
@@ -191,15 +199,15 @@ void dot_pack_block(struct lower_dot_product *p, uint32_t rows, const void *user
 {
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
-    nest_var row;
     uint32_t part = dot_last_index(l, AXIS_M);
-    if (p->rows_stride) {
-        row = dot_open(p, NEST_SERIAL, AXIS_M, part, rows, 1, NULL);
-        dot_open(p, NEST_VECTOR, AXIS_K, dot_last_index(l, AXIS_K), *(const int64_t *)user, 1, &p->local_k);
-    } else {
-        open_k(p, *(const int64_t *)user);
-        row = dot_open(p, NEST_VECTOR, AXIS_M, part, rows, 1, NULL);
-    }
+    bool whole = !p->rows_stride && rows == p->rows; /* a line of the cache, the next rows with these */
+    int64_t steps = *(const int64_t *)user;
+    if (!p->rows_stride) open_k(p, steps);
+    nest_var row = dot_open(p, p->rows_stride ? NEST_SERIAL : NEST_VECTOR, AXIS_M, part, whole ? p->packed_rows : rows,
+                            1, NULL);
+    if (p->rows_stride) dot_open(p, NEST_VECTOR, AXIS_K, dot_last_index(l, AXIS_K), steps, 1, &p->local_k);
+    if (whole && p->tail_rows < p->packed_rows - p->rows)
+        lower_mask_tile(l, &p->at[AXIS_M], AXIS_M, part, p->at[AXIS_M].offset, p->m);
     struct lower_pos at = packed_row(p, row);
     nest_store(&l->b, p->rows_local, lower_pos_index(l, &at), dot_operand_value(p, &p->x), 0);
     dot_return(p, &before);
