@@ -83,7 +83,8 @@ struct lower {
     bool probed, probing; /* contractions: how far apart in memory neighbouring columns are */
     nest_var probe_var;
     int64_t lane_stride;
-    const char *failed; /* what has no lowering; NULL: fine */
+    uint32_t turned_part; /* maps: 1 + the part along which what is read lies, if the last one is not it; 0 */
+    const char *failed;   /* what has no lowering; NULL: fine */
     ir_value failed_at;
     double cost; /* operations per evaluation, summed as nodes are first emitted */
     struct map memo;

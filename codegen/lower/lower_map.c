@@ -19,6 +19,103 @@ static void store_all(struct lower *l, const struct lower_pos *p)
 /* What is called for many tensors, or copies one of many: single elements have the code of the larger tensors. */
 static bool one_of_many(const struct plan_group *g) { return g->alike && (!g->func->entry || g->kind == GROUP_COPY); }
 
+/* ---------------------------------------------------------------- transpositions */
+
+/* A large copy whose elements are neighbours along one part where it is stored and along another where it is read: by
+ * blocks that wait in a local between the two. */
+enum { TURN_LEAST = 16384, TURN_STEPS = 64, TURN_APART = 1 /* elements between rows of the block, for other banks */ };
+
+static bool may_turn(const struct lower *l, int64_t extent)
+{
+    const struct plan_group *g = l->group;
+    return l->axes[0].parts > 1 && extent >= TURN_LEAST && g->inputs.count == 1 && g->outputs.count == 1 &&
+           !g->windows.count && !l->target->cuda;
+}
+
+/* Finds the two parts by walking along each of them once. */
+static void probe_parts(struct lower *l)
+{
+    const struct lower_axis *axis = &l->axes[0];
+    int64_t along[AXIS_PARTS];
+    l->probing = true;
+    for (uint32_t i = 0; i < axis->parts; i++) {
+        struct lower_pos p = lower_pos_constant(0);
+        l->probe_var = lower_open_part(l, NEST_VECTOR, 0, i);
+        lower_pos_add_term(l, &p, l->probe_var, lower_axis_stride(axis, i));
+        l->lane_stride = 0;
+        lower_outputs(l, LOWER_ALL_LEVELS, &p);
+        along[i] = l->lane_stride;
+        nest_close_to(&l->b, 0);
+    }
+    l->probing = false;
+    uint32_t last = axis->parts - 1;
+    for (uint32_t i = 0; i < last; i++)
+        if (along[i] == 1 && along[last] >= TURN_STEPS && axis->part[i] >= 16 && axis->part[last] >= 4)
+            l->turned_part = i + 1;
+    l->probed = l->retry = true;
+}
+
+static void walk(struct lower *l, struct lower_pos *p, enum nest_loop loop, uint32_t part, int64_t extent, int64_t unit,
+                 struct lower_pos *local, int64_t step)
+{
+    nest_var var = lower_open_piece(l, loop, 0, part, extent, unit);
+    lower_pos_add_term(l, p, var, unit * lower_axis_stride(&l->axes[0], part));
+    if (local) lower_pos_add_term(l, local, var, step);
+}
+
+static void turn_block(struct lower *l, const struct lower_pos *from, uint32_t along, int64_t steps, uint32_t local)
+{
+    uint32_t last = l->axes[0].parts - 1, depth = l->b.depth;
+    int64_t columns = l->axes[0].part[last], row = TURN_STEPS + TURN_APART;
+    struct lower_pos p = *from, at = lower_pos_constant(0);
+    walk(l, &p, NEST_SERIAL, last, columns, 1, &at, row);
+    walk(l, &p, NEST_VECTOR, along, steps, 1, &at, 1);
+    nest_store(&l->b, local, lower_pos_index(l, &at), lower_outputs(l, LOWER_ALL_LEVELS, &p)[0], 0);
+    nest_close_to(&l->b, depth);
+    p = *from, at = lower_pos_constant(0);
+    walk(l, &p, NEST_SERIAL, along, steps, 1, &at, 1);
+    walk(l, &p, NEST_VECTOR, last, columns, 1, &at, row);
+    nest_value value = nest_load(&l->b, local, lower_pos_index(l, &at), 0);
+    lower_store_outputs(l, &value, &p, 0);
+    nest_close_to(&l->b, depth);
+}
+
+static void turn(struct lower *l, uint32_t parallel)
+{
+    const struct lower_axis *axis = &l->axes[0];
+    uint32_t along = l->turned_part - 1, last = axis->parts - 1, depth;
+    int64_t whole = axis->part[along] / TURN_STEPS, rest = axis->part[along] % TURN_STEPS;
+    enum ir_dtype dtype = (enum ir_dtype)lower_output_type(l, l->group->outputs.items[0])->dtype;
+    uint32_t local = nest_local(&l->b, dtype, axis->part[last] * (TURN_STEPS + TURN_APART));
+    struct lower_pos p = lower_pos_constant(0);
+    walk(l, &p, NEST_PARALLEL, parallel, axis->part[parallel], 1, NULL, 0);
+    l->b.nest->parallel_extent = axis->part[parallel];
+    for (uint32_t i = 0; i < last; i++)
+        if (i != along && i != parallel) walk(l, &p, NEST_SERIAL, i, axis->part[i], 1, NULL, 0);
+    depth = l->b.depth;
+    struct lower_pos block = p;
+    if (whole) {
+        walk(l, &block, NEST_SERIAL, along, whole, TURN_STEPS, NULL, 0);
+        turn_block(l, &block, along, TURN_STEPS, local);
+        nest_close_to(&l->b, depth);
+    }
+    p.offset += whole * TURN_STEPS * lower_axis_stride(axis, along);
+    if (rest) turn_block(l, &p, along, rest, local);
+    nest_close_to(&l->b, 0);
+}
+
+/* The part that workers share out; UINT32_MAX: none, and the map goes as others do. */
+static uint32_t turns(const struct lower *l)
+{
+    const struct lower_axis *axis = &l->axes[0];
+    uint32_t best = UINT32_MAX;
+    if (!l->turned_part || axis->part[axis->parts - 1] > TURN_STEPS) return best;
+    for (uint32_t i = 0; i + 1 < axis->parts; i++)
+        if (i != l->turned_part - 1 && axis->part[i] >= 8 && (best == UINT32_MAX || axis->part[i] > axis->part[best]))
+            best = i;
+    return best;
+}
+
 void lower_map(struct lower *l)
 {
     struct lower_axis *axis = &l->axes[0];
@@ -41,6 +138,11 @@ void lower_map(struct lower *l)
         lower_pos_add_term(l, &p, var, 1);
         store_all(l, &p);
         nest_close(&l->b);
+    } else if (!l->probed && may_turn(l, extent)) {
+        probe_parts(l);
+        return;
+    } else if (turns(l) != UINT32_MAX) {
+        turn(l, turns(l));
     } else {
         uint32_t parallel = choose_parallel(axis);
         if (axis->parts > 1) { /* even of extent 1: the other loops are its body */
