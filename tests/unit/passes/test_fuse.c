@@ -102,7 +102,7 @@ START_TEST(large_operands_lie_in_panels)
     start(&x);
     x.options.panel_columns = 32;
     ir_value w = param(&x, IR_ROLE_PARAM, F32(400, 333)), small = param(&x, IR_ROLE_PARAM, F32(400, 64));
-    ir_value a = param(&x, IR_ROLE_INPUT, F32(256, 400)), b = param(&x, IR_ROLE_INPUT, F32(300, 400));
+    ir_value a = param(&x, IR_ROLE_INPUT, F32(600, 400)), b = param(&x, IR_ROLE_INPUT, F32(700, 400));
     output(&x, ir_unary(&x.b, OP_neg, product(&x, a, w, 1, 0)));
     output(&x, product(&x, b, w, 1, 0));
     output(&x, product(&x, b, small, 1, 0));
