@@ -6,6 +6,12 @@
  *         tile rows; k innermost: one vector load per register column, one scalar per row, one FMA per accumulator
  *     then the element-wise work on the tile, and the store
  *
+ * Large products have tall tiles (14 x 2 vectors of 32 registers, 6 x 2 of 16), as in Goto and van de Geijn, Anatomy of
+ * high-performance matrix multiplication. With at least as many rows as columns the rows are shared out and y comes in
+ * panels, packed once for all (fuse_panels.c); else groups of panels are, each packed by the worker that reads it. Rows
+ * of x are copied for a chunk where they lie k-major or at distances that fight for the same cache sets. Long sums go
+ * by blocks of k for all panels before the next block, so that what is packed of x serves all of them.
+ *
  * The four axes (batch, rows m, columns n, contracted k) are linear; where an operand's dimensions are apart in memory
  * the axis is split by the machinery of positions. */
 #include "codegen/lower/lower_dot.h"
