@@ -23,7 +23,7 @@ static bool one_of_many(const struct plan_group *g) { return g->alike && (!g->fu
 
 /* A large copy whose elements are neighbours along one part where it is stored and along another where it is read: by
  * blocks that wait in a local between the two. */
-enum { TURN_LEAST = 16384, TURN_STEPS = 64, TURN_APART = 1 /* elements between rows of the block, for other banks */ };
+enum { TURN_LEAST = 65536, TURN_STEPS = 64, TURN_APART = 1 /* elements between rows of the block, for other banks */ };
 
 static bool may_turn(const struct lower *l, int64_t extent)
 {
