@@ -2,7 +2,7 @@
 """Meshes of processes: recorded cases of the family mesh as ranks that mpirun starts, one device or several in each, have to give
 the bits of one process: metrics, and all state that is saved. For every MPI that is installed (Open MPI, MPICH).
 
-A host in C brings its own communicator. And what cannot run together is told so.
+A host in C brings its own communicator; in larger programs collectives are under way while other commands run. And what cannot run together is told so.
 
     tests/mesh/mpi.py --stepc build/stepc [--all] [CASE...]
 """
@@ -10,6 +10,7 @@ import argparse
 import concurrent.futures
 import filecmp
 import glob
+import json
 import math
 import os
 import shutil
@@ -17,8 +18,11 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
+
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import ROOT, recorded
+from mesh import programs
+from tool import ROOT, recorded, runner, safetensors
 
 FAMILIES = {"openmpi": ["--oversubscribe", "--bind-to", "none"], "mpich": []}
 QUICK = ["mesh_data_parallel", "mesh_tensor_parallel", "mesh_transformer_state", "mesh_uneven_accumulate", "mesh_batch_over_both_axes"]
@@ -133,6 +137,29 @@ def resumed(options, family, folder):
     return wrong, 3
 
 
+def under_way(options, family, folder):
+    """Programs large enough that sums and gathers are under way while others run: the state of one process."""
+    folder, wrong = os.path.join(folder, "under-way-" + family), []
+    os.mkdir(folder)
+    draw = np.random.default_rng(0)
+    for name in ("data_parallel", "zero_3", "clipped"):
+        document = next(d for d in programs.PROGRAMS if d["name"] == name) | {"mesh": {"axes": {"data": 4}}}
+        model, data = runner.write_json(os.path.join(folder, name + ".json"), document), os.path.join(folder, name + ".safetensors")
+        safetensors.write(data, {n: (draw.integers(0, 512, [3, *t["shape"]]).astype("i4") if t["dtype"] == "int32" else
+                                     draw.standard_normal([3, *t["shape"]]).astype("f4")) for n, t in document["inputs"].items()})
+        said([options.stepc, "compile", model, "-q", "-o", name + ".so"], folder)
+        report = json.loads(runner.call(options.stepc, "explain", os.path.join(folder, name + ".so"), "--comm", "--json"))
+        if not any("until" in c for e in report["entries"] if e["name"] == "step" for c in e["collectives"]):
+            wrong.append("%s: nothing is under way while others run" % name)
+        run = [options.stepc, "run", name + ".so", "--steps", "3", "--data", data, "--all-state", "-q"]
+        said([*run, "--threads", "1", "--save", "one.safetensors"], folder)
+        for ranks, threads in ((2, 1), (4, 2)):
+            said([*launcher(family, ranks), *run, "--transport", "mpi", "--threads", str(threads), "--save", "ranks.safetensors"], folder)
+            if not filecmp.cmp(os.path.join(folder, "one.safetensors"), os.path.join(folder, "ranks.safetensors"), shallow=False):
+                wrong.append("%s, %d ranks of %s: the state is not that of one process" % (name, ranks, family))
+    return wrong, 6
+
+
 def refused(options, family, folder):
     """What cannot run together says so on one line, and ends with code 3."""
     from mesh import faults
@@ -172,7 +199,7 @@ def main():
     paths = [path for path in paths if not wanted or os.path.basename(path) in wanted]
     with tempfile.TemporaryDirectory(prefix="stepc-mpi-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(play, options, family, path, folder) for family in families for path in paths]
-        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, resumed, refused) if not options.cases]
+        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, resumed, under_way, refused) if not options.cases]
         results = [job.result() for job in jobs]
     faults = [why for result in results for why in result[0]]
     print("\n".join(faults + ["%d runs by %s, %d wrong" % (sum(r[1] for r in results), " and ".join(families), len(faults))]))
