@@ -223,10 +223,14 @@ static void *work(void *party)
 
 static struct party whole, ranks[RANKS];
 
-/* Before the first rank starts: it may write to any other. */
+/* Before the first rank starts: it may write to any other. What was left for one that was late goes. */
 static void clear_posts(void)
 {
     for (uint32_t r = 0; r < RANKS; r++) {
+        for (struct letter *l = posts[r].letters, *next; l; l = next) {
+            next = l->next;
+            free(l);
+        }
         memset(&posts[r], 0, sizeof posts[r]);
         pthread_mutex_init(&posts[r].lock, NULL);
     }
