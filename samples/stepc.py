@@ -194,16 +194,33 @@ def _newest(path):
     return whole[-1]
 
 
+def _whole(slot, files):
+    """The dtype and the bytes of a tensor of a checkpoint, its pieces put together."""
+    whole = None
+    for p in slot["pieces"]:
+        own, data = files[p["file"]]
+        begin, end = own[p["key"]]["data_offsets"]
+        if p["shape"] == slot["shape"]:
+            return own[p["key"]]["dtype"], data[begin:end]
+        item = (end - begin) // int(np.prod(p["shape"]))
+        whole = np.empty((*slot["shape"], item), np.uint8) if whole is None else whole
+        whole[tuple(slice(a, a + n) for a, n in zip(p["start"], p["shape"]))] = np.frombuffer(data, np.uint8, end - begin, begin).reshape(*p["shape"], item)
+    return own[p["key"]]["dtype"], whole.tobytes()
+
+
 def _open(path):
-    """Header and data of a safetensors file, whose checksum is right if it has one, or of all those of a checkpoint."""
+    """Header and data of a safetensors file, whose checksum is right if it has one, or of all tensors of a checkpoint."""
     if os.path.isdir(path):
-        head, data, path = {}, b"", _newest(path)
-        for name in sorted(os.listdir(path)):
-            if name.endswith(".safetensors"):
-                own, more = _open(os.path.join(path, name))
-                head.update((n, dict(t, data_offsets=[at + len(data) for at in t["data_offsets"]])) for n, t in own.items() if n != "__metadata__")
-                data += more
-        return head, data
+        head, parts, at, path = {}, [], 0, _newest(path)
+        with open(os.path.join(path, "manifest.json"), encoding="utf-8") as f:
+            told = json.load(f)
+        files = {n: _open(os.path.join(path, n)) for n in told["files"] if n.endswith(".safetensors")}
+        for name, slot in told["slots"].items():
+            dtype, data = _whole(slot, files)
+            head[name] = {"dtype": dtype, "shape": slot["shape"], "data_offsets": [at, at + len(data)]}
+            parts.append(data)
+            at += len(data)
+        return head, b"".join(parts)
     try:
         with open(path, "rb") as f:
             raw = f.read()

@@ -96,7 +96,7 @@ int run_checkpoint_begin(struct run *r)
 {
     struct run_checkpoint *c = &r->checkpoint;
     bool automatic = c->resume && strcmp(c->resume, "auto") == 0;
-    if (automatic && !any_there(r)) {
+    if (automatic && !any(r, any_there(r))) { /* before the first rank makes the folder */
         if (!r->cli->quiet) fprintf(stderr, "stepc: note: %s holds no checkpoint; the run begins anew\n", c->folder);
     } else if (c->resume) {
         const char *path = automatic ? c->folder : c->resume;

@@ -95,6 +95,11 @@ def main(stepc):
                 assert not bound or i == 0 or len(tensors) == 1 or sum(t.nbytes for t in tensors.values()) <= 700, (name, len(tensors))
             os.symlink(saved, os.path.join(folder, "run%d" % i))
         os.chdir(folder)
+        for i in range(len(MESHES)):  # as hosts in Python read it
+            head, data = host._open("run%d" % i)
+            wanted = {n: t.tobytes() for n, t in safetensors.read("state%d.safetensors" % i).items()}
+            assert {n: data[slice(*t["data_offsets"])] for n, t in head.items()} == wanted, "Python puts checkpoint %d together wrongly" % i
+            assert [one.complete for one in host.checkpoints("run%d" % i)] == [True]
         for k, (_, _, ranks) in enumerate(MESHES):
             found = wrong("./%d.so" % k, len(MESHES))
             assert not found, "mesh %d does not give back checkpoints of %s" % (k, found)

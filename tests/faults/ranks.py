@@ -28,7 +28,7 @@ sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "mesh")]
 import mpi
 from tool import ledger, runner
 
-RANKS, STEPS, LONG, ERRORS = 2, 9, 3000, ("EIO", "ENOSPC", "EACCES", "short")
+RANKS, STEPS, LONG, ERRORS = 2, 9, 600, ("EIO", "ENOSPC", "EACCES", "short")
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGKILL)
 MODEL = {"stepc": 1, "inputs": {"x": {"shape": [4, 6], "axes": ["batch", None]}}, "ema": {"decay": 0.9}, "mesh": {"axes": {"data": RANKS}},
          "sharding": {"rules": [["batch", "data"]], "params": {"layers.0.kernel": ["data"]}, "optimizer_state": {"**.kernel": ["data"]}},
@@ -93,7 +93,7 @@ class Campaign:
                 job = self.run(saved, rank=rank, LD_PRELOAD=self.options.shim, CALL_AT=point, CALL_DO=do if do in ("kill", "short") else getattr(errno, do))
             said = self.end(job, False)
             why = self.judge(saved, here, job.returncode, said)
-            return "%s: %s" % (name, why) if why else None
+            return "%d: %s: %s" % (number, name, why) if why else None
 
     def judge(self, saved, here, code, said):
         there = {int(n[5:]) for n in os.listdir(saved) if re.fullmatch(r"step-[0-9]+", n)}
