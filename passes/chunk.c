@@ -224,7 +224,22 @@ static ir_value added_to(const struct chunk_region *r, const uint32_t *outside, 
     return 0;
 }
 
-/* First what does not depend on the region, then its loop, then the rest. */
+/* What has to stand before the loop: what it reads, and begins with. */
+static void want_first(const struct chunk *c, bool *first)
+{
+    const struct ir_func *f = c->r->f;
+    for (size_t i = 0; i < c->captured.count; i++) first[c->captured.items[i]] = true;
+    for (size_t i = 0; i < c->outputs.count; i++) {
+        ir_value v = c->outputs.items[i];
+        const struct ir_node *n = ir_get(f, c->into[v] ? c->into[v] : v);
+        for (uint32_t k = 0; k < n->arg_count && (c->into[v] || n->op == OP_scatter_add); k++)
+            first[n->args[k]] |= !c->r->behind[n->args[k]];
+    }
+    for (ir_value v = f->count; v-- > 1;)
+        for (uint32_t i = 0; first[v] && i < ir_get(f, v)->arg_count; i++) first[ir_get(f, v)->args[i]] = true;
+}
+
+/* What stands before the region and what its loop needs, the loop, then the rest. */
 static void rebuild(const struct chunk_region *r, struct ir_func *to)
 {
     struct arena *a = &r->pass->scratch;
@@ -245,9 +260,12 @@ static void rebuild(const struct chunk_region *r, struct ir_func *to)
             vec_push(a, &c.outputs, v);
             c.into[v] = added_to(r, outside, v);
         }
-        wanted[r->behind[v]][v] = r->live[v] && !(r->kind[v] && r->behind[v]) && (!r->kind[v] || outside[v]) &&
-                                  ir_get(f, v)->op != OP_param;
+        wanted[1][v] = r->live[v] && !(r->kind[v] && r->behind[v]) && (!r->kind[v] || outside[v]) &&
+                       ir_get(f, v)->op != OP_param;
     }
+    want_first(&c, wanted[0]);
+    for (ir_value v = 1; v < f->count; v++)
+        wanted[0][v] = wanted[1][v] && !r->behind[v] && (wanted[0][v] || v < r->seed);
     pass_copy_nodes(&c.outer, f, wanted[0], c.map, pass_copy_node, r->pass);
     make_loop(&c);
     pass_copy_nodes(&c.outer, f, wanted[1], c.map, pass_copy_node, r->pass);

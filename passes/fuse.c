@@ -208,6 +208,24 @@ static bool links_fit(struct fuse *z, uint32_t a, uint32_t b, int level_a, int l
 /* What is made again stays apart from what was made before: together they would be made at once. */
 static bool is_behind(const struct fuse *z, ir_value v) { return v >= z->f->turn; }
 
+/* Does one read the other, or both what is made behind the turn? Else they may belong to parts that are made again at
+ * different times. */
+static bool is_near(struct fuse *z, uint32_t a, uint32_t b)
+{
+    const struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
+    if (!z->f->turn || (x->full <= FUSE_SMALL && y->full <= FUSE_SMALL)) return true;
+    for (size_t i = 0; i < x->nodes.count; i++)
+        for (uint32_t j = 0; j < z->node[x->nodes.items[i]].dep_count; j++) {
+            ir_value d = z->node[x->nodes.items[i]].deps[j].value;
+            if (fuse_is_clustered(z, d) && fuse_find(z, z->node[d].cluster) == b) return true;
+            for (size_t k = 0; k < z->node[d].readers.count && is_behind(z, d); k++) {
+                ir_value v = z->node[d].readers.items[k];
+                if (fuse_is_clustered(z, v) && fuse_find(z, z->node[v].cluster) == b) return true;
+            }
+        }
+    return false;
+}
+
 /* Puts two clusters together if one template can do both. Returns the joint one, or UINT32_MAX. */
 static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
 {
@@ -215,8 +233,8 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
     if (a == b) return a;
     if ((x->windows && y->kind != GROUP_MAP) || (y->windows && x->kind != GROUP_MAP)) return UINT32_MAX;
     if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || x->work + y->work > max_work ||
-        is_behind(z, x->nodes.items[0]) != is_behind(z, y->nodes.items[0]) || !regions_fit(z, a, b) ||
-        fuse_apart(z, a, b))
+        is_behind(z, x->nodes.items[0]) != is_behind(z, y->nodes.items[0]) || !(is_near(z, a, b) || is_near(z, b, a)) ||
+        !regions_fit(z, a, b) || fuse_apart(z, a, b))
         return UINT32_MAX;
     int level_a = -1, level_b = -1;
     if (is_reduction(x->kind) && is_reduction(y->kind)) {

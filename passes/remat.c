@@ -35,14 +35,23 @@ static bool is_arithmetic(const struct ir_node *n)
            n->op != OP_param && n->op != OP_device_index;
 }
 
-/* Values that take memory, roughly: what is only a view of others, or made of numbers alone, takes none. */
+/* Is the parameter of the batch, or, in a loop's body, what rows are chosen by? Packed weights lead from no row to
+ * another, wherever they are read. */
+static bool is_of_batch(const struct ir_func *f, const struct ir_node *n)
+{
+    int64_t i = n->attr[0].v[0];
+    int32_t slot = f->params.items[i].slot;
+    return f->entry ? slot >= 0 && f->module->slots.items[slot].role == IR_ROLE_INPUT : i == 0;
+}
+
+/* Values that are made of the batch and take memory, roughly: what is only a view of others takes none. */
 static bool *material(const struct remat *r)
 {
     bool *is = arena_new_array(&r->pass->scratch, bool, r->f->count),
          *made = arena_new_array(&r->pass->scratch, bool, r->f->count);
     for (ir_value v = 1; v < r->f->count; v++) {
         const struct ir_node *n = ir_get(r->f, v);
-        made[v] = n->op == OP_param;
+        made[v] = n->op == OP_param && is_of_batch(r->f, n);
         for (uint32_t i = 0; i < n->arg_count; i++) made[v] |= made[n->args[i]];
         is[v] = r->live[v] && made[v] && n->op != OP_param && ir_ops[n->op].emit != EMIT_view;
     }

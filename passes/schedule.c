@@ -55,17 +55,20 @@ static ir_value base_of(const struct ir_func *f, ir_value v)
     return v;
 }
 
-/* Where a group stands in the program: where its sum is made, if it is one, whatever is done with it at the end, as the
- * sum over microbatches of a gradient that is added to in a loop; else what is summed would live until then. */
+/* Where a group stands in the program: where the first of its sums or outputs is made. What is done with them at the
+ * end (a sum over microbatches that a gradient is added to, the norm of all gradients) does not put it off, or what it
+ * reads would live until then. */
 static uint32_t key_of(const struct plan_group *g)
 {
-    size_t at = g->nodes.count - 1;
-    bool sums = g->kind == GROUP_DOT || g->kind == GROUP_SCATTER || g->kind == GROUP_COLUMN;
-    for (size_t i = g->nodes.count; i-- > 0 && sums;) {
+    ir_value key = g->nodes.items[g->nodes.count - 1];
+    for (size_t i = 0; i < g->outputs.count; i++)
+        if (g->outputs.items[i] < key) key = g->outputs.items[i];
+    for (size_t i = 0; i < g->nodes.count; i++) {
         enum ir_emit emit = (enum ir_emit)ir_ops[ir_get(g->func, g->nodes.items[i])->op].emit;
-        if (emit == EMIT_dot || emit == EMIT_scatter || emit == EMIT_reduce) return g->nodes.items[i];
+        bool sum = emit == EMIT_dot || emit == EMIT_scatter || emit == EMIT_reduce;
+        if (sum && g->nodes.items[i] < key) key = g->nodes.items[i];
     }
-    return g->nodes.items[at];
+    return key;
 }
 
 static void collect_units(struct schedule *s)
