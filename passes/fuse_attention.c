@@ -12,7 +12,7 @@
 #include "passes/fuse.h"
 #include <string.h>
 
-enum { LEAST_SIDE = 64, LEAST_SCORES = 1 << 16, MOST_DEPTH = 256, MOST_FACTORS = 24 };
+enum { LEAST_SIDE = 64, LEAST_SCORES = 1 << 16, MOST_DEPTH = 256, MOST_FACTORS = 24, LEAST_BATCH = 8, MOST_SINKS = 4 };
 
 /* ---------------------------------------------------------------- shapes */
 
@@ -403,6 +403,19 @@ void fuse_find_attention(struct fuse *z)
 
 /* ---------------------------------------------------------------- groups */
 
+/* Contractions over rows and over columns make each tile once between them, if there are enough batches for workers:
+ * all blocks of one are a worker's then. */
+static bool go_together(const struct fuse *z, const struct fuse_cluster *k, ir_value v)
+{
+    struct plan_scores s;
+    bool fits = plan_scores_of(z->f, z->node[v].scores, &s) && s.batch >= LEAST_BATCH;
+    for (size_t i = 0; i <= k->nodes.count && fits; i++) {
+        ir_value sink = i < k->nodes.count ? k->nodes.items[i] : v;
+        fits = z->node[sink].sink != FUSE_SINK_ROWS || z->node[ir_get(z->f, sink)->args[0]].tile;
+    }
+    return fits;
+}
+
 /* Sums and what they weight go with the maximum; other contractions with one that walks the same tiles. */
 uint32_t fuse_cluster_of_tiles(struct fuse *z, ir_value v)
 {
@@ -412,7 +425,8 @@ uint32_t fuse_cluster_of_tiles(struct fuse *z, ir_value v)
     for (uint32_t i = 0; i < z->clusters.count && !n->beside && n->sink != FUSE_SINK_STAT; i++) {
         const struct fuse_cluster *k = &z->clusters.items[i];
         const struct fuse_node *first = k->kind == GROUP_ATTENTION ? &z->node[k->nodes.items[0]] : NULL;
-        if (first && first->sink == n->sink && !first->beside && first->scores == n->scores && !fuse_needs(z, v, i))
+        if (first && first->sink != FUSE_SINK_STAT && !first->beside && first->scores == n->scores &&
+            k->nodes.count < MOST_SINKS && (first->sink == n->sink || go_together(z, k, v)) && !fuse_needs(z, v, i))
             c = i;
     }
     return c;

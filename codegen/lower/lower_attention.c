@@ -79,12 +79,12 @@ static nest_value attention_operand(struct lower_attention *a, const struct lowe
 
 /* ---------------------------------------------------------------- what the group is */
 
-static uint32_t add_block(struct lower_attention *a, struct lower_attention_side side)
+static uint32_t add_block(struct lower_attention *a, struct lower_attention_side side, bool lanes)
 {
     for (uint32_t i = 0; i < a->block_count; i++)
-        if (!memcmp(&a->block[i].side, &side, sizeof side)) return i;
-    a->block[a->block_count] = (struct lower_attention_block){.side = side,
-                                                              .columns = attention_padded(a, side.length)};
+        if (a->block[i].lanes == lanes && !memcmp(&a->block[i].side, &side, sizeof side)) return i;
+    a->block[a->block_count] = (struct lower_attention_block){
+        .side = side, .lanes = lanes, .columns = attention_padded(a, side.length)};
     return a->block_count++;
 }
 
@@ -95,10 +95,16 @@ static void add_source(struct lower_attention *a, ir_value v)
     uint32_t lanes = a->rows ? 0 : 1;
     s->product = v;
     s->lanes = side_of(a->l->f, n->args[lanes], n->attr[lanes], n->attr[2 + lanes], true);
-    s->block = add_block(a, side_of(a->l->f, n->args[!lanes], n->attr[!lanes], n->attr[2 + !lanes], true));
+    s->block = add_block(a, side_of(a->l->f, n->args[!lanes], n->attr[!lanes], n->attr[2 + !lanes], true), false);
 }
 
 /* Scores, and what is element-wise with them, have a mark: lower_reduced.keep. */
+static bool over_columns(const struct lower_attention *a, const struct ir_node *sink)
+{
+    uint32_t side = a->l->reduced[sink->args[0]].keep ? 0 : 1;
+    return sink->attr[2 + side].v[0] == a->s.batches + a->s.row_dims;
+}
+
 static void add_sink(struct lower_attention *a, ir_value v)
 {
     const struct ir_node *n = ir_get(a->l->f, v);
@@ -107,7 +113,9 @@ static void add_sink(struct lower_attention *a, ir_value v)
     s->left = a->l->reduced[n->args[0]].keep;
     uint32_t other = s->left ? 1 : 0;
     s->from = n->args[!other];
-    s->block = add_block(a, side_of(a->l->f, n->args[other], n->attr[other], n->attr[2 + other], false));
+    s->across = !a->rows && over_columns(a, n);
+    s->block = add_block(a, side_of(a->l->f, n->args[other], n->attr[other], n->attr[2 + other], false), s->across);
+    a->across |= s->across;
     s->tile = a->sinks++;
 }
 
@@ -133,10 +141,7 @@ static bool find(struct lower_attention *a)
         for (uint32_t k = 0; k < n->arg_count && ir_is_ewise((enum ir_op)n->op); k++)
             made |= l->reduced[n->args[k]].keep;
         l->reduced[v].keep = made;
-        if (n->op == OP_dot && !product) {
-            uint32_t side = l->reduced[n->args[0]].keep ? 0 : 1;
-            a->rows = n->attr[2 + side].v[0] == a->s.batches + a->s.row_dims;
-        }
+        if (n->op == OP_dot && !product) a->rows = a->rows && over_columns(a, n);
         if (n->op == OP_reduce_max && l->reduced[n->args[0]].keep) a->max = v;
         if (n->op == OP_reduce_sum && l->reduced[n->args[0]].keep) a->total = v;
         if (product) a->sum = n->type.dtype == IR_F64 ? IR_F64 : IR_F32;
@@ -184,6 +189,8 @@ static void choose(struct lower_attention *a)
     a->width = choose_width(a);
     a->blocks = (a->extent + a->width - 1) / a->width;
     a->steps = choose_steps(a->walked);
+    bool apart = a->across &&
+                 a->extent % a->width; /* what lies in two blocks counts once, but in each for its own rows */
     a->tiles = a->sources > a->sinks ? a->sources : a->sinks;
     for (uint32_t i = 0; i < a->tiles; i++) a->tile[i] = nest_local(b, a->sum, a->steps * a->width);
     for (uint32_t i = 0; i < a->sources; i++) {
@@ -191,10 +198,13 @@ static void choose(struct lower_attention *a)
         a->source[i].packed = nest_local(b, a->sum, a->source[i].lanes.length * a->width);
     }
     for (uint32_t i = 0; i < a->block_count; i++)
-        a->block[i].local = nest_local(b, a->sum, a->steps * a->block[i].columns);
+        a->block[i].local = nest_local(b, a->sum, (a->block[i].lanes ? a->width : a->steps) * a->block[i].columns);
     for (uint32_t i = 0; i < a->sinks; i++) {
-        a->sink[i].tile = a->tile[a->sink[i].tile];
-        a->sink[i].sums = nest_local(b, a->sum, a->width * a->block[a->sink[i].block].columns);
+        struct lower_attention_sink *s = &a->sink[i];
+        for (uint32_t k = i; k-- > 0 && !apart;) /* the same weights are one tile */
+            if (a->sink[k].from == s->from) s->tile = k;
+        s->tile = s->tile < i ? a->sink[s->tile].tile : a->tile[s->tile];
+        s->sums = nest_local(b, a->sum, (s->across ? a->walked : a->width) * a->block[s->block].columns);
     }
     if (!a->max) return;
     enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, a->max)->dtype;
@@ -215,11 +225,31 @@ static void fill(struct lower_attention *a, uint32_t local, enum ir_dtype dtype,
     nest_close_to(&l->b, depth);
 }
 
+/* All rows of a sink that each block of lanes adds to. */
+static void clear_across(struct lower_attention *a)
+{
+    for (uint32_t i = 0; i < a->sinks; i++)
+        if (a->sink[i].across) fill(a, a->sink[i].sums, a->sum, a->walked * a->block[a->sink[i].block].columns, 0);
+}
+
 /* Batch and first row of a block, from its number. */
 static void open_blocks(struct lower_attention *a)
 {
     struct lower *l = a->l;
     int64_t all = a->s.batch * a->blocks, last = a->extent - a->width;
+    if (a->across) {
+        a->batch = attention_var(l, lower_open(l, NEST_PARALLEL, a->s.batch), 1);
+        l->b.nest->parallel_extent = a->s.batch;
+        a->first = attention_zero();
+        clear_across(a);
+        if (a->blocks == 1) return;
+        struct lower_pos at = attention_var(l, lower_open(l, NEST_SERIAL, a->blocks), a->width);
+        if (a->extent % a->width == 0) a->first = at;
+        else
+            lower_pos_add_scaled(
+                l, &a->first, lower_binary(l, OP_min, IR_I32, lower_pos_value(l, &at), lower_number(l, last)), 1, last);
+        return;
+    }
     nest_var var = lower_open(l, NEST_PARALLEL, all);
     struct lower_pos number = attention_var(l, var, 1);
     l->b.nest->parallel_extent = all;
@@ -253,8 +283,8 @@ static void pack_block(struct lower_attention *a, const struct lower_attention_b
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
-    struct lower_pos row = attention_var(l, lower_open(l, NEST_SERIAL, steps), 1),
-                     along = attention_plus(l, &a->step, &row, 1);
+    struct lower_pos row = attention_var(l, lower_open(l, NEST_SERIAL, k->lanes ? a->width : steps), 1),
+                     along = attention_plus(l, k->lanes ? &a->first : &a->step, &row, 1);
     struct lower_pos inner = attention_var(l, lower_open(l, NEST_VECTOR, k->side.length), 1);
     nest_store(&l->b, k->local, attention_in_rows(l, &row, k->columns, &inner),
                attention_operand(a, &k->side, &along, &inner), 0);
@@ -269,7 +299,8 @@ static void walk(struct lower_attention *a, int64_t steps)
     uint32_t depth = l->b.depth;
     nest_value live = attention_is_live(a, steps);
     if (live) nest_open_if(&l->b, live);
-    for (uint32_t i = 0; i < a->block_count; i++) pack_block(a, &a->block[i], steps);
+    for (uint32_t i = 0; i < a->block_count; i++)
+        if (!a->block[i].lanes) pack_block(a, &a->block[i], steps);
     for (uint32_t i = 0; i < a->sources; i++) {
         const struct lower_attention_source *s = &a->source[i];
         attention_multiply(a, &(struct lower_attention_product){.left = a->block[s->block].local,
@@ -290,13 +321,14 @@ static void walk(struct lower_attention *a, int64_t steps)
         attention_multiply(a, &(struct lower_attention_product){.left = s->tile,
                                                                 .right = a->block[s->block].local,
                                                                 .out = s->sums,
-                                                                .rows = a->width,
+                                                                .rows = s->across ? steps : a->width,
                                                                 .columns = columns,
-                                                                .depth = steps,
+                                                                .depth = s->across ? a->width : steps,
                                                                 .width = columns,
-                                                                .left_row = 1,
-                                                                .left_k = a->width,
+                                                                .left_row = s->across ? a->width : 1,
+                                                                .left_k = s->across ? 1 : a->width,
                                                                 .adds = true,
+                                                                .out_row = s->across ? a->step : attention_zero(),
                                                                 .scale = a->max ? a->scale_local : 0});
     }
     nest_close_to(&l->b, depth);
@@ -317,13 +349,14 @@ static void store_sums(struct lower_attention *a, const struct lower_attention_s
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
     const struct lower_attention_block *k = &a->block[s->block];
-    struct lower_pos lane = attention_var(l, lower_open(l, NEST_SERIAL, a->width), 1),
-                     row = attention_plus(l, &a->first, &lane, 1);
+    int64_t rows = s->across ? a->walked : a->extent;
+    struct lower_pos lane = attention_var(l, lower_open(l, NEST_SERIAL, s->across ? rows : a->width), 1), row = lane;
+    if (!s->across) row = attention_plus(l, &a->first, &lane, 1);
     nest_value total = a->max ? nest_load(&l->b, a->sum_local, lower_pos_index(l, &lane), 0) : 0;
     struct lower_pos inner = attention_var(l, lower_open(l, NEST_VECTOR, k->side.length), 1), p = attention_zero();
-    lower_pos_add(l, &p, &a->batch, a->extent * k->side.length);
+    lower_pos_add(l, &p, &a->batch, rows * k->side.length);
     lower_pos_add(l, &p, &row, s->left ? k->side.length : 1);
-    lower_pos_add(l, &p, &inner, s->left ? 1 : a->extent);
+    lower_pos_add(l, &p, &inner, s->left ? 1 : rows);
     nest_value sum = nest_load(&l->b, s->sums, attention_in_rows(l, &lane, k->columns, &inner), 0);
     store_output(a, s->product, &p, total ? lower_binary(l, OP_div, a->sum, sum, total) : sum);
     nest_close_to(&l->b, depth);
@@ -353,8 +386,10 @@ void lower_attention(struct lower *l)
     choose(a);
     open_blocks(a);
     for (uint32_t i = 0; i < a->sources; i++) pack_lanes(a, &a->source[i]);
+    for (uint32_t i = 0; i < a->block_count; i++)
+        if (a->block[i].lanes) pack_block(a, &a->block[i], 0);
     for (uint32_t i = 0; i < a->sinks; i++)
-        fill(a, a->sink[i].sums, a->sum, a->width * a->block[a->sink[i].block].columns, 0);
+        if (!a->sink[i].across) fill(a, a->sink[i].sums, a->sum, a->width * a->block[a->sink[i].block].columns, 0);
     if (a->max) {
         fill(a, a->max_local, (enum ir_dtype)ir_type(l->f, a->max)->dtype, a->width, -INFINITY);
         fill(a, a->sum_local, a->sum, a->width, 0);
@@ -369,11 +404,15 @@ void lower_attention(struct lower *l)
     nest_close_to(&l->b, depth);
     a->step = lower_pos_constant(whole * a->steps);
     if (tail) walk(a, tail);
-    for (uint32_t i = 0; i < a->sinks; i++) store_sums(a, &a->sink[i]);
+    for (uint32_t i = 0; i < a->sinks; i++)
+        if (!a->sink[i].across) store_sums(a, &a->sink[i]);
     if (a->max) {
         store_stat(a, a->max, a->max_local);
         store_stat(a, a->total, a->sum_local);
     }
+    nest_close_to(&l->b, 1);
+    for (uint32_t i = 0; i < a->sinks; i++)
+        if (a->sink[i].across) store_sums(a, &a->sink[i]);
     nest_close_to(&l->b, 0);
     double scores = (double)a->s.batch * (double)a->s.rows * (double)a->s.columns;
     for (uint32_t i = 0; i < a->sources; i++) l->b.nest->work += scores * (double)a->source[i].lanes.length;

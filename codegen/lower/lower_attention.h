@@ -17,6 +17,7 @@ struct lower_attention_side {
 };
 struct lower_attention_block { /* of an operand, in a local: [rows][columns], padded to whole vectors */
     struct lower_attention_side side;
+    bool lanes; /* its rows are those of the lanes, not steps */
     uint32_t local;
     int64_t columns;
 };
@@ -27,7 +28,9 @@ struct lower_attention_source {
 };
 struct lower_attention_sink {
     ir_value product, from;
-    bool left; /* the tile is the first operand */
+    bool left;   /* the tile is the first operand */
+    bool across; /* it contracts the lanes: what is made has the steps' rows, of which each block of lanes makes a part
+                  */
     uint32_t block, tile, sums;
 };
 
@@ -47,7 +50,8 @@ struct lower_attention_dead {
 struct lower_attention {
     struct lower *l;
     struct plan_scores s;
-    bool rows; /* lanes are rows of scores, steps columns; or the other way round */
+    bool rows;   /* lanes are rows of scores, steps columns; or the other way round */
+    bool across; /* one sink is: all blocks of a batch are one worker's */
     enum ir_dtype sum;
     int64_t width, blocks, steps, lanes, extent, walked; /* extents of the two sides */
     struct lower_attention_source source[MOST_SOURCES];
@@ -74,7 +78,8 @@ struct lower_attention_product {
     uint32_t left, right, out;
     int64_t rows, columns, depth, left_row, left_k, width; /* width: row length of right and out */
     bool adds;
-    uint32_t scale; /* adds to what is there times scale[row]; 0: as it is */
+    uint32_t scale;           /* adds to what is there times scale[row]; 0: as it is */
+    struct lower_pos out_row; /* of out */
 };
 void attention_multiply(struct lower_attention *, const struct lower_attention_product *);
 /* Positions: 0, a variable's, x + y * scale; two coordinates in a local of rows of `columns`; a step and a lane among

@@ -89,6 +89,7 @@ static void register_tile(struct lower_attention *a, const struct lower_attentio
         lower_pos_add_term(l, &here, r, 1);
         nest_value scale = p->scale ? nest_load(b, p->scale, lower_pos_index(l, &here), 0) : 0;
         at = open_vector(a, column, tile.vectors, &v);
+        here = attention_plus(l, &here, &p->out_row, 1);
         nest_value sum = nest_load(b, p->out, attention_in_rows(l, &here, p->width, &at), 0);
         nest_set(b, acc, reg_at(l, r, tile.vectors, v), scale ? lower_binary(l, OP_mul, a->sum, sum, scale) : sum);
         nest_close_to(b, depth);
@@ -112,6 +113,7 @@ static void register_tile(struct lower_attention *a, const struct lower_attentio
     r = lower_open(l, NEST_UNROLL, tile.rows);
     here = *row;
     lower_pos_add_term(l, &here, r, 1);
+    here = attention_plus(l, &here, &p->out_row, 1);
     at = open_vector(a, column, tile.vectors, &v);
     nest_store(b, p->out, attention_in_rows(l, &here, p->width, &at), nest_get(b, acc, reg_at(l, r, tile.vectors, v)),
                0);
@@ -165,12 +167,35 @@ static void give_products(struct lower_attention *a, struct nest_index at)
         give(a, a->source[i].product, nest_load(&a->l->b, a->source[i].tile, at, 0));
 }
 
-static void store_weights(struct lower_attention *a, const struct lower_pos *p, struct nest_index at)
+static nest_value select(struct lower *l, nest_value cond, nest_value x, nest_value y)
+{
+    return nest_op(&l->b, OP_select, nest_dtype(&l->b, x), (nest_value[]){cond, x, y}, 3);
+}
+
+/* The last block of lanes begins where it ends with the last: is a lane in no block before it? */
+static nest_value is_new(struct lower_attention *a, const struct lower_pos *lane)
 {
     struct lower *l = a->l;
+    if (!a->across || a->extent % a->width == 0) return 0;
+    int64_t last = a->extent - a->width, before = (a->blocks - 1) * a->width;
+    struct lower_pos at = attention_plus(l, &a->first, lane, 1);
+    nest_value first = lower_binary(l, OP_lt, IR_BOOL, lower_pos_value(l, &a->first), lower_number(l, last));
+    nest_value beyond = lower_binary(l, OP_le, IR_BOOL, lower_number(l, before), lower_pos_value(l, &at));
+    return lower_binary(l, OP_or, IR_BOOL, first, beyond);
+}
+
+static void store_weights(struct lower_attention *a, const struct lower_pos *p, const struct lower_pos *lane,
+                          struct nest_index at)
+{
+    struct lower *l = a->l;
+    nest_value counted = is_new(a, lane);
     nest_value x[MOST_SINKS];
     for (uint32_t i = 0; i < a->sinks; i++) x[i] = lower_cast(l, lower_value(l, a->sink[i].from, p), a->sum);
-    for (uint32_t i = 0; i < a->sinks; i++) nest_store(&l->b, a->sink[i].tile, at, x[i], 0);
+    for (uint32_t i = 0; i < a->sinks; i++) {
+        if (a->sink[i].across && a->extent % a->width) /* lanes that the block before had already */
+            x[i] = select(l, counted, x[i], nest_number(&l->b, a->sum, 0));
+        nest_store(&l->b, a->sink[i].tile, at, x[i], 0);
+    }
 }
 
 void attention_weigh(struct lower_attention *a, int64_t steps)
@@ -182,13 +207,8 @@ void attention_weigh(struct lower_attention *a, int64_t steps)
                      p = attention_score_at(a, &step, &lane);
     struct nest_index at = attention_in_rows(l, &step, a->width, &lane);
     give_products(a, at);
-    store_weights(a, &p, at);
+    store_weights(a, &p, &lane, at);
     nest_close_to(&l->b, depth);
-}
-
-static nest_value select(struct lower *l, nest_value cond, nest_value x, nest_value y)
-{
-    return nest_op(&l->b, OP_select, nest_dtype(&l->b, x), (nest_value[]){cond, x, y}, 3);
 }
 
 /* The maximum of a vector of rows with the tile's; by what the sums so far are to be scaled. Where all scores so far
@@ -252,7 +272,7 @@ void attention_softmax(struct lower_attention *a, int64_t steps)
         give(a, a->total, nest_number(b, a->sum, 1));
         nest_value e = lower_cast(l, lower_value(l, ir_get(l->f, a->total)->args[0], &p), a->sum);
         nest_set(b, sum, zero, lower_binary(l, OP_add, a->sum, nest_get(b, sum, zero), e));
-        store_weights(a, &p, at);
+        store_weights(a, &p, &lane, at);
         nest_close_to(b, inside);
         l->from[a->score] = l->from[a->max] = l->from[a->total] = (struct lower_override){0};
     }
