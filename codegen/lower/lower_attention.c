@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 64, STEPS = 64, MOST_LANES = 32 };
+enum { WIDTH = 64, STEPS = 64, MOST_LANES = 32, FAR = 512 /* elements between rows */, UNROLLED = 8 };
 
 /* ---------------------------------------------------------------- operands */
 
@@ -67,8 +67,8 @@ static void add_runs(struct lower *l, struct lower_pos *sum, const struct lower_
     for (uint32_t i = 0; i < r->count; i++) lower_pos_add(l, sum, &part[i], r->stride[i]);
 }
 
-static nest_value attention_operand(struct lower_attention *a, const struct lower_attention_side *o,
-                                    const struct lower_pos *along, const struct lower_pos *inner)
+nest_value attention_operand(struct lower_attention *a, const struct lower_attention_side *o,
+                             const struct lower_pos *along, const struct lower_pos *inner)
 {
     struct lower_pos at = lower_pos_constant(0);
     add_runs(a->l, &at, &o->batch, &a->batch);
@@ -79,12 +79,26 @@ static nest_value attention_operand(struct lower_attention *a, const struct lowe
 
 /* ---------------------------------------------------------------- what the group is */
 
-static uint32_t add_block(struct lower_attention *a, struct lower_attention_side side, bool lanes)
+/* Rows without gaps inside, of the dtype of the sums. Where vectors are read again and again (`often`), rows must not
+ * lie so that they would fight for few sets of the cache. */
+static bool is_direct(const struct lower_attention *a, const struct lower_attention_side *side, bool often)
 {
+    const struct lower_attention_run *inner = &side->inner, *along = &side->along;
+    bool plain = a->l->argument[side->value] && ir_type(a->l->f, side->value)->dtype == a->sum && inner->count == 1 &&
+                 inner->stride[0] == 1 && along->count == 1;
+    return plain && (!often || (along->stride[0] % FAR && side->length == attention_padded(a, side->length)));
+}
+
+static uint32_t add_block(struct lower_attention *a, struct lower_attention_side side, bool lanes, bool often)
+{
+    bool direct = is_direct(a, &side, often);
     for (uint32_t i = 0; i < a->block_count; i++)
-        if (a->block[i].lanes == lanes && !memcmp(&a->block[i].side, &side, sizeof side)) return i;
+        if (a->block[i].lanes == lanes && !memcmp(&a->block[i].side, &side, sizeof side)) {
+            a->block[i].direct = a->block[i].direct && direct;
+            return i;
+        }
     a->block[a->block_count] = (struct lower_attention_block){
-        .side = side, .lanes = lanes, .columns = attention_padded(a, side.length)};
+        .side = side, .lanes = lanes, .direct = direct, .columns = attention_padded(a, side.length)};
     return a->block_count++;
 }
 
@@ -95,7 +109,8 @@ static void add_source(struct lower_attention *a, ir_value v)
     uint32_t lanes = a->rows ? 0 : 1;
     s->product = v;
     s->lanes = side_of(a->l->f, n->args[lanes], n->attr[lanes], n->attr[2 + lanes], true);
-    s->block = add_block(a, side_of(a->l->f, n->args[!lanes], n->attr[!lanes], n->attr[2 + !lanes], true), false);
+    s->block = add_block(a, side_of(a->l->f, n->args[!lanes], n->attr[!lanes], n->attr[2 + !lanes], true), false,
+                         false);
 }
 
 /* Scores, and what is element-wise with them, have a mark: lower_reduced.keep. */
@@ -114,7 +129,8 @@ static void add_sink(struct lower_attention *a, ir_value v)
     uint32_t other = s->left ? 1 : 0;
     s->from = n->args[!other];
     s->across = !a->rows && over_columns(a, n);
-    s->block = add_block(a, side_of(a->l->f, n->args[other], n->attr[other], n->attr[2 + other], false), s->across);
+    s->block = add_block(a, side_of(a->l->f, n->args[other], n->attr[other], n->attr[2 + other], false), s->across,
+                         true);
     a->across |= s->across;
     s->tile = a->sinks++;
 }
@@ -198,7 +214,8 @@ static void choose(struct lower_attention *a)
         a->source[i].packed = nest_local(b, a->sum, a->source[i].lanes.length * a->width);
     }
     for (uint32_t i = 0; i < a->block_count; i++)
-        a->block[i].local = nest_local(b, a->sum, (a->block[i].lanes ? a->width : a->steps) * a->block[i].columns);
+        if (!a->block[i].direct)
+            a->block[i].local = nest_local(b, a->sum, (a->block[i].lanes ? a->width : a->steps) * a->block[i].columns);
     for (uint32_t i = 0; i < a->sinks; i++) {
         struct lower_attention_sink *s = &a->sink[i];
         for (uint32_t k = i; k-- > 0 && !apart;) /* the same weights are one tile */
@@ -271,8 +288,16 @@ static void pack_lanes(struct lower_attention *a, const struct lower_attention_s
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
-    struct lower_pos lane, inner = attention_var(l, lower_open(l, NEST_SERIAL, s->lanes.length), 1);
-    lane = attention_var(l, lower_open(l, NEST_VECTOR, a->width), 1);
+    struct lower_pos lane, inner;
+    bool one = l->lanes <= 16 && s->lanes.length % UNROLLED == 0; /* by one faster than by gathers */
+    if (one) {
+        lane = attention_var(l, lower_open(l, NEST_SERIAL, a->width), 1);
+        inner = attention_var(l, lower_open(l, NEST_SERIAL, s->lanes.length / UNROLLED), UNROLLED);
+        lower_pos_add_term(l, &inner, lower_open(l, NEST_UNROLL, UNROLLED), 1);
+    } else {
+        inner = attention_var(l, lower_open(l, NEST_SERIAL, s->lanes.length), 1);
+        lane = attention_var(l, lower_open(l, NEST_VECTOR, a->width), 1);
+    }
     struct lower_pos along = attention_plus(l, &a->first, &lane, 1);
     nest_store(&l->b, s->packed, attention_in_rows(l, &inner, a->width, &lane),
                attention_operand(a, &s->lanes, &along, &inner), 0);
@@ -283,6 +308,7 @@ static void pack_block(struct lower_attention *a, const struct lower_attention_b
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
+    if (k->direct) return;
     struct lower_pos row = attention_var(l, lower_open(l, NEST_SERIAL, k->lanes ? a->width : steps), 1),
                      along = attention_plus(l, k->lanes ? &a->first : &a->step, &row, 1);
     struct lower_pos inner = attention_var(l, lower_open(l, NEST_VECTOR, k->side.length), 1);
@@ -303,23 +329,27 @@ static void walk(struct lower_attention *a, int64_t steps)
         if (!a->block[i].lanes) pack_block(a, &a->block[i], steps);
     for (uint32_t i = 0; i < a->sources; i++) {
         const struct lower_attention_source *s = &a->source[i];
-        attention_multiply(a, &(struct lower_attention_product){.left = a->block[s->block].local,
+        const struct lower_attention_block *k = &a->block[s->block];
+        attention_multiply(a, &(struct lower_attention_product){.left = k->local,
+                                                                .left_block = k->direct ? k : NULL,
                                                                 .right = s->packed,
                                                                 .out = s->tile,
                                                                 .rows = steps,
                                                                 .columns = a->width,
                                                                 .depth = s->lanes.length,
                                                                 .width = a->width,
-                                                                .left_row = a->block[s->block].columns,
+                                                                .left_row = k->columns,
                                                                 .left_k = 1});
     }
     if (a->max) attention_softmax(a, steps);
     else attention_weigh(a, steps);
     for (uint32_t i = 0; i < a->sinks; i++) {
         const struct lower_attention_sink *s = &a->sink[i];
-        int64_t columns = a->block[s->block].columns;
+        const struct lower_attention_block *k = &a->block[s->block];
+        int64_t columns = k->columns;
         attention_multiply(a, &(struct lower_attention_product){.left = s->tile,
-                                                                .right = a->block[s->block].local,
+                                                                .right = k->local,
+                                                                .right_block = k->direct ? k : NULL,
                                                                 .out = s->sums,
                                                                 .rows = s->across ? steps : a->width,
                                                                 .columns = columns,

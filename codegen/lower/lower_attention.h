@@ -17,7 +17,8 @@ struct lower_attention_side {
 };
 struct lower_attention_block { /* of an operand, in a local: [rows][columns], padded to whole vectors */
     struct lower_attention_side side;
-    bool lanes; /* its rows are those of the lanes, not steps */
+    bool lanes;  /* its rows are those of the lanes, not steps */
+    bool direct; /* it is read where it stands: nothing would be nearer by a copy */
     uint32_t local;
     int64_t columns;
 };
@@ -80,7 +81,11 @@ struct lower_attention_product {
     bool adds;
     uint32_t scale;           /* adds to what is there times scale[row]; 0: as it is */
     struct lower_pos out_row; /* of out */
+    const struct lower_attention_block *left_block, *right_block; /* instead of a local */
 };
+/* A number of an operand, as `sum` is. */
+nest_value attention_operand(struct lower_attention *, const struct lower_attention_side *,
+                             const struct lower_pos *along, const struct lower_pos *inner);
 void attention_multiply(struct lower_attention *, const struct lower_attention_product *);
 /* Positions: 0, a variable's, x + y * scale; two coordinates in a local of rows of `columns`; a step and a lane among
  * the scores. */

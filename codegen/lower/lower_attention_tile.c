@@ -73,6 +73,14 @@ static struct lower_pos open_vector(struct lower_attention *a, const struct lowe
     return at;
 }
 
+/* What is read where it stands. */
+static nest_value from_block(struct lower_attention *a, const struct lower_attention_block *k,
+                             const struct lower_pos *row, const struct lower_pos *column)
+{
+    struct lower_pos along = attention_plus(a->l, k->lanes ? &a->first : &a->step, row, 1);
+    return attention_operand(a, &k->side, &along, column);
+}
+
 static void register_tile(struct lower_attention *a, const struct lower_attention_product *p,
                           struct lower_attention_shape tile, const struct lower_pos *row,
                           const struct lower_pos *column)
@@ -97,17 +105,21 @@ static void register_tile(struct lower_attention *a, const struct lower_attentio
     struct lower_pos k = attention_var(l, lower_open(l, NEST_SERIAL, p->depth), 1);
     uint32_t inside = b->depth;
     at = open_vector(a, column, tile.vectors, &v);
-    nest_set(b, right, reg_at(l, UINT32_MAX, 0, v), nest_load(b, p->right, attention_in_rows(l, &k, p->width, &at), 0));
+    nest_value y = p->right_block ? from_block(a, p->right_block, &k, &at)
+                                  : nest_load(b, p->right, attention_in_rows(l, &k, p->width, &at), 0);
+    nest_set(b, right, reg_at(l, UINT32_MAX, 0, v), y);
     nest_close_to(b, inside);
     r = lower_open(l, NEST_UNROLL, tile.rows);
-    here = attention_zero();
-    lower_pos_add(l, &here, row, p->left_row);
-    lower_pos_add_term(l, &here, r, p->left_row);
-    lower_pos_add(l, &here, &k, p->left_k);
-    nest_value x = nest_load(b, p->left, lower_pos_index(l, &here), 0);
+    here = *row;
+    lower_pos_add_term(l, &here, r, 1);
+    struct lower_pos from = attention_zero();
+    lower_pos_add(l, &from, &here, p->left_row);
+    lower_pos_add(l, &from, &k, p->left_k);
+    nest_value x = p->left_block ? from_block(a, p->left_block, &here, &k)
+                                 : nest_load(b, p->left, lower_pos_index(l, &from), 0);
     open_vector(a, column, tile.vectors, &v);
     struct nest_index index = reg_at(l, r, tile.vectors, v);
-    nest_value y = nest_get(b, right, reg_at(l, UINT32_MAX, 0, v));
+    y = nest_get(b, right, reg_at(l, UINT32_MAX, 0, v));
     nest_set(b, acc, index, nest_fma(b, a->sum, x, y, nest_get(b, acc, index)));
     nest_close_to(b, depth);
     r = lower_open(l, NEST_UNROLL, tile.rows);
