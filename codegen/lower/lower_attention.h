@@ -68,11 +68,12 @@ struct lower_attention {
 };
 
 /* lower_attention_tile.c */
-/* Vectors and rows of a register tile for so many vectors in all: most products for what is loaded, least padding. */
+/* Vectors and rows of a register tile for so many vectors in all: most products for what is loaded, least padding;
+ * `whole`: none. */
 struct lower_attention_shape {
     uint32_t vectors, rows;
 };
-struct lower_attention_shape attention_shape_of(const struct lower_attention *, int64_t vectors);
+struct lower_attention_shape attention_shape_of(const struct lower_attention *, int64_t vectors, bool whole);
 int64_t attention_padded(const struct lower_attention *, int64_t columns); /* whole register tiles */
 /* out[row][column] (+)= left x right[k][column] over k; left lies by rows, or by k. */
 struct lower_attention_product {

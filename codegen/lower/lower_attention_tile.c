@@ -33,7 +33,7 @@ struct nest_index attention_in_rows(struct lower *l, const struct lower_pos *row
 
 static int64_t round_up(int64_t n, int64_t by) { return (n + by - 1) / by * by; }
 
-struct lower_attention_shape attention_shape_of(const struct lower_attention *a, int64_t vectors)
+struct lower_attention_shape attention_shape_of(const struct lower_attention *a, int64_t vectors, bool whole)
 {
     static const uint32_t many[] = {0, 14, 14, 9, 6, 5}, few[] = {0, 10, 6, 4};
     bool wide = a->l->target->vector_registers >= 32;
@@ -42,7 +42,7 @@ struct lower_attention_shape attention_shape_of(const struct lower_attention *a,
     for (uint32_t v = 1; v <= (wide ? 5 : 3); v++) {
         uint32_t r = wide ? many[v] : few[v];
         double score = (double)(v * r) / (v + r) * (double)vectors / (double)round_up(vectors, v);
-        if (score > most) most = score, best = (struct lower_attention_shape){v, r};
+        if (score > most && !(whole && vectors % v)) most = score, best = (struct lower_attention_shape){v, r};
     }
     return best;
 }
@@ -50,7 +50,7 @@ struct lower_attention_shape attention_shape_of(const struct lower_attention *a,
 int64_t attention_padded(const struct lower_attention *a, int64_t columns)
 {
     int64_t vectors = (columns + a->lanes - 1) / a->lanes;
-    return round_up(vectors, attention_shape_of(a, vectors).vectors) * a->lanes;
+    return round_up(vectors, attention_shape_of(a, vectors, false).vectors) * a->lanes;
 }
 
 static struct nest_index reg_at(struct lower *l, nest_var row, uint32_t vectors, nest_var vector)
@@ -136,7 +136,7 @@ void attention_multiply(struct lower_attention *a, const struct lower_attention_
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
-    struct lower_attention_shape tile = attention_shape_of(a, p->columns / a->lanes);
+    struct lower_attention_shape tile = attention_shape_of(a, p->columns / a->lanes, true);
     if (tile.rows > p->rows) tile.rows = (uint32_t)p->rows;
     int64_t groups = p->columns / a->lanes / tile.vectors, blocks = p->rows / tile.rows, tail = p->rows % tile.rows;
     struct lower_pos column = attention_zero(), row = attention_zero();

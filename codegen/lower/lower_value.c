@@ -295,6 +295,8 @@ nest_value lower_load(struct lower *l, uint32_t buffer, const struct lower_pos *
         const struct lower_var_info *info = &l->vars.items[p->term[i].var];
         moves |= info->splits && info->axis == l->tile_axis && info->part == l->tile_part;
     }
+    for (uint32_t i = 0; i < p->scaled_count && l->tile_mask; i++) /* found by division: it is of the lane's loop */
+        moves |= l->b.values.items[p->scaled[i].value].level >= l->b.values.items[l->tile_mask].level;
     return nest_load(&l->b, buffer, lower_pos_index(l, p), moves ? lower_and(l, cond, l->tile_mask) : cond);
 }
 

@@ -51,14 +51,14 @@ class TestAttention(runner.Case):
         step = next(e for e in report["entries"] if e["name"] == "step")
         return sum(g["kind"] == "attention" for g in step["groups"]), report["memory"]["peak"]
 
-    def agree(self, doc, groups=2, arguments=(), seed=0, threads=2):
+    def agree(self, doc, groups=2, arguments=(), seed=0, threads=2, processor=()):
         """The object gives what the interpreter gives, twice the same bits, and has so many groups of attention."""
         found, _ = self.groups(doc, *arguments)
         self.assertEqual(found, groups, "groups of attention in %s" % json.dumps(doc))
         runner.write_document(self.folder, doc, data(doc, seed))
         dtype = doc.get("precision", {}).get("compute", "float32")
         want, _ = runner.play(self.program, self.folder, 2, compiled=False)
-        got, _ = runner.play(self.program, self.folder, 2, compiled=True, compile_arguments=arguments)
+        got, _ = runner.play(self.program, self.folder, 2, compiled=True, compile_arguments=(*arguments, *processor))
         still, _ = runner.train(self.program, self.folder, 0, "step.so")
         for name in want:
             moved = np.max(np.abs(want[name] - still[name]), initial=0)
@@ -78,6 +78,22 @@ class TestAttention(runner.Case):
 
     def test_causal(self):
         self.agree(document(2, 128, 32, [heads(is_causal=True)]))
+
+    def test_processors(self):
+        """Vectors of 4, 8 and 16 numbers, 16 and 32 registers, heads of so many numbers that are no whole tiles."""
+        for level in ("2", "3", "4"):
+            for depth in (8, 20, 40):
+                self.agree(document(2, 136, 32, [heads(qkv_features=4 * depth, is_causal=True)]), processor=("--cpu", "x86-64-v" + level))
+
+    def test_padded_rows(self):
+        """Rows all of whose keys are masked have even weights, also where the mask leaves tiles out."""
+        mask = "logical_and(arange(192)[:, None] >= arange(192)[None, :], arange(192)[None, :] >= 70)"
+        for fill in ("-1e9", "-3e38", "-50.0"):
+            self.agree(document(8, 192, 16, [written("softmax(where(%s, q @ swapaxes(k, -1, -2), %s)) @ v" % (mask, fill), 16)]))
+
+    def test_window(self):
+        near = "logical_and(arange(256)[:, None] - arange(256)[None, :] < 32, arange(256)[:, None] >= arange(256)[None, :])"
+        self.agree(document(8, 256, 16, [written("softmax(where(%s, q @ swapaxes(k, -1, -2), -inf)) @ v" % near, 16)]))
 
     def test_odd(self):
         self.agree(document(3, 101, 28, [heads(is_causal=True)]))

@@ -260,6 +260,18 @@ START_TEST(dot_attention)
 }
 END_TEST
 
+/* Columns that are apart in memory, and whole vectors neither here nor there: nothing beyond the last is read. */
+START_TEST(dot_columns_apart)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, F32(2, 20, 32)), b = input(&x, F32(2, 4, 20, 40));
+    int64_t lhs[] = {0, 1}, rhs[] = {0, 2};
+    struct ir_ints none = {NULL, 0}, first = {lhs, 2}, second = {rhs, 2};
+    output(&x, ir_dot(&x.b, a, b, none, none, first, second));
+    CHECK_BOTH(x, 1e-5, 0);
+}
+END_TEST
+
 /* Scores that are never stored: causal, rows and columns of odd numbers, and the gradient as passes make it. */
 START_TEST(dot_attention_by_tiles)
 {
@@ -454,6 +466,7 @@ static void add_cases(Suite *suite)
     tcase_add_test(dots, dot_taps);
     tcase_add_test(dots, dot_attention);
     tcase_add_test(dots, dot_attention_by_tiles);
+    tcase_add_test(dots, dot_columns_apart);
     tcase_add_test(dots, dot_integers_and_views);
     suite_add_tcase(suite, dots);
     TCase *reductions = tcase_create("reduction");
