@@ -59,24 +59,6 @@ static struct lower_attention_side side_of(const struct ir_func *f, ir_value v, 
     return o;
 }
 
-static void add_runs(struct lower *l, struct lower_pos *sum, const struct lower_attention_run *r,
-                     const struct lower_pos *at)
-{
-    struct lower_pos part[IR_MAX_RANK];
-    lower_pos_split(l, at, r->count, r->extent, part);
-    for (uint32_t i = 0; i < r->count; i++) lower_pos_add(l, sum, &part[i], r->stride[i]);
-}
-
-nest_value attention_operand(struct lower_attention *a, const struct lower_attention_side *o,
-                             const struct lower_pos *along, const struct lower_pos *inner)
-{
-    struct lower_pos at = lower_pos_constant(0);
-    add_runs(a->l, &at, &o->batch, &a->batch);
-    add_runs(a->l, &at, &o->along, along);
-    add_runs(a->l, &at, &o->inner, inner);
-    return lower_cast(a->l, lower_value(a->l, o->value, &at), a->sum);
-}
-
 /* ---------------------------------------------------------------- what the group is */
 
 /* Rows without gaps inside, of the dtype of the sums. Where vectors are read again and again (`often`), rows must not

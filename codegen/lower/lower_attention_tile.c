@@ -29,6 +29,24 @@ struct nest_index attention_in_rows(struct lower *l, const struct lower_pos *row
     return lower_pos_index(l, &p);
 }
 
+static void add_runs(struct lower *l, struct lower_pos *sum, const struct lower_attention_run *r,
+                     const struct lower_pos *at)
+{
+    struct lower_pos part[IR_MAX_RANK];
+    lower_pos_split(l, at, r->count, r->extent, part);
+    for (uint32_t i = 0; i < r->count; i++) lower_pos_add(l, sum, &part[i], r->stride[i]);
+}
+
+nest_value attention_operand(struct lower_attention *a, const struct lower_attention_side *o,
+                             const struct lower_pos *along, const struct lower_pos *inner)
+{
+    struct lower_pos at = lower_pos_constant(0);
+    add_runs(a->l, &at, &o->batch, &a->batch);
+    add_runs(a->l, &at, &o->along, along);
+    add_runs(a->l, &at, &o->inner, inner);
+    return lower_cast(a->l, lower_value(a->l, o->value, &at), a->sum);
+}
+
 /* ---------------------------------------------------------------- products of locals */
 
 static int64_t round_up(int64_t n, int64_t by) { return (n + by - 1) / by * by; }
