@@ -330,10 +330,12 @@ void dot_parts(struct lower_dot_product *p)
     choose_k(p);
     int64_t lines = m->extent / p->m, panels = p->panels + (p->tail_columns > 0), shared = 1;
     uint32_t batch = largest(b, b->parts), line = largest(m, m->parts - 1);
-    bool by_batch = b->part[batch] >= LEAST_PARALLEL / 2, by_lines = !by_batch && lines >= LEAST_PARALLEL;
+    int64_t blocks = p->blocks + (p->tail_rows > 0);
+    bool by_batch = b->part[batch] >= LEAST_PARALLEL / 2;
+    bool by_lines = !by_batch && (lines >= LEAST_PARALLEL || (lines > blocks && lines >= panels));
     if (by_lines && panels >= LEAST_PARALLEL / 2 && m->extent / m->part[line] < LEAST_PACKED) by_lines = false;
     bool by_panels = !by_batch && !by_lines && panels >= LEAST_PARALLEL / 2 && n->parts == 1;
-    o.by_blocks = !by_batch && !by_lines && !by_panels && p->blocks + (p->tail_rows > 0) > 1;
+    o.by_blocks = !by_batch && !by_lines && !by_panels && blocks > 1;
     if (by_batch) {
         dot_open(p, NEST_PARALLEL, AXIS_B, batch, shared = b->part[batch], 1, NULL);
     } else if (by_lines) {
@@ -341,7 +343,7 @@ void dot_parts(struct lower_dot_product *p)
     } else if (by_panels) {
         shared = panels;
     } else if (o.by_blocks) {
-        shared = p->blocks + (p->tail_rows > 0);
+        shared = blocks;
         o.block = dot_open(p, NEST_PARALLEL, AXIS_M, dot_last_index(l, AXIS_M), shared, p->rows, NULL);
     }
     nest_var panel = 0;
