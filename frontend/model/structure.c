@@ -244,7 +244,7 @@ static struct fe_val block_remat(struct fe_block *block)
         return fe_block_fail(block, args[1].json, "E0111", "\"policy\" is not supported yet");
     if (!fe_state(fe)->declared) {
         struct diag *d = fe_warning(fe, block->json, "W0117", "what the block computes is kept for its gradient");
-        d->hint = "\"remat\" changes no number, and saves no memory yet";
+        d->hint = "--remat 2, or \"memory\": {\"remat\": 2}, makes blocks again, those of all layers";
     }
     return fe_block_child(block, args[0].json, "", block->env, block->in, block->in_count);
 }

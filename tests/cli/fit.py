@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""--chunk-rows, --remat, --max-memory and "memory": a wide last projection with mask, label smoothing, z-loss and accuracy takes less in
+chunks, blocks that are made again take less, the numbers stay, and what is allowed is kept to or refused with what would fit.
+
+usage: fit.py STEPC
+"""
+import os
+import re
+import sys
+import tempfile
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import comparison, runner
+
+import numpy as np
+
+B, T, V, D, LAYERS = 4, 32, 1024, 16, 4
+BLOCK = {"type": "residual", "layers": [{"type": "layer_norm"}, {"type": "linear", "features": 4 * D}, {"type": "gelu"}, {"type": "linear", "features": D}]}
+DOCUMENT = {
+    "stepc": 1, "name": "masked", "constants": {"v": V},
+    "inputs": {"x": {"shape": [B, T, D], "dtype": "float32", "axes": ["batch", None, None]},
+               "labels": {"shape": [B, T], "dtype": "int32", "axes": ["batch", None]},
+               "mask": {"shape": [B, T], "dtype": "float32", "axes": ["batch", None]}},
+    "model": {"type": "sequential", "input": "x", "layers": [BLOCK] * LAYERS + [{"type": "linear", "features": V}]},
+    "loss": "sum(mask * (softmax_cross_entropy(model, 0.9 * one_hot(labels, v) + 0.1 / v) + 1e-4 * logsumexp(model, axis=-1) ** 2)) / sum(mask)",
+    "metrics": {"accuracy": "sum(mask * (argmax(model, axis=-1) == labels)) / sum(mask)"},
+    "optimizer": {"type": "adam", "learning_rate": 1e-3}, "seed": 0}
+
+
+def main():
+    stepc = sys.argv[1]
+    rng = np.random.default_rng(0)
+    data = {"x": rng.standard_normal((3, B, T, D), "f4"), "labels": rng.integers(0, V, (3, B, T)).astype("i4"),
+            "mask": (rng.random((3, B, T)) < 0.8).astype("f4")}
+    with tempfile.TemporaryDirectory(prefix="stepc-fit-") as tmp:
+        def trained(*arguments, document=DOCUMENT):
+            runner.write_document(tmp, document, data)
+            said = runner.call(stepc, "compile", os.path.join(tmp, "model.json"), "-o", os.path.join(tmp, "step.so"), *arguments)
+            text = runner.call(stepc, "explain", os.path.join(tmp, "step.so"), "--memory")
+            peak = int(re.search(r"peak ([\d,]+) B", text).group(1).replace(",", ""))
+            return peak, text, runner.train(stepc, tmp, 3, "step.so")
+
+        whole, _, (weights, lines) = trained("--chunk-rows", "off")
+        for arguments, most in ((("--chunk-rows", "16"), 0.6), (("--remat", "2", "--chunk-rows", "16"), 0.55), (("--max-memory", str(whole * 6 // 10)), 0.6)):
+            peak, text, (got, other) = trained(*arguments)
+            assert peak <= most * whole, (arguments, peak, whole)
+            assert "rows: " in text, text
+            comparison.all_agree(got, weights, rtol=1e-4, atol=1e-6)
+            comparison.all_agree({k: np.array([l[k] for l in other]) for k in ("loss", "accuracy")},
+                                 {k: np.array([l[k] for l in lines]) for k in ("loss", "accuracy")}, rtol=1e-5, atol=1e-6)
+        assert trained(document=dict(DOCUMENT, memory={"max": "%d" % (whole * 6 // 10)}))[0] <= whole * 6 // 10
+        for value, says in (("1KiB", r"E0501.*a step needs .* on one device, 1 KiB are allowed; at the peak, command \d+ of \"step\""), ("much", "whole number of bytes")):
+            done = runner.attempt(stepc, "compile", os.path.join(tmp, "model.json"), "-o", os.path.join(tmp, "none.so"), "--max-memory", value)
+            assert done.returncode and re.search(says, done.stderr, re.S) and not os.path.exists(os.path.join(tmp, "none.so")), done
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
