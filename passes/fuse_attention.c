@@ -12,7 +12,7 @@
 #include "passes/fuse.h"
 #include <string.h>
 
-enum { LEAST_SIDE = 64, LEAST_SCORES = 1 << 16, MOST_DEPTH = 256, MOST_FACTORS = 24, LEAST_BATCH = 8, MOST_SINKS = 4 };
+enum { LEAST_SIDE = 64, LEAST_SCORES = 1 << 16, MOST_DEPTH = 256, MOST_FACTORS = 24, LEAST_BATCH = 4, MOST_SINKS = 4 };
 
 /* ---------------------------------------------------------------- shapes */
 
