@@ -202,6 +202,8 @@ struct plan_scores {
     int64_t batch, rows, columns, depth;
 };
 bool plan_scores_of(const struct ir_func *, ir_value v, struct plan_scores *);
+/* Of a group of attention by tiles: products that it makes tiles of, and contractions that it stores, at most. */
+enum { PLAN_MOST_SCORES = 8, PLAN_MOST_SINKS = 4 };
 bool plan_is_window(const struct plan_group *, ir_value output);
 const struct plan_taps *plan_taps_of(const struct plan *, const struct ir_func *, ir_value concat);
 bool plan_is_join(const struct plan *, const struct ir_func *, ir_value);

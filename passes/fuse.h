@@ -31,6 +31,13 @@ struct fuse_dep {
     uint32_t segments;
 };
 
+/* Products that tiles are made from; `full`: there are more. */
+struct fuse_scores {
+    ir_value v[PLAN_MOST_SCORES];
+    uint32_t n;
+    bool full;
+};
+
 struct fuse_node {
     uint8_t class, level;
     bool live, needs_buffer, material, multi, region,
@@ -50,7 +57,8 @@ struct fuse_node {
     bool tile;             /* scores, and what is element-wise with them: made where it is needed, however often */
     uint8_t sink;          /* enum fuse_sink */
     ir_value scores;       /* of a sink: the first product that it is made from */
-    ir_value beside;       /* of a sink: what of the same softmax it is made with; 0: nothing */
+    const struct fuse_scores *all; /* of a sink: all of them */
+    ir_value beside;               /* of a sink: what of the same softmax it is made with; 0: nothing */
 };
 
 struct fuse_cluster {

@@ -12,7 +12,7 @@
 #include "passes/fuse.h"
 #include <string.h>
 
-enum { LEAST_SIDE = 64, LEAST_SCORES = 1 << 16, MOST_DEPTH = 256, MOST_FACTORS = 24, LEAST_BATCH = 4, MOST_SINKS = 4 };
+enum { LEAST_SIDE = 64, LEAST_SCORES = 1 << 16, MOST_DEPTH = 256, MOST_FACTORS = 24, LEAST_BATCH = 4 };
 
 /* ---------------------------------------------------------------- shapes */
 
@@ -239,13 +239,15 @@ bool fuse_is_gradient_sum(const struct ir_func *f, const struct ir_node *r)
 
 struct search {
     struct fuse *z;
-    struct softmax *softmax; /* by value: of a sum; sum = 0: it is none */
-    bool *stat;              /* by value: the sum or the maximum of a softmax */
-    bool *tile;              /* by value: made where it is needed */
-    bool *anchored;          /* by value: follows from scores whose softmax weights something */
-    bool *kept;              /* by value: something else needs it whole */
-    ir_value *scores;        /* by value: the first product it is element-wise from; 0: none */
-    int64_t least;           /* elements of the smallest row times column */
+    struct softmax *softmax;  /* by value: of a sum; sum = 0: it is none */
+    bool *stat;               /* by value: the sum or the maximum of a softmax */
+    bool *tile;               /* by value: made where it is needed */
+    bool *anchored;           /* by value: follows from scores whose softmax weights something */
+    bool *kept;               /* by value: something else needs it whole */
+    ir_value *scores;         /* by value: the first product it is element-wise from; 0: none */
+    struct fuse_scores **all; /* by value: all of these; shared, NULL: none */
+    bool *statistical;        /* by value: element-wise from the sum or the maximum of any softmax */
+    int64_t least;            /* elements of the smallest row times column */
 };
 
 /* A contraction of one tile's rows or columns with something stored; `from`: the operand that is made in tiles. */
@@ -279,16 +281,57 @@ static ir_value weights_of(const struct search *a, ir_value x)
     struct factors p = {.overs = 0};
     struct plan_scores s;
     ir_value sum = 0;
-    uint32_t made = 0;
+    uint32_t made = 0, read = 0;
     add_factors(f, x, false, &p);
     if (p.full || !plan_scores_of(f, a->scores[x], &s)) return 0;
     for (uint32_t i = 0; i < p.unders && !sum; i++) {
         ir_value l = repeated(f, p.under[i], s.batches + s.row_dims);
         if (l && a->softmax[l].sum) sum = l;
     }
-    for (uint32_t i = 0; i < p.overs + p.unders; i++)
-        made += a->scores[i < p.overs ? p.over[i] : p.under[i - p.overs]] != 0;
-    return sum && made == 1 && take(p.over, &p.overs, a->softmax[sum].exp) ? sum : 0;
+    for (uint32_t i = 0; i < p.overs + p.unders; i++) { /* while it is made, maximum and sum are not known yet */
+        ir_value v = i < p.overs ? p.over[i] : p.under[i - p.overs];
+        made += a->scores[v] != 0;
+        read += a->statistical[v] && v != (sum ? a->softmax[sum].exp : 0);
+    }
+    return sum && made == 1 && read == 1 && take(p.over, &p.overs, a->softmax[sum].exp) ? sum : 0;
+}
+
+static void add_scores(struct fuse_scores *to, const struct fuse_scores *more)
+{
+    for (uint32_t i = 0; i < more->n; i++) {
+        uint32_t k = 0;
+        while (k < to->n && to->v[k] != more->v[i]) k++;
+        if (k < to->n) continue;
+        if (to->n == PLAN_MOST_SCORES) to->full = true;
+        else to->v[to->n++] = more->v[i];
+    }
+}
+
+/* All products that `v` is made from. What would take more than a group has place for is stored. */
+static void collect(struct search *a, ir_value v)
+{
+    const struct ir_node *n = ir_get(a->z->f, v);
+    struct fuse_scores *all = NULL;
+    bool own = a->scores[v] == v;
+    if (own) {
+        all = arena_new(a->z->arena, struct fuse_scores);
+        all->v[all->n++] = v;
+    }
+    for (uint32_t i = 0; i < n->arg_count && !own && a->scores[v]; i++) {
+        const struct fuse_scores *more = a->all[n->args[i]];
+        if (!more || more == all) continue;
+        struct fuse_scores both = all ? *all : *more;
+        if (all) add_scores(&both, more);
+        if (both.full) {
+            a->scores[v] = 0, a->kept[v] = true, all = NULL;
+            break;
+        }
+        if (!all || both.n > all->n) {
+            all = both.n == more->n ? a->all[n->args[i]] : arena_new(a->z->arena, struct fuse_scores);
+            if (both.n != more->n) *all = both;
+        }
+    }
+    a->all[v] = all;
 }
 
 /* What is element-wise from such products, and which softmax weights something. */
@@ -312,6 +355,7 @@ static void follow(struct search *a)
             if (!a->scores[v] || from < a->scores[v]) a->scores[v] = from;
         }
         if (!fits && a->scores[v] != v) a->scores[v] = 0;
+        collect(a, v);
     }
     for (ir_value v = 1; v < f->count; v++) {
         ir_value from, sum = 0;
@@ -346,9 +390,10 @@ static bool settle(struct search *a)
         a->tile[v] = n->live && !a->kept[v] && (a->scores[v] || (made && n->uses));
     }
     for (ir_value u = f->count; u-- > 1;)
-        for (uint32_t i = 0; i < ir_get(f, u)->arg_count && a->z->node[u].live && !a->tile[u]; i++) {
+        for (uint32_t i = 0; i < ir_get(f, u)->arg_count && a->z->node[u].live; i++) {
             ir_value v = ir_get(f, u)->args[i];
-            if (!a->tile[v] || (a->scores[v] && accepts(a, u, v))) continue;
+            if (a->tile[u] && (a->scores[u] || !a->scores[v])) continue;
+            if (!a->tile[v] || (!a->tile[u] && a->scores[v] && accepts(a, u, v))) continue;
             a->tile[v] = false;
             a->kept[v] = a->scores[v] != 0;
             changed |= a->kept[v];
@@ -369,6 +414,7 @@ static void assign(struct search *a)
         if (sink == FUSE_SINK_NONE || !a->tile[from]) continue;
         n->sink = (uint8_t)sink;
         n->scores = a->scores[from];
+        n->all = a->all[from];
         if (sink == FUSE_SINK_STAT && a->softmax[v].sum) n->beside = a->softmax[v].max;
         else if (sink == FUSE_SINK_ROWS) n->beside = weights_of(a, from);
     }
@@ -384,18 +430,23 @@ void fuse_find_attention(struct fuse *z)
     a.anchored = arena_new_array(z->arena, bool, f->count);
     a.kept = arena_new_array(z->arena, bool, f->count);
     a.scores = arena_new_array(z->arena, ir_value, f->count);
+    a.all = arena_new_array(z->arena, struct fuse_scores *, f->count);
+    a.statistical = arena_new_array(z->arena, bool, f->count);
     for (ir_value v = 1; v < f->count; v++) {
         struct plan_scores s;
         struct softmax softmax;
         a.kept[v] = z->node[v].needs_buffer;
         if (!z->node[v].live) continue;
         if (plan_scores_of(f, v, &s) && is_large(&s) && s.rows * s.columns < a.least) a.least = s.rows * s.columns;
-        if (find_softmax(f, v, &softmax)) {
+        if (find_softmax(f, v, &softmax) && !a.stat[softmax.max]) { /* of one maximum one sum */
             a.softmax[v] = softmax;
             a.stat[softmax.sum] = a.stat[softmax.max] = true;
         }
     }
     if (a.least == INT64_MAX) return;
+    for (ir_value v = 1; v < f->count; v++)
+        for (uint32_t i = 0; i < ir_get(f, v)->arg_count && z->node[v].class < FUSE_REDUCE; i++)
+            a.statistical[v] |= a.stat[ir_get(f, v)->args[i]] || a.statistical[ir_get(f, v)->args[i]];
     do follow(&a);
     while (settle(&a));
     assign(&a);
@@ -416,17 +467,29 @@ static bool go_together(const struct fuse *z, const struct fuse_cluster *k, ir_v
     return fits;
 }
 
+/* Has the group place for it? */
+static bool has_place(const struct fuse *z, const struct fuse_cluster *k, const struct fuse_node *n)
+{
+    struct fuse_scores all = *n->all;
+    uint32_t sinks = n->sink != FUSE_SINK_STAT;
+    for (size_t i = 0; i < k->nodes.count; i++) {
+        add_scores(&all, z->node[k->nodes.items[i]].all);
+        sinks += z->node[k->nodes.items[i]].sink != FUSE_SINK_STAT;
+    }
+    return !all.full && sinks <= PLAN_MOST_SINKS;
+}
+
 /* Sums and what they weight go with the maximum; other contractions with one that walks the same tiles. */
 uint32_t fuse_cluster_of_tiles(struct fuse *z, ir_value v)
 {
     const struct fuse_node *n = &z->node[v];
     uint32_t c = n->beside ? fuse_find(z, z->node[n->beside].cluster) : UINT32_MAX;
-    if (c != UINT32_MAX && fuse_needs(z, v, c)) c = UINT32_MAX;
+    if (c != UINT32_MAX && (fuse_needs(z, v, c) || !has_place(z, &z->clusters.items[c], n))) c = UINT32_MAX;
     for (uint32_t i = 0; i < z->clusters.count && !n->beside && n->sink != FUSE_SINK_STAT; i++) {
         const struct fuse_cluster *k = &z->clusters.items[i];
         const struct fuse_node *first = k->kind == GROUP_ATTENTION ? &z->node[k->nodes.items[0]] : NULL;
         if (first && first->sink != FUSE_SINK_STAT && !first->beside && first->scores == n->scores &&
-            k->nodes.count < MOST_SINKS && (first->sink == n->sink || go_together(z, k, v)) && !fuse_needs(z, v, i))
+            has_place(z, k, n) && (first->sink == n->sink || go_together(z, k, v)) && !fuse_needs(z, v, i))
             c = i;
     }
     return c;

@@ -3,7 +3,7 @@
 #define CODEGEN_LOWER_ATTENTION_H
 #include "codegen/lower/lower.h"
 
-enum { MOST_SOURCES = 8, MOST_SINKS = 4, MOST_BLOCKS = 2 * MOST_SOURCES };
+enum { MOST_SOURCES = PLAN_MOST_SCORES, MOST_SINKS = PLAN_MOST_SINKS, MOST_BLOCKS = MOST_SOURCES + MOST_SINKS };
 
 struct lower_attention_run {
     uint32_t count;

@@ -144,6 +144,24 @@ class TestAttention(runner.Case):
         self.agree(document(2, 128, 32, [heads()]), groups=0, arguments=("--numerics", "invariant"))
         self.agree(document(8, 96, 16, [written("softmax(q @ swapaxes(k, -1, -2) * 0.35)", 16)], loss="mean((model - 0.1)**2)"), groups=0)
 
+    def test_too_many(self):
+        """More products or values than a group has place for: other groups, or what is stored, and never a refusal."""
+        names = ["k%d" % i for i in range(9)]
+        for count, groups in ((5, 3), (9, 0)):
+            summed = " + ".join("q @ swapaxes(%s, -1, -2)" % name for name in names[:count])
+            model = written("softmax((%s) * 0.2) @ v" % summed, 16)
+            model["nodes"][1:2] = [{"name": name, "type": "linear", "features": 8, "input": "x"} for name in names[:count]]
+            self.agree(document(8, 96, 16, [model]), groups=groups)
+        weights = "softmax(q @ swapaxes(k, -1, -2))"
+        several = " + ".join("tanh(%s @ (v * v * %g))" % (weights, i + 0.5) for i in range(6))
+        self.agree(document(8, 96, 16, [written("0.1 * (%s)" % several, 16)]), groups=0)
+
+    def test_elsewhere(self):
+        """Scores that are read where other ones are made, and weights times what their softmax makes only then."""
+        scores = "q @ swapaxes(k, -1, -2)"
+        self.agree(document(8, 96, 16, [written("softmax(%s + swapaxes(%s, -1, -2)) @ v" % (scores, scores), 16)]), groups=0)
+        self.agree(document(8, 96, 16, [written("0.01 * ((softmax(%s) * max(%s, axis=-1, keepdims=True)) @ v)" % (scores, scores), 16)]), groups=0)
+
     def test_memory(self):
         """Of 4 times as long a sequence 4 times as much, not 16 times."""
         short, long = (self.groups(document(1, n, 32, [heads(is_causal=True, dropout_rate=0.1)]))[1] for n in (1024, 4096))
