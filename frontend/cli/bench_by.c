@@ -51,7 +51,7 @@ static struct run_row *row_of(struct run_parts *by, struct arena *a, uint32_t co
     return &by->rows.items[by->rows.count - 1];
 }
 
-static void read_events(struct run_parts *by, struct arena *a, const cJSON *trace, double devices)
+static void read_events(struct run_parts *by, struct arena *a, const cJSON *trace)
 {
     const cJSON *e;
     cJSON_ArrayForEach(e, cJSON_GetObjectItemCaseSensitive(trace, "traceEvents"))
@@ -61,7 +61,7 @@ static void read_events(struct run_parts *by, struct arena *a, const cJSON *trac
         double seconds = number(e, "dur") * 1e-6;
         if (strcmp(text(e, "name"), "thread_name") == 0) by->workers++;
         if (strcmp(text(arguments, "entry"), "step") != 0) continue;
-        if (strcmp(category, "call") == 0 && number(e, "tid") == 0) by->seconds += seconds / devices;
+        if (strcmp(category, "call") == 0) by->seconds += seconds;
         if (strcmp(category, "wait") == 0) by->waiting += seconds;
         if (strcmp(category, "kernel") != 0 && strcmp(category, "collective") != 0) continue;
         struct run_row *row = row_of(by, a, (uint32_t)number(arguments, "command"));
@@ -112,7 +112,7 @@ static int longer(const void *a, const void *b)
 }
 
 /* The file is gone when this returns. */
-static int read_trace(struct run *r, const char *path, struct run_parts *by, double devices)
+static int read_trace(struct run *r, const char *path, struct run_parts *by)
 {
     char *bytes;
     size_t length;
@@ -123,7 +123,7 @@ static int read_trace(struct run *r, const char *path, struct run_parts *by, dou
     const cJSON *manifest = json_read(r->cli->arena, r->manifest, strlen(r->manifest));
     if (!trace || !manifest) return cli_failed(r->cli, EXIT_DEFECT, "--by: the trace of %s is no JSON", r->path);
     read_work(by, r->cli->arena, manifest);
-    read_events(by, r->cli->arena, trace, devices);
+    read_events(by, r->cli->arena, trace);
     return 0;
 }
 
@@ -141,14 +141,14 @@ int run_take_apart(struct run *r, bool layers, int (*some_steps)(void *), void *
     int code = status ? run_status(r, status, "--by") : some_steps(user);
     if (!status && r->api->trace(r->instance, NULL) && !code) code = run_status(r, STEP_EIO, "--by");
     if (code) unlink(path);
-    else code = read_trace(r, path, by, devices);
+    else code = read_trace(r, path, by);
     if (code) return code;
     for (size_t i = 0; i < by->rows.count; i++) { /* of one step of the mesh; workers work at the same time */
         struct run_row *row = &by->rows.items[i];
         row->seconds /= (double)by->workers * (double)steps;
         row->flops *= devices, row->bytes *= devices;
     }
-    by->seconds /= (double)steps, by->waiting /= (double)by->workers * (double)steps;
+    by->seconds /= (double)by->workers * (double)steps, by->waiting /= (double)by->workers * (double)steps;
     if (layers) by_layer(by, r->cli->arena);
     qsort(by->rows.items, by->rows.count, sizeof *by->rows.items, longer);
     return 0;

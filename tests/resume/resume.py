@@ -69,14 +69,14 @@ def lacking():
         after = {os.path.basename(text)[3:-4]: number for number, text in enumerate(texts)}
         for number, text in enumerate(texts):
             for name, fits in [("shard", after["accumulate"] <= number < after["shard"]),
-                               ("decompose", after["shard"] <= number < after["decompose"]), ("fuse", number == after["decompose"]),
+                               ("decompose", after["shard"] <= number < after["decompose"]), ("fuse", after["decompose"] <= number < after["fuse"]),
                                ("schedule", number == after["fuse"]), ("memplan", number == after["schedule"])]:
                 tried += 1
                 run = stepc("compile", text, "--passes=" + name, "-o", os.devnull)
                 good = run.returncode == 0 if fits else run.returncode == 1 and "E0107" in run.stderr
                 if not good:
                     wrong.append(f"{os.path.basename(text)} --passes={name}: exit {run.returncode}\n{run.stderr}")
-            if number > after["decompose"]:  # whose plans are for the processor
+            if number > after["remat"]:  # whose plans are for the processor
                 tried += 1
                 run = stepc("compile", text, "--target=cuda", "-o", folder + "/other.so")
                 if run.returncode != 1 or "--target=cpu" not in run.stderr:
