@@ -493,6 +493,15 @@ static bool exchanges(const struct ir_func *f)
     return false;
 }
 
+/* Whether all that is exchanged for a unit could be so by now: the norm of all gradients has to wait anyway. */
+static bool may_come(const struct schedule *s, const struct unit *u)
+{
+    if (u->done || (u->collective && u->waits)) return true;
+    bool may = !u->collective && !u->computed;
+    for (size_t i = 0; i < u->demanded.count && may; i++) may = may_come(s, &s->units.items[u->demanded.items[i]]);
+    return may;
+}
+
 /* Whether a unit may run while something is under way: nothing that comes before it waits for that alone. */
 static bool flies_on(const struct schedule *s, const struct unit *u)
 {
@@ -501,7 +510,7 @@ static bool flies_on(const struct schedule *s, const struct unit *u)
         const struct unit *f = &s->units.items[s->flying.items[i]];
         for (size_t k = 0; k < f->hard_users.count; k++) {
             const struct unit *reader = &s->units.items[f->hard_users.items[k]];
-            if (!reader->computed && (!reader->on_demand || reader->wanted) && reader->key < needed)
+            if (reader->key < needed && (!reader->on_demand || reader->wanted) && may_come(s, reader))
                 needed = reader->key;
         }
     }
