@@ -73,11 +73,12 @@ static int clear_way(struct run *r, bool damaged)
 }
 
 /* Among the ranks of a mesh: whether one of them says so. */
-static bool any(struct run *r, bool mine)
+static int any(struct run *r, bool mine, bool *one)
 {
-    uint64_t all = mine;
-    if (r->place.ranks > 1 && r->api->agree(r->instance, mine, &all)) return true; /* what follows says why */
-    return all != 0;
+    uint64_t most = mine;
+    step_status status = r->place.ranks > 1 ? r->api->agree(r->instance, mine, &most) : STEP_OK;
+    *one = most != 0;
+    return status ? run_status(r, status, NULL) : 0;
 }
 
 static bool any_there(const struct run *r)
@@ -96,14 +97,16 @@ int run_checkpoint_begin(struct run *r)
 {
     struct run_checkpoint *c = &r->checkpoint;
     bool automatic = c->resume && strcmp(c->resume, "auto") == 0;
-    if (automatic && !any(r, any_there(r))) { /* before the first rank makes the folder */
+    bool some = false; /* before the first rank makes the folder */
+    int code = automatic ? any(r, any_there(r), &some) : 0;
+    if (code) return code;
+    if (automatic && !some) {
         if (!r->cli->quiet) fprintf(stderr, "stepc: note: %s holds no checkpoint; the run begins anew\n", c->folder);
     } else if (c->resume) {
         const char *path = automatic ? c->folder : c->resume;
         struct step_load load = {
             .size = sizeof load, .path = path, .flags = cli_count(r->cli, "cast") ? STEP_LOAD_CAST : 0};
-        int code = automatic ? 0 : run_map(r->cli, &load.map);
-        if (code) return code;
+        if (!automatic && (code = run_map(r->cli, &load.map))) return code;
         step_status status = r->api->load(r->instance, &load);
         if (status) return run_status(r, status, "--resume");
         c->resumed = true;
@@ -134,7 +137,9 @@ int run_checkpoint_position(struct run *r)
     if (!c->folder) return 0;
     int code = r->place.rank ? 0 : clear_way(r, c->resume && strcmp(c->resume, "auto") == 0);
     if (!code && !r->place.rank) code = run_save_folder(r, c->folder);
-    return any(r, code != 0) && !code ? EXIT_ENVIRONMENT : code;
+    bool one;
+    int lost = any(r, code != 0, &one);
+    return code ? code : lost ? lost : one ? EXIT_ENVIRONMENT : 0;
 }
 
 /* ---------------------------------------------------------------- saving */
@@ -179,8 +184,10 @@ static void add_metric(struct run *r, struct step_hyper *to, const char *prefix,
 static int save(struct run *r)
 {
     struct run_checkpoint *c = &r->checkpoint;
-    int code = collect(r, true);
-    if (any(r, code != 0) && !code)
+    bool one;
+    int code = collect(r, true), lost = any(r, code != 0, &one);
+    if (!code) code = lost;
+    if (!code && one)
         code = cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: another rank could not save step %" PRIu64, c->saved);
     if (code) return code;
     char text[128];
@@ -230,7 +237,8 @@ int run_checkpoint_step(struct run *r, bool now)
     int code = collect(r, false);
     if (code || c->step == c->saved) return code;
     bool due = now || (c->every && c->step % c->every == 0);
-    if (c->pause_ns && !due) due = any(r, run_now() - (c->begin_ns ? c->begin_ns : r->begin_ns) >= c->pause_ns);
+    if (c->pause_ns && !due) code = any(r, run_now() - (c->begin_ns ? c->begin_ns : r->begin_ns) >= c->pause_ns, &due);
+    if (code) return code;
     return due && !is_lost(r) ? save(r) : 0;
 }
 
