@@ -115,6 +115,7 @@ struct fuse_panels {
     uint32_t columns;
     const struct ir_func *f;
     int64_t *cut;            /* of its values: see find_cuts */
+    const bool *attention;   /* of its values; NULL: not looked for yet */
     struct fuse_loop *loops; /* by function: the loop whose body it is */
 };
 void fuse_panels_of_loops(struct fuse_panels *, const struct ir_module *);
@@ -151,6 +152,8 @@ struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
 bool fuse_find_taps(const struct ir_func *, ir_value concat, struct plan_taps *, struct arena *);
 /* fuse_attention.c: marks tiles and sinks; the cluster that a sink joins, UINT32_MAX: a new one. */
 void fuse_find_attention(struct fuse *);
+/* By value: products that make scores of attention, or read them, unless something else reads these too. */
+bool *fuse_mark_attention(const struct ir_func *, struct arena *);
 uint32_t fuse_cluster_of_tiles(struct fuse *, ir_value);
 /* A sum of a gradient along rows of scores, made from what has no columns. 0: it stays as it is. */
 bool fuse_is_gradient_sum(const struct ir_func *, const struct ir_node *);

@@ -238,7 +238,10 @@ bool fuse_is_gradient_sum(const struct ir_func *f, const struct ir_node *r)
 /* ---------------------------------------------------------------- which values are never stored */
 
 struct search {
-    struct fuse *z;
+    struct fuse *z; /* NULL: nothing is stored yet */
+    const struct ir_func *f;
+    struct arena *arena;
+    const bool *live;
     struct softmax *softmax;  /* by value: of a sum; sum = 0: it is none */
     bool *stat;               /* by value: the sum or the maximum of a softmax */
     bool *tile;               /* by value: made where it is needed */
@@ -253,7 +256,7 @@ struct search {
 /* A contraction of one tile's rows or columns with something stored; `from`: the operand that is made in tiles. */
 static enum fuse_sink sink_of(const struct search *a, ir_value v, ir_value *from)
 {
-    const struct ir_func *f = a->z->f;
+    const struct ir_func *f = a->f;
     const struct ir_node *n = ir_get(f, v);
     struct plan_scores s;
     if (n->op != OP_dot || n->attr[4].n || n->attr[5].n || (a->scores[n->args[0]] && a->scores[n->args[1]]))
@@ -277,7 +280,7 @@ static enum fuse_sink sink_of(const struct search *a, ir_value v, ir_value *from
 /* The sum of the softmax that makes the weights `x`, one factor of which it divides. 0: there is none. */
 static ir_value weights_of(const struct search *a, ir_value x)
 {
-    const struct ir_func *f = a->z->f;
+    const struct ir_func *f = a->f;
     struct factors p = {.overs = 0};
     struct plan_scores s;
     ir_value sum = 0;
@@ -310,11 +313,11 @@ static void add_scores(struct fuse_scores *to, const struct fuse_scores *more)
 /* All products that `v` is made from. What would take more than a group has place for is stored. */
 static void collect(struct search *a, ir_value v)
 {
-    const struct ir_node *n = ir_get(a->z->f, v);
+    const struct ir_node *n = ir_get(a->f, v);
     struct fuse_scores *all = NULL;
     bool own = a->scores[v] == v;
     if (own) {
-        all = arena_new(a->z->arena, struct fuse_scores);
+        all = arena_new(a->arena, struct fuse_scores);
         all->v[all->n++] = v;
     }
     for (uint32_t i = 0; i < n->arg_count && !own && a->scores[v]; i++) {
@@ -327,7 +330,7 @@ static void collect(struct search *a, ir_value v)
             break;
         }
         if (!all || both.n > all->n) {
-            all = both.n == more->n ? a->all[n->args[i]] : arena_new(a->z->arena, struct fuse_scores);
+            all = both.n == more->n ? a->all[n->args[i]] : arena_new(a->arena, struct fuse_scores);
             if (both.n != more->n) *all = both;
         }
     }
@@ -337,13 +340,13 @@ static void collect(struct search *a, ir_value v)
 /* What is element-wise from such products, and which softmax weights something. */
 static void follow(struct search *a)
 {
-    const struct ir_func *f = a->z->f;
+    const struct ir_func *f = a->f;
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *n = ir_get(f, v);
         struct plan_scores s, other;
         a->scores[v] = 0;
         a->anchored[v] = false;
-        if (!a->z->node[v].live || a->kept[v]) continue;
+        if (!a->live[v] || a->kept[v]) continue;
         if (plan_scores_of(f, v, &s) && is_large(&s)) a->scores[v] = v;
         bool fits = ir_is_ewise((enum ir_op)n->op);
         for (uint32_t i = 0; i < n->arg_count && fits; i++) {
@@ -359,7 +362,7 @@ static void follow(struct search *a)
     }
     for (ir_value v = 1; v < f->count; v++) {
         ir_value from, sum = 0;
-        if (a->z->node[v].live && sink_of(a, v, &from) == FUSE_SINK_ROWS) sum = weights_of(a, from);
+        if (a->live[v] && sink_of(a, v, &from) == FUSE_SINK_ROWS) sum = weights_of(a, from);
         if (sum) a->anchored[a->scores[a->softmax[sum].exp]] = true;
     }
     for (ir_value v = 1; v < f->count; v++)
@@ -369,7 +372,7 @@ static void follow(struct search *a)
 
 static bool accepts(const struct search *a, ir_value user, ir_value v)
 {
-    const struct ir_func *f = a->z->f;
+    const struct ir_func *f = a->f;
     struct plan_scores s;
     ir_value from = 0;
     if (!a->anchored[v]) return false;
@@ -382,7 +385,7 @@ static bool accepts(const struct search *a, ir_value user, ir_value v)
  * again. */
 static bool settle(struct search *a)
 {
-    const struct ir_func *f = a->z->f;
+    const struct ir_func *f = a->f;
     bool changed = false;
     for (ir_value v = 1; v < f->count; v++) {
         const struct fuse_node *n = &a->z->node[v];
@@ -390,7 +393,7 @@ static bool settle(struct search *a)
         a->tile[v] = n->live && !a->kept[v] && (a->scores[v] || (made && n->uses));
     }
     for (ir_value u = f->count; u-- > 1;)
-        for (uint32_t i = 0; i < ir_get(f, u)->arg_count && a->z->node[u].live; i++) {
+        for (uint32_t i = 0; i < ir_get(f, u)->arg_count && a->live[u]; i++) {
             ir_value v = ir_get(f, u)->args[i];
             if (a->tile[u] && (a->scores[u] || !a->scores[v])) continue;
             if (!a->tile[v] || (!a->tile[u] && a->scores[v] && accepts(a, u, v))) continue;
@@ -403,7 +406,7 @@ static bool settle(struct search *a)
 
 static void assign(struct search *a)
 {
-    const struct ir_func *f = a->z->f;
+    const struct ir_func *f = a->f;
     for (ir_value v = 1; v < f->count; v++) {
         struct fuse_node *n = &a->z->node[v];
         ir_value from = 0;
@@ -420,36 +423,63 @@ static void assign(struct search *a)
     }
 }
 
-void fuse_find_attention(struct fuse *z)
+/* False: the function has no scores. */
+static bool begin(struct search *a)
 {
-    const struct ir_func *f = z->f;
-    struct search a = {.z = z, .least = INT64_MAX};
-    a.softmax = arena_new_array(z->arena, struct softmax, f->count);
-    a.stat = arena_new_array(z->arena, bool, f->count);
-    a.tile = arena_new_array(z->arena, bool, f->count);
-    a.anchored = arena_new_array(z->arena, bool, f->count);
-    a.kept = arena_new_array(z->arena, bool, f->count);
-    a.scores = arena_new_array(z->arena, ir_value, f->count);
-    a.all = arena_new_array(z->arena, struct fuse_scores *, f->count);
-    a.statistical = arena_new_array(z->arena, bool, f->count);
+    const struct ir_func *f = a->f;
+    a->least = INT64_MAX;
+    a->softmax = arena_new_array(a->arena, struct softmax, f->count);
+    a->stat = arena_new_array(a->arena, bool, f->count);
+    a->tile = arena_new_array(a->arena, bool, f->count);
+    a->anchored = arena_new_array(a->arena, bool, f->count);
+    a->kept = arena_new_array(a->arena, bool, f->count);
+    a->scores = arena_new_array(a->arena, ir_value, f->count);
+    a->all = arena_new_array(a->arena, struct fuse_scores *, f->count);
+    a->statistical = arena_new_array(a->arena, bool, f->count);
     for (ir_value v = 1; v < f->count; v++) {
         struct plan_scores s;
         struct softmax softmax;
-        a.kept[v] = z->node[v].needs_buffer;
-        if (!z->node[v].live) continue;
-        if (plan_scores_of(f, v, &s) && is_large(&s) && s.rows * s.columns < a.least) a.least = s.rows * s.columns;
-        if (find_softmax(f, v, &softmax) && !a.stat[softmax.max]) { /* of one maximum one sum */
-            a.softmax[v] = softmax;
-            a.stat[softmax.sum] = a.stat[softmax.max] = true;
+        if (!a->live[v]) continue;
+        if (plan_scores_of(f, v, &s) && is_large(&s) && s.rows * s.columns < a->least) a->least = s.rows * s.columns;
+        if (find_softmax(f, v, &softmax) && !a->stat[softmax.max]) { /* of one maximum one sum */
+            a->softmax[v] = softmax;
+            a->stat[softmax.sum] = a->stat[softmax.max] = true;
         }
     }
-    if (a.least == INT64_MAX) return;
-    for (ir_value v = 1; v < f->count; v++)
-        for (uint32_t i = 0; i < ir_get(f, v)->arg_count && z->node[v].class < FUSE_REDUCE; i++)
-            a.statistical[v] |= a.stat[ir_get(f, v)->args[i]] || a.statistical[ir_get(f, v)->args[i]];
+    for (ir_value v = 1; v < f->count; v++) {
+        const struct ir_node *n = ir_get(f, v);
+        enum ir_emit emit = (enum ir_emit)ir_ops[n->op].emit;
+        bool inside = emit == EMIT_view || emit == EMIT_index || ir_is_ewise((enum ir_op)n->op);
+        for (uint32_t i = 0; i < n->arg_count && inside; i++)
+            a->statistical[v] |= a->stat[n->args[i]] || a->statistical[n->args[i]];
+    }
+    return a->least != INT64_MAX;
+}
+
+void fuse_find_attention(struct fuse *z)
+{
+    bool *live = arena_new_array(z->arena, bool, z->f->count);
+    struct search a = {.z = z, .f = z->f, .arena = z->arena, .live = live};
+    for (ir_value v = 1; v < z->f->count; v++) live[v] = z->node[v].live;
+    if (!begin(&a)) return;
+    for (ir_value v = 1; v < z->f->count; v++) a.kept[v] = z->node[v].needs_buffer;
     do follow(&a);
     while (settle(&a));
     assign(&a);
+}
+
+bool *fuse_mark_attention(const struct ir_func *f, struct arena *arena)
+{
+    struct search a = {.f = f, .arena = arena, .live = ir_live(f, arena)};
+    bool *mark = arena_new_array(arena, bool, f->count);
+    if (!begin(&a)) return mark;
+    follow(&a);
+    for (ir_value v = 1; v < f->count; v++) {
+        ir_value from;
+        for (uint32_t i = 0; a.anchored[v] && a.all[v] && i < a.all[v]->n; i++) mark[a.all[v]->v[i]] = true;
+        mark[v] |= a.live[v] && sink_of(&a, v, &from) != FUSE_SINK_NONE && a.anchored[from];
+    }
+    return mark;
 }
 
 /* ---------------------------------------------------------------- groups */

@@ -64,6 +64,7 @@ static const int64_t *find_cuts(struct fuse_panels *p, const struct ir_func *f)
 {
     if (p->f == f) return p->cut;
     p->f = f;
+    p->attention = NULL;
     p->cut = arena_new_array(p->arena, int64_t, f->count);
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *n = ir_get(f, v);
@@ -103,7 +104,9 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     int64_t inner = find_cuts(p, f)[v];
     if (!free.n || y->rank + 1 - (free.n - 1) > IR_MAX_RANK) return false;
     if (free.n > 1 && y->dim[free.v[free.n - 1]] % p->columns) return false;
-    return (!inner || inner % p->columns == 0 || inner >= elements / k) && is_plain(f, n->args[1]);
+    if ((inner && inner % p->columns && inner < elements / k) || !is_plain(f, n->args[1])) return false;
+    if (!p->attention) p->attention = fuse_mark_attention(f, p->arena);
+    return !p->attention[v];
 }
 
 /* [panel, contracted dimensions, column of the panel] of y. */

@@ -162,6 +162,11 @@ class TestAttention(runner.Case):
         self.agree(document(8, 96, 16, [written("softmax(%s + swapaxes(%s, -1, -2)) @ v" % (scores, scores), 16)]), groups=0)
         self.agree(document(8, 96, 16, [written("0.01 * ((softmax(%s) * max(%s, axis=-1, keepdims=True)) @ v)" % (scores, scores), 16)]), groups=0)
 
+    def test_long(self):
+        """Products large enough to read panels: of one batch, in float32, as they are."""
+        flat = {name: {"shape": [1664, 64], "dtype": "float32", "axes": ["batch", None]} for name in ("x", "y")}
+        self.agree(document(1, 1664, 64, [written("softmax(q @ swapaxes(k, -1, -2) * 0.125) @ v", 64, depth=64)], flat), groups=3)
+
     def test_memory(self):
         """Of 4 times as long a sequence 4 times as much, not 16 times."""
         short, long = (self.groups(document(1, n, 32, [heads(is_causal=True, dropout_rate=0.1)]))[1] for n in (1024, 4096))
