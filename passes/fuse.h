@@ -152,12 +152,15 @@ struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
 bool fuse_find_taps(const struct ir_func *, ir_value concat, struct plan_taps *, struct arena *);
 /* fuse_attention.c: marks tiles and sinks; the cluster that a sink joins, UINT32_MAX: a new one. */
 void fuse_find_attention(struct fuse *);
-/* By value: products that make scores of attention, or read them, unless something else reads these too. */
-bool *fuse_mark_attention(const struct ir_func *, struct arena *);
+/* By value: scores of attention, which take no memory unless something else reads them too; `readers`: and products
+ * that read them. */
+bool *fuse_mark_attention(const struct ir_func *, bool readers, struct arena *);
 uint32_t fuse_cluster_of_tiles(struct fuse *, ir_value);
-/* A sum of a gradient along rows of scores, made from what has no columns. 0: it stays as it is. */
+/* A sum of a gradient along rows of scores, made from what has no columns. 0: it stays as it is. `numbers`: by value,
+ * equal where what is made again is; NULL: nothing is. */
 bool fuse_is_gradient_sum(const struct ir_func *, const struct ir_node *);
-ir_value fuse_gradient_sum(struct ir_builder *, const struct ir_func *from, ir_value old, const ir_value *map);
+ir_value fuse_gradient_sum(struct ir_builder *, const struct ir_func *from, ir_value old, const ir_value *map,
+                           const ir_value *numbers);
 /* fuse_clusters.c: the cluster that one became part of; is a value computed in one; the one that makes it, UINT32_MAX
  * for what is there from the start. */
 uint32_t fuse_find(struct fuse *, uint32_t cluster);

@@ -118,10 +118,15 @@ static void add_factors(const struct ir_func *f, ir_value v, bool under, struct 
     }
 }
 
-static bool take(ir_value *list, uint32_t *count, ir_value v)
+static bool is_same(const ir_value *numbers, ir_value x, ir_value y)
+{
+    return x == y || (numbers && numbers[x] && numbers[x] == numbers[y]);
+}
+
+static bool take(const ir_value *numbers, ir_value *list, uint32_t *count, ir_value v)
 {
     for (uint32_t i = 0; i < *count; i++)
-        if (list[i] == v) {
+        if (is_same(numbers, list[i], v)) {
             list[i] = list[--*count];
             return true;
         }
@@ -159,10 +164,10 @@ static ir_value laid_as(struct rewriting *w, const struct ir_node *dp, const str
 
 /* o = dot(x, v), x on the left: over the columns that dp = dot(g, v) has, batches alike. */
 static bool is_weighted(const struct ir_func *f, const struct ir_node *o, const struct ir_node *dp,
-                        const struct plan_scores *s)
+                        const struct plan_scores *s, const ir_value *numbers)
 {
-    if (o->op != OP_dot || o->attr[4].n || o->attr[5].n || o->args[1] != dp->args[1] || o->attr[0].n != s->batches ||
-        o->attr[1].n != dp->attr[1].n || !same_shape(ir_type(f, o->args[0]), &dp->type))
+    if (o->op != OP_dot || o->attr[4].n || o->attr[5].n || !is_same(numbers, o->args[1], dp->args[1]) ||
+        o->attr[0].n != s->batches || o->attr[1].n != dp->attr[1].n || !same_shape(ir_type(f, o->args[0]), &dp->type))
         return false;
     for (uint32_t i = 0; i < s->batches; i++)
         if (o->attr[0].v[i] != i || o->attr[1].v[i] != dp->attr[1].v[i]) return false;
@@ -176,7 +181,8 @@ static bool is_weighted(const struct ir_func *f, const struct ir_node *o, const 
     return o->attr[2].n == dp->type.rank - s->batches - s->row_dims;
 }
 
-ir_value fuse_gradient_sum(struct ir_builder *b, const struct ir_func *f, ir_value old, const ir_value *map)
+ir_value fuse_gradient_sum(struct ir_builder *b, const struct ir_func *f, ir_value old, const ir_value *map,
+                           const ir_value *numbers)
 {
     const struct ir_node *r = ir_get(f, old);
     struct rewriting w = {b, f, map};
@@ -192,15 +198,15 @@ ir_value fuse_gradient_sum(struct ir_builder *b, const struct ir_func *f, ir_val
     if (!same_shape(&product->type, ir_type(f, r->args[0])) ||
         !over_columns(r, s.batches + s.row_dims, product->type.rank))
         return 0;
-    take(sum.over, &sum.overs, dp);
-    for (ir_value o = 1; o < old; o++) {
+    take(NULL, sum.over, &sum.overs, dp);
+    for (ir_value o = old; o-- > 1;) { /* the last one: what is made again is nearer */
         const struct ir_node *node = ir_get(f, o);
         struct factors x = {.overs = 0}, rest = sum;
-        if (!map[o] || !is_weighted(f, node, product, &s)) continue;
+        if (!map[o] || !is_weighted(f, node, product, &s, numbers)) continue;
         add_factors(f, node->args[0], false, &x);
         bool all = !x.full;
-        for (uint32_t i = 0; i < x.overs; i++) all = all && take(rest.over, &rest.overs, x.over[i]);
-        for (uint32_t i = 0; i < x.unders; i++) all = all && take(rest.under, &rest.unders, x.under[i]);
+        for (uint32_t i = 0; i < x.overs; i++) all = all && take(numbers, rest.over, &rest.overs, x.over[i]);
+        for (uint32_t i = 0; i < x.unders; i++) all = all && take(numbers, rest.under, &rest.unders, x.under[i]);
         for (uint32_t i = 0; i < rest.overs + rest.unders; i++) {
             ir_value v = i < rest.overs ? rest.over[i] : rest.under[i - rest.overs];
             all = all && (ir_is_number(ir_get(f, v)) || repeated(f, v, r->type.rank));
@@ -296,7 +302,7 @@ static ir_value weights_of(const struct search *a, ir_value x)
         made += a->scores[v] != 0;
         read += a->statistical[v] && v != (sum ? a->softmax[sum].exp : 0);
     }
-    return sum && made == 1 && read == 1 && take(p.over, &p.overs, a->softmax[sum].exp) ? sum : 0;
+    return sum && made == 1 && read == 1 && take(NULL, p.over, &p.overs, a->softmax[sum].exp) ? sum : 0;
 }
 
 static void add_scores(struct fuse_scores *to, const struct fuse_scores *more)
@@ -468,7 +474,7 @@ void fuse_find_attention(struct fuse *z)
     assign(&a);
 }
 
-bool *fuse_mark_attention(const struct ir_func *f, struct arena *arena)
+bool *fuse_mark_attention(const struct ir_func *f, bool readers, struct arena *arena)
 {
     struct search a = {.f = f, .arena = arena, .live = ir_live(f, arena)};
     bool *mark = arena_new_array(arena, bool, f->count);
@@ -477,7 +483,8 @@ bool *fuse_mark_attention(const struct ir_func *f, struct arena *arena)
     for (ir_value v = 1; v < f->count; v++) {
         ir_value from;
         for (uint32_t i = 0; a.anchored[v] && a.all[v] && i < a.all[v]->n; i++) mark[a.all[v]->v[i]] = true;
-        mark[v] |= a.live[v] && sink_of(&a, v, &from) != FUSE_SINK_NONE && a.anchored[from];
+        mark[v] |= a.anchored[v] ||
+                   (readers && a.live[v] && sink_of(&a, v, &from) != FUSE_SINK_NONE && a.anchored[from]);
     }
     return mark;
 }

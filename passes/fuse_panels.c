@@ -105,7 +105,7 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     if (!free.n || y->rank + 1 - (free.n - 1) > IR_MAX_RANK) return false;
     if (free.n > 1 && y->dim[free.v[free.n - 1]] % p->columns) return false;
     if ((inner && inner % p->columns && inner < elements / k) || !is_plain(f, n->args[1])) return false;
-    if (!p->attention) p->attention = fuse_mark_attention(f, p->arena);
+    if (!p->attention) p->attention = fuse_mark_attention(f, true, p->arena);
     return !p->attention[v];
 }
 

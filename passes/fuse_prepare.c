@@ -10,6 +10,7 @@ struct preparing {
     struct fuse_sums sums;
     struct fuse_panels panels;
     struct fuse_transposed *transposed;
+    ir_value **numbers; /* by function, of its values: equal where the same is made again; NULL: nothing is */
 };
 
 /* The last dimensions first, as many as leave at least 16 rows; then the rest. */
@@ -132,7 +133,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
         if (r) return r;
     }
     if (is_tall(from, node)) return rewrite_tall(b, node, map[node->args[0]]);
-    ir_value row = fuse_gradient_sum(b, from, old, map);
+    ir_value row = fuse_gradient_sum(b, from, old, map, p->numbers ? p->numbers[ir_func_index(from)] : NULL);
     if (row) return row;
     if (fuse_wants_panels(&p->panels, from, old)) return fuse_panels(&p->panels, b, from, node, map);
     if (node->op == OP_loop) {
@@ -143,13 +144,28 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     return pass_remake(p->pass, b, node, map);
 }
 
+/* Sharing gives equal values one number. */
+static void number(struct preparing *p, const struct ir_module *m)
+{
+    struct ir_module *shared = ir_module_like(m);
+    const uint32_t *order = ir_func_order(m, &p->pass->scratch);
+    p->numbers = arena_new_array(&p->pass->scratch, ir_value *, m->funcs.count);
+    shared->copies = false;
+    for (size_t i = 0; i < m->funcs.count; i++)
+        p->numbers[order[i]] = ir_rebuild(m->funcs.items[order[i]], shared->funcs.items[order[i]], NULL, NULL,
+                                          &p->pass->scratch);
+    ir_module_free(shared);
+}
+
 struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
 {
     struct preparing user = {p,
                              {.arena = &p->scratch, .join = !p->options->one_by_one},
                              {.arena = &p->scratch, .columns = p->options->panel_columns},
-                             arena_new(&p->scratch, struct fuse_transposed)};
+                             arena_new(&p->scratch, struct fuse_transposed),
+                             NULL};
     fuse_panels_of_loops(&user.panels, m);
     if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;
+    if (m->copies) number(&user, m);
     return pass_rebuild(p, m, rewrite, &user);
 }

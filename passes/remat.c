@@ -4,10 +4,11 @@
  *
  * Level 1 keeps products and what is no arithmetic, and makes the rest again: activations, norms, softmax. Level n > 1
  * keeps every (n - 1)th value that alone leads from what is before it to what is behind it, as the rows between two
- * blocks do, and makes whole blocks again. Numbers stay; only what is pure is made twice.
+ * blocks do, and makes whole blocks again. Scores of attention by tiles take no memory and count for none. Numbers
+ * stay; only what is pure is made twice.
  *
  * From here on the module says that equal nodes stay several, or the next one to rebuild it would share them again. */
-#include "passes/common.h"
+#include "passes/fuse.h"
 #include <string.h>
 
 struct remat {
@@ -49,11 +50,12 @@ static bool *material(const struct remat *r)
 {
     bool *is = arena_new_array(&r->pass->scratch, bool, r->f->count),
          *made = arena_new_array(&r->pass->scratch, bool, r->f->count);
+    const bool *scores = fuse_mark_attention(r->f, false, &r->pass->scratch);
     for (ir_value v = 1; v < r->f->count; v++) {
         const struct ir_node *n = ir_get(r->f, v);
         made[v] = n->op == OP_param && is_of_batch(r->f, n);
         for (uint32_t i = 0; i < n->arg_count; i++) made[v] |= made[n->args[i]];
-        is[v] = r->live[v] && made[v] && n->op != OP_param && ir_ops[n->op].emit != EMIT_view;
+        is[v] = r->live[v] && made[v] && !scores[v] && n->op != OP_param && ir_ops[n->op].emit != EMIT_view;
     }
     return is;
 }

@@ -138,6 +138,16 @@ class TestAttention(runner.Case):
     def test_remat(self):
         self.agree(document(2, 128, 32, [{"type": "remat", "block": heads(is_causal=True)}]))
 
+    def test_made_again(self):
+        """Scores that are made again are not stored either: where all is, and where rows between blocks are kept."""
+        for layers in ([heads(is_causal=True)], [{"type": "residual", "layers": [heads(is_causal=True, dropout_rate=0.3)]}]):
+            for level in ("1", "2", "3"):
+                self.agree(document(2, 128, 32, layers), groups=3, arguments=("--remat", level))
+        blocks = [{"type": "residual", "layers": [heads(is_causal=True)]} for _ in range(2)]
+        plain, some, more = (self.groups(document(1, 1024, 32, blocks), "--remat", level)[1] for level in ("0", "1", "2"))
+        self.assertLess(some, 1.5 * plain)
+        self.assertLess(more, plain)
+
     def test_stored(self):
         """What something else reads, or is small, or has an order of its own, stays as it is."""
         self.agree(document(2, 48, 32, [heads()]), groups=0)
