@@ -17,7 +17,8 @@ static bool before(const struct stepc_watch *a, const struct stepc_watch *b)
 {
     if (!a->site || !b->site) return a->site != 0;
     if (a->passed != b->passed) return !a->passed;
-    return a->at != b->at ? a->at < b->at : a->site < b->site;
+    if (a->at != b->at || a->site != b->site) return a->at != b->at ? a->at < b->at : a->site < b->site;
+    return a->element < b->element; /* whoever came first */
 }
 
 void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, uint64_t nans,
