@@ -52,6 +52,7 @@ def document(seed):
         layers.append(convolution(r, rank, given, i == 2))
         given = layers[-1]["features"]
         if r.random() < 0.3:
+            layers[-1]["use_bias"] = False  # its gradient would be 0, and what is found rounding alone
             layers.append({"type": "batch_norm"})
         if r.random() < 0.5:
             layers.append({"type": r.choice(("relu", "tanh", "gelu"))})
