@@ -36,7 +36,7 @@ mpi) # the host of samples/digits as it is: a variable says where the devices of
     export STEPC_THREADS=1 STEPC_PLUGIN_PATH=build
     numbers() { sed -n '/accuracy/p; s/^\(step *[0-9]*00\/[0-9]* *loss [^ ]*\).*/\1/p' "$1"; } # no times
     [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_plm_rsh_agent="ssh : rsh : false"
     echo "== one process with one device"
     "$out/train" "$out/one.so" "$out/digits.csv" ${STEPS:-} >"$out/one.txt"
     tail -n 1 "$out/one.txt"

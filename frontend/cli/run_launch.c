@@ -51,6 +51,7 @@ static int start(char **command, pid_t *pid)
     setenv("OMPI_MCA_odls_base_sigkill_timeout", "30", 0);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
+    setenv("OMPI_MCA_plm_rsh_agent", "ssh : rsh : false", 0); /* Open MPI wants one there though it starts none here */
     if (posix_spawn_file_actions_init(&files)) return ENOMEM;
     if (posix_spawnattr_init(&how)) {
         posix_spawn_file_actions_destroy(&files);

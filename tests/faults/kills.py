@@ -45,14 +45,8 @@ class Kills(runner.Case):
 
     def await_orphans(self):
         """A linker outlives the compiler that was killed, and writes into its folder for a moment."""
-        def named(pid):
-            try:
-                with open("/proc/%s/cmdline" % pid, "rb") as f:
-                    return self.folder.encode() in f.read()
-            except OSError:
-                return False
         until = time.monotonic() + 60
-        while any(named(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid()):
+        while any(runner.processes(self.folder)):
             self.assertLess(time.monotonic(), until)
             time.sleep(0.02)
 

@@ -79,8 +79,8 @@ class Campaign:
                 while not os.path.exists(os.path.join(saved, "step-9")) and time.monotonic() < until:
                     time.sleep(0.005)  # before that a launcher may lose the signal
                 time.sleep(0.3 * draw.random())
-                pids = [int(p) for p in subprocess.run(["pgrep", "-f", "save-dir %s " % saved], capture_output=True, text=True).stdout.split() if int(p) != job.pid]
-                for pid in [p for p in pids if b"mpirun" not in open("/proc/%d/cmdline" % p, "rb").read()][:: draw.choice((1, 2))]:
+                ranks = [pid for pid, command in runner.processes("--save-dir\0%s\0" % saved) if command.startswith(self.options.stepc.encode())]
+                for pid in ranks[:: draw.choice((1, 2))]:
                     try:
                         os.kill(pid, what)
                     except OSError:

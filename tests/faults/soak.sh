@@ -13,7 +13,7 @@ cc -std=c99 -pedantic -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -I"$root/runtime/i
 "$out/soak" "$out/four.so" "$out" $((steps / 10)) $((instances / 10))
 if command -v mpirun.openmpi >/dev/null && [ -e "$(dirname "$stepc")/libstepc_mpi.openmpi.so" ]; then
     "$stepc" compile "$root/samples/cookbook/model.json" -q --mesh batch=2 -o "$out/two.so"
-    STEPC_PLUGIN_PATH=$(dirname "$stepc") OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 \
+    STEPC_PLUGIN_PATH=$(dirname "$stepc") OMPI_MCA_plm=isolated OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 \
         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi -n 2 "$out/soak" "$out/two.so" "$out" "${5:-$((steps / 50))}" 4 mpi
 else
     echo "skipped: two ranks (no mpirun)"

@@ -153,6 +153,10 @@ def spent(program, model, folder):
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, said if run.returncode else ""
 
 
+def lesser(was, now):
+    return tuple(map(min, was, now)) if was and not was[2] and not now[2] else now
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stepc")
@@ -163,16 +167,19 @@ def main():
     most = 3000 if options.full else 400
     failed = 0
     with tempfile.TemporaryDirectory(prefix="stepc-growth-") as folder:
-        seconds0, mebi0, _ = spent(options.stepc, document(), folder)
+        least = spent(options.stepc, document(), folder)
         for name in options.names or MANY:
-            for attempt in range(3):  # machines have others to serve
-                few, some, many = (spent(options.stepc, MANY[name](n), folder) for n in (most // 4, most // 2, most))
+            few = some = many = None
+            for attempt in range(3):  # machines have others to serve: of times and sizes, which they only add to, the least counts
+                few, some, many = (lesser(was, spent(options.stepc, MANY[name](n), folder))
+                                   for was, n in zip((few, some, many), (most // 4, most // 2, most)))
                 text = "%-22s %6.2f %6.2f %6.2f s %6.0f %6.0f %6.0f MiB" % (name, few[0], some[0], many[0], few[1], some[1], many[1])
                 wrong = few[2] or some[2] or many[2]
-                slow = many[0] - seconds0 > TIMES * (few[0] - seconds0) + SECONDS
-                large = many[1] - mebi0 > TIMES * (few[1] - mebi0) + MEBI
+                slow = many[0] - least[0] > TIMES * max(few[0] - least[0], 0) + SECONDS
+                large = many[1] - least[1] > TIMES * max(few[1] - least[1], 0) + MEBI
                 if wrong or large or not slow:
                     break
+                least = lesser(least, spent(options.stepc, document(), folder))
             if wrong or slow or large or options.verbose:
                 print(text, "  refused: " + wrong.splitlines()[0][:150] if wrong else "", "  slow" * slow, "  large" * large, flush=True)
             failed += bool(wrong or slow or large)

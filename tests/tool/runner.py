@@ -120,6 +120,18 @@ def compile_document(program, folder, arguments=(), into="step.so", timeout=TIME
     call(program, "compile", os.path.join(folder, "model.json"), "-q", "-o", os.path.join(folder, into), *arguments, timeout=timeout)
 
 
+def processes(named):
+    """Pids and command lines (bytes, NUL between words) of other processes whose command line holds that text."""
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            with open("/proc/%d/cmdline" % pid, "rb") as f:
+                command = f.read()
+        except OSError:
+            continue  # it has just ended
+        if named.encode() in command and pid != os.getpid():
+            yield pid, command
+
+
 def metrics(path):
     """A map of metrics per step."""
     with open(path) as f:
