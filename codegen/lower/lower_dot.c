@@ -276,17 +276,10 @@ static void tile_block(struct lower_dot_product *p, uint32_t rows, const void *u
     dot_tile(p, rows, panel->vectors, panel->masked, panel->extent_k, panel->first);
 }
 
-/* The epilogue of tiles that wait in the local: row by row, so that its code stands there once. */
 static void finish_block(struct lower_dot_product *p, uint32_t rows, const void *user)
 {
     const struct panel *panel = user;
-    struct lower *l = p->l;
-    struct lower_dot_place before = dot_place(p);
-    dot_open(p, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, &p->local_row);
-    struct lower_dot_column c = dot_open_column(p, panel->vectors, panel->masked);
-    struct lower_pos at = dot_tile_pos(p, &c);
-    dot_finish(p, nest_load(&l->b, p->tile_local, lower_pos_index(l, &at), 0));
-    dot_return(p, &before);
+    dot_finish_tile(p, rows, panel->vectors, panel->masked);
 }
 
 static void panel_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, struct panel *panel)

@@ -114,6 +114,8 @@ void dot_pack_block(struct lower_dot_product *, uint32_t rows, const void *exten
 void dot_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors, bool masked, int64_t extent_k, bool first);
 void dot_finish(struct lower_dot_product *,
                 nest_value sum); /* the epilogue on one vector of the product, and the stores */
+void dot_finish_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors,
+                     bool masked); /* the same on a tile that waits in the local */
 struct lower_dot_column dot_open_column(struct lower_dot_product *, uint32_t vectors, bool masked);
 struct lower_pos dot_tile_pos(struct lower_dot_product *,
                               const struct lower_dot_column *); /* where the open column stands in the local tile */

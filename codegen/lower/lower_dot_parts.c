@@ -169,17 +169,7 @@ static void clear(struct parts *o, uint32_t rows)
     dot_return(p, &before);
 }
 
-static void finish(struct parts *o, uint32_t rows)
-{
-    struct lower_dot_product *p = o->p;
-    struct lower *l = p->l;
-    struct lower_dot_place before = dot_place(p);
-    dot_open(p, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, &p->local_row);
-    struct lower_dot_column c = dot_open_column(p, o->vectors, o->masked);
-    struct lower_pos at = dot_tile_pos(p, &c);
-    dot_finish(p, nest_load(&l->b, p->tile_local, lower_pos_index(l, &at), 0));
-    dot_return(p, &before);
-}
+static void finish(struct parts *o, uint32_t rows) { dot_finish_tile(o->p, rows, o->vectors, o->masked); }
 
 /* ---------------------------------------------------------------- panels */
 

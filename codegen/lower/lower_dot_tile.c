@@ -271,6 +271,18 @@ void dot_finish(struct lower_dot_product *p, nest_value sum)
     lower_store_outputs(l, lower_outputs(l, LOWER_ALL_LEVELS, &at), &at, l->tile_mask);
 }
 
+/* Row by row, so that its code stands there once. */
+void dot_finish_tile(struct lower_dot_product *p, uint32_t rows, uint32_t vectors, bool masked)
+{
+    struct lower *l = p->l;
+    struct lower_dot_place before = dot_place(p);
+    dot_open(p, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, &p->local_row);
+    struct lower_dot_column c = dot_open_column(p, vectors, masked);
+    struct lower_pos at = dot_tile_pos(p, &c);
+    dot_finish(p, nest_load(&l->b, p->tile_local, lower_pos_index(l, &at), 0));
+    dot_return(p, &before);
+}
+
 /* Moves a tile between its registers and the local that keeps it, or finishes it from the registers. */
 enum move { MOVE_IN, MOVE_OUT, MOVE_FINISH };
 static void move_tile(struct lower_dot_product *p, enum move move, uint32_t acc, uint32_t rows, uint32_t vectors,
