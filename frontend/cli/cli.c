@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* ---------------------------------------------------------------- the table */
@@ -246,6 +247,22 @@ static int find_command(struct cli *cli, const char *name)
     int code = not_yet(cli, "", name, strlen(name));
     if (code) return code;
     return no_such(cli, name[0] == '-' ? "option" : "command", name, names, CLI_COMMANDS);
+}
+
+size_t cli_columns(int fd, size_t otherwise)
+{
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) || !size.ws_col ? otherwise : size.ws_col;
+}
+
+bool cli_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"}; /* the first that is set counts */
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *is = getenv(names[i]);
+        if (is && *is) return strcasestr(is, "utf-8") || strcasestr(is, "utf8");
+    }
+    return false;
 }
 
 static void terminal(struct cli *cli)

@@ -95,6 +95,11 @@ int cli_describe_command(struct cli *, const char *command);
 #undef COMMAND
 #undef OPTION
 
+/* Of the terminal at this descriptor its columns; `otherwise` where there is none. Whether signs beyond ASCII are
+ * shown. */
+size_t cli_columns(int fd, size_t otherwise);
+bool cli_utf8(void);
+
 /* The table of commands and options; NULL, false: no more. */
 const char *cli_command_name(size_t index);
 bool cli_option_at(size_t index, struct cli_option *);

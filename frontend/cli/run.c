@@ -83,20 +83,16 @@ static int read_steps(struct run *r)
 
 static int prepare_metrics(struct run *r)
 {
-    uint64_t largest = 8;
     r->metric_count = r->api->tensor_count(r->instance, STEP_METRIC);
     r->metrics = arena_new_array(r->cli->arena, struct step_tensor, r->metric_count + 1);
     for (size_t i = 0; i < r->metric_count; i++) {
         r->metrics[i].size = sizeof r->metrics[i];
         r->api->tensor_at(r->instance, STEP_METRIC, i, &r->metrics[i]);
         if (r->metrics[i].rank == 0) r->scalar_count++;
-        if (r->metrics[i].bytes_global > largest) largest = r->metrics[i].bytes_global;
     }
     r->scalars = arena_new_array(r->cli->arena, double, r->scalar_count + 1);
     r->eval_sums = arena_new_array(r->cli->arena, double, 2 * (size_t)r->scalar_count + 2);
-    r->array = arena_alloc(r->cli->arena, largest);
-    const char *path = cli_text(r->cli, "metrics", NULL);
-    return path ? run_metrics_open(r, run_output_path(r, path)) : 0;
+    return run_metrics_open(r);
 }
 
 enum { EVALUATION_STOPPED = -1 }; /* by a signal: what it has so far is no result */
@@ -185,12 +181,12 @@ static int one_step(struct run *r, uint64_t k)
     r->checkpoint.step = result.step;
     if (result.flags & STEP_SKIPPED) result.step++; /* what metrics say is of the step that was tried */
     bool evaluated = (r->eval_every && (k + 1) % r->eval_every == 0) || (r->eval_last && r->done == r->steps);
-    if (r->metrics_open) code = run_metrics_begin(r, &result);
+    code = run_metrics_begin(r, &result);
     if (!code && evaluated) code = evaluate(r);
     if (code == EVALUATION_STOPPED) code = 0, evaluated = false;
     if (!code && evaluated) r->checkpoint.evaluated = r->checkpoint.step;
-    if (!code && evaluated && !r->metrics_open) run_show_evaluated(r, result.step);
-    if (!code && r->metrics_open) code = run_metrics_end(r, evaluated ? r->eval_sums : NULL);
+    if (!code && evaluated && !r->sinks) run_show_evaluated(r, result.step);
+    if (!code) code = run_metrics_end(r, evaluated ? r->eval_sums : NULL);
     run_progress(r, &result, r->done == r->steps);
     return code;
 }
@@ -200,7 +196,7 @@ static int evaluate_alone(struct run *r)
 {
     int code = evaluate(r);
     if (code) return code == EVALUATION_STOPPED ? 0 : code;
-    if (!r->metrics_open) run_show_evaluated(r, r->first_step);
+    if (!r->sinks) run_show_evaluated(r, r->first_step);
     else if (!(code = run_metrics_begin(r, NULL))) code = run_metrics_end(r, r->eval_sums);
     return code;
 }
@@ -249,8 +245,7 @@ static int train(struct run *r)
     run_signals_interrupt();
     uint64_t end = run_now();
     if (!code && !run_stopped(r) && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
-    /* Without a single line the file that was there stays. */
-    int closed = run_metrics_close(r, !code || r->metrics_file.direct || r->metrics_file.published);
+    int closed = run_metrics_close(r, !code);
     if (!code) code = closed;
     if (run_stopped(r) && !code && !r->cli->quiet)
         fprintf(stderr, "%sstepc: note: stopped by %s after step %llu of %llu%s\n", r->line_open ? "\n" : "",
@@ -342,7 +337,7 @@ int cli_run(struct cli *cli)
     if (!code) {
         run_head(&r);
         code = train(&r);
-    } else if (r.metrics_open) run_metrics_close(&r, false);
+    } else run_metrics_close(&r, false);
     run_data_close(&r.data);
     run_data_close(&r.eval_data);
     run_data_close(&r.infer_data);

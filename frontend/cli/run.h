@@ -48,6 +48,14 @@ struct run_set {
     uint64_t step;
 };
 
+/* The losses of a run so far: means of equally many steps, fewer steps than there are columns or some more. */
+enum { RUN_CURVE = 16 };
+struct run_curve {
+    double sums[2 * RUN_CURVE];
+    uint64_t stride, in_last; /* steps of a sum; of the one that is being made */
+    uint32_t count;           /* complete ones */
+};
+
 struct run {
     struct cli *cli;
     const char *path;
@@ -76,16 +84,13 @@ struct run {
     size_t metric_count;
     double *scalars; /* of the step, in the order of the rank 0 ones */
     uint32_t scalar_count;
-    double *eval_sums; /* per scalar, plus the loss at the end */
-    void *array;       /* room for the largest array metric */
-    struct st_output metrics_file;
-    bool metrics_open, metrics_stdout;
-    struct json_tree line;
-    struct arena line_arena;
+    double *eval_sums;       /* per scalar, plus the loss at the end */
+    struct run_sinks *sinks; /* run_metrics.c; NULL: no option names one */
 
     uint64_t begin_ns, shown_ns, best_ns, done, first_step;
     double shown_rate;
     uint64_t shown_done;
+    struct run_curve curve;
     double last_loss;
     bool line_open; /* a progress line stands on the terminal */
 };
@@ -159,19 +164,34 @@ bool run_weights_finite(struct run *); /* parameters that are trained, and avera
 void run_nonfinite(struct run *, const struct step_result *); /* says so of the first step, counts */
 int run_save_finite(struct run *, const char *path); /* NULL: nothing is saved. 0 or an exit code after a message */
 
-/* run_output.c */
-const char *run_output_path(const struct run *, const char *path); /* of several ranks the first one writes */
-int run_metrics_open(struct run *, const char *path);
+/* run_metrics.c: rows of numbers for the sinks of --metrics, --csv and --tensorboard. 0 or an exit code after a
+ * message. */
+int run_metrics_open(struct run *);
 int run_metrics_begin(
     struct run *, const struct step_result *); /* before the arrays of the step are overwritten; NULL: none was made */
-bool run_is_evaluated(const struct step_tensor *metric);    /* one number, of the loss and what comes before it */
 int run_metrics_end(struct run *, const double *evaluated); /* NULL: nothing was evaluated */
-int run_metrics_close(struct run *, bool keep);
+int run_metrics_close(struct run *, bool keep);             /* what others may have read stays anyway */
+
+/* run_events.c: an event file of TensorBoard in a folder, which is made; first_step: what the run continues from. */
+struct run_events;
+struct run_scalar {
+    const char *name;
+    double value;
+};
+struct run_events *run_events_open(struct arena *, const char *folder, uint64_t first_step, char error[ST_TEXT]);
+bool run_events_add(struct run_events *, struct arena *, uint64_t step, const struct run_scalar *, uint32_t count,
+                    char error[ST_TEXT]);
+bool run_events_close(struct run_events *, char error[ST_TEXT]);
+
+/* run_output.c */
+void run_end_progress_line(struct run *);
+const char *run_output_path(const struct run *, const char *path);         /* of several ranks the first one writes */
 int run_save_possible(struct run *, const char *option, const char *path); /* asked before the first step */
 int run_save_folder(struct run *, const char *path);                       /* the same of --save-dir, which is made */
 const char *run_seconds(struct arena *, double);
 int run_save(struct run *, const char *path, bool all_state);
 void run_head(struct run *);
+bool run_is_evaluated(const struct step_tensor *metric); /* one number, of the loss and what comes before it */
 void run_show_evaluated(struct run *, uint64_t step);
 void run_progress(struct run *, const struct step_result *, bool last);
 void run_summary(struct run *);

@@ -1,5 +1,4 @@
-/* What a run leaves behind and says: metrics (one JSON object per line), saved tensors, the head, the progress line
- * and the summary. */
+/* What a run leaves behind and says: saved tensors, the head, the progress line and the summary. */
 #include "frontend/cli/run.h"
 #include "ir/ir.h"
 
@@ -12,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { WIDTH_WITH_CURVE = 80 };
+
 uint64_t run_now(void)
 {
     struct timespec t;
@@ -19,7 +20,7 @@ uint64_t run_now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void end_progress_line(struct run *r)
+void run_end_progress_line(struct run *r)
 {
     if (r->line_open) fputc('\n', stderr);
     r->line_open = false;
@@ -43,123 +44,14 @@ int run_status(struct run *r, step_status status, const char *doing)
     /* clang-format on */
     const char *text = run_message(r->api->last_error(r->instance));
     if (!*text) text = status == STEP_ENOMEM ? "out of memory" : r->api->status_name(status); /* none for the text */
-    end_progress_line(r);
+    run_end_progress_line(r);
     if (doing && strncmp(text, "load: ", 6) == 0) text += 6; /* the option says it */
     r->lost |= status == STEP_EPEER || status == STEP_ETIMEOUT || status == STEP_EPOISONED;
     int code = status > 0 && (size_t)status < sizeof codes ? codes[status] : EXIT_DEFECT;
     return doing ? cli_failed(r->cli, code, "%s: %s", doing, text) : cli_failed(r->cli, code, "%s", text);
 }
 
-/* ---------------------------------------------------------------- metrics */
-
 const char *run_output_path(const struct run *r, const char *path) { return r->place.rank ? "/dev/null" : path; }
-
-/* A run that continues keeps the lines of the steps behind it; those that were done after the checkpoint come again. */
-static int keep_lines(struct run *r, const char *path)
-{
-    FILE *old = r->metrics_file.direct ? NULL : fopen(path, "r");
-    char *line = NULL, error[ST_TEXT];
-    size_t room = 0;
-    bool good = true;
-    for (ssize_t n; good && old && (n = getline(&line, &room, old)) > 0 && line[n - 1] == '\n';) {
-        unsigned long long step;
-        if (sscanf(line, " { \"step\" : %llu", &step) != 1 || step > r->first_step) break;
-        good = st_output_write(&r->metrics_file, line, (size_t)n, error);
-    }
-    free(line);
-    if (old) fclose(old);
-    return good ? 0 : cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
-}
-
-int run_metrics_open(struct run *r, const char *path)
-{
-    char error[ST_TEXT];
-    r->metrics_stdout = strcmp(path, "-") == 0;
-    if (r->metrics_stdout) r->metrics_file = (struct st_output){.fd = 1, .direct = true, .path = "standard output"};
-    else if (!st_output_open(&r->metrics_file, path, error))
-        return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
-    r->metrics_open = true;
-    return r->checkpoint.resumed && !r->metrics_stdout ? keep_lines(r, path) : 0;
-}
-
-static void add_number(struct json_tree to, const char *key, double x, uint32_t dtype)
-{
-    json_add_number(to, key, x, isfinite(x) && dtype >= STEP_F16 && dtype < STEP_F64); /* integers are exact */
-}
-
-static double element(const void *data, uint32_t dtype, int64_t i)
-{
-    enum ir_dtype known = ir_dtype_of_abi(dtype);
-    return known == IR_TUPLE ? (double)NAN : ir_element_get(known, data, (size_t)i);
-}
-
-static void add_array(struct json_tree to, const char *key, const struct step_tensor *t, const void *data, int32_t dim,
-                      int64_t *at)
-{
-    if (dim == t->rank) {
-        add_number(to, key, element(data, t->dtype, (*at)++), t->dtype);
-        return;
-    }
-    struct json_tree list = json_add_array(to, key);
-    for (int64_t i = 0; i < t->shape[dim]; i++) add_array(list, NULL, t, data, dim + 1, at);
-}
-
-static int add_metric(struct run *r, const struct step_tensor *t, uint32_t *scalar)
-{
-    if (t->rank == 0) {
-        add_number(r->line, t->name, r->scalars[(*scalar)++], t->dtype);
-        return 0;
-    }
-    struct step_array a = {
-        .size = sizeof a, .name = t->name, .data = r->array, .dtype = t->dtype, .rank = t->rank, .shape = t->shape};
-    step_status status = r->api->read(r->instance, &a);
-    if (status) return run_status(r, status, "--metrics");
-    int64_t at = 0;
-    add_array(r->line, t->name, t, r->array, 0, &at);
-    return 0;
-}
-
-int run_metrics_begin(struct run *r, const struct step_result *result)
-{
-    uint32_t scalar = 0;
-    int code = 0;
-    arena_free(&r->line_arena);
-    r->line = json_object(&r->line_arena);
-    json_add_integer(r->line, "step", (int64_t)(result ? result->step : r->first_step));
-    for (size_t i = 0; result && !code && i < r->metric_count; i++) code = add_metric(r, &r->metrics[i], &scalar);
-    return code;
-}
-
-bool run_is_evaluated(const struct step_tensor *metric)
-{
-    return metric->rank == 0 && !(metric->flags & STEP_NOT_EVALUATED);
-}
-
-int run_metrics_end(struct run *r, const double *evaluated)
-{
-    char error[ST_TEXT];
-    for (size_t i = 0, k = 0; evaluated && i < r->metric_count; i++) {
-        double value = r->metrics[i].rank ? 0 : evaluated[k++];
-        if (!run_is_evaluated(&r->metrics[i])) continue;
-        add_number(r->line, arena_format(&r->line_arena, "eval_%s", r->metrics[i].name), value, STEP_F64);
-    }
-    const char *line = arena_format(&r->line_arena, "%s\n", json_print(r->line));
-    if (st_output_write(&r->metrics_file, line, strlen(line), error) && st_output_publish(&r->metrics_file, error))
-        return 0;
-    end_progress_line(r);
-    return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
-}
-
-int run_metrics_close(struct run *r, bool keep)
-{
-    char error[ST_TEXT];
-    arena_free(&r->line_arena);
-    if (!r->metrics_open || r->metrics_stdout) return 0;
-    r->metrics_open = false;
-    if (st_output_close(&r->metrics_file, keep, error)) return 0;
-    end_progress_line(r);
-    return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
-}
 
 /* ---------------------------------------------------------------- saving */
 
@@ -255,7 +147,7 @@ int run_save(struct run *r, const char *path, bool all_state)
     else status = st_write(run_output_path(r, path), s.tensors, s.count, r->first_step + r->done, fetch, &s, error);
     if (pipe >= 0) close(pipe);
     if (!status) return 0;
-    end_progress_line(r);
+    run_end_progress_line(r);
     return cli_failed(r->cli, status == STEP_EINTERNAL ? EXIT_DEFECT : EXIT_ENVIRONMENT, "--save: %s", error);
 }
 
@@ -319,9 +211,14 @@ void run_head(struct run *r)
     fputc('\n', stderr);
 }
 
+bool run_is_evaluated(const struct step_tensor *metric)
+{
+    return metric->rank == 0 && !(metric->flags & STEP_NOT_EVALUATED);
+}
+
 void run_show_evaluated(struct run *r, uint64_t step)
 {
-    end_progress_line(r);
+    run_end_progress_line(r);
     for (size_t i = 0, k = 0; !r->cli->quiet && i < r->metric_count; i++) {
         double value = r->metrics[i].rank ? 0 : r->eval_sums[k++];
         if (run_is_evaluated(&r->metrics[i]))
@@ -329,11 +226,42 @@ void run_show_evaluated(struct run *r, uint64_t step)
     }
 }
 
+static void add_to_curve(struct run_curve *c, double loss)
+{
+    if (!c->stride) c->stride = 1;
+    if (c->count == 2 * RUN_CURVE) {
+        for (uint32_t i = 0; i < RUN_CURVE; i++) c->sums[i] = c->sums[2 * i] + c->sums[2 * i + 1];
+        c->count /= 2, c->stride *= 2;
+    }
+    if (!c->in_last++) c->sums[c->count] = 0;
+    c->sums[c->count] += loss;
+    if (c->in_last == c->stride) c->count++, c->in_last = 0;
+}
+
+/* The losses so far in eight heights; of one that is not finite a blank. */
+static const char *curve_text(struct arena *a, const struct run_curve *c)
+{
+    static const char *const heights[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    struct str out = STR(a);
+    double low = INFINITY, high = -INFINITY, each[2 * RUN_CURVE];
+    uint32_t columns = c->count > RUN_CURVE ? c->count / 2 : c->count, width = c->count > RUN_CURVE ? 2 : 1;
+    for (uint32_t i = 0; i < columns; i++) {
+        each[i] = width == 2 ? c->sums[2 * i] + c->sums[2 * i + 1] : c->sums[i];
+        if (!isfinite(each[i])) continue;
+        low = fmin(low, each[i]), high = fmax(high, each[i]);
+    }
+    for (uint32_t i = 0; i < columns; i++)
+        str_add(&out,
+                !isfinite(each[i]) ? " " : heights[high > low ? (int)((each[i] - low) / (high - low) * 7.999) : 0]);
+    return str_text(&out);
+}
+
 /* On a terminal at most ten times a second, over itself; otherwise one line every ten seconds. */
 void run_progress(struct run *r, const struct step_result *result, bool last)
 {
     uint64_t now, pause = r->cli->progress ? 100000000u : 10000000000u;
     if (r->cli->quiet) return;
+    add_to_curve(&r->curve, result->loss);
     now = run_now();
     if (now - r->shown_ns < pause && !(last && r->line_open)) return;
     double seconds = (double)(now - r->shown_ns) * 1e-9,
@@ -343,9 +271,12 @@ void run_progress(struct run *r, const struct step_result *result, bool last)
     double left = rate > 0 ? (double)(r->steps - r->done) / rate : 0;
     struct arena scratch = {0};
     snprintf(text, sizeof text, rate < 10 ? "%.2f" : "%.0f", rate);
-    fprintf(stderr, "%sstep %llu/%llu  loss %.4f  %s steps/s  ETA %s%s", r->cli->progress ? "\r" : "",
-            (unsigned long long)r->done, (unsigned long long)r->steps, result->loss, text, run_seconds(&scratch, left),
-            r->cli->progress ? "\033[K" : "\n");
+    const char *curve = r->cli->progress && cli_utf8() && cli_columns(2, 0) >= WIDTH_WITH_CURVE
+                            ? arena_format(&scratch, "%s  ", curve_text(&scratch, &r->curve))
+                            : "";
+    fprintf(stderr, "%sstep %llu/%llu  loss %.4f  %s%s steps/s  ETA %s%s", r->cli->progress ? "\r" : "",
+            (unsigned long long)r->done, (unsigned long long)r->steps, result->loss, curve, text,
+            run_seconds(&scratch, left), r->cli->progress ? "\033[K" : "\n");
     arena_free(&scratch);
     fflush(stderr);
     r->line_open = r->cli->progress;
@@ -359,7 +290,7 @@ void run_summary(struct run *r)
     struct arena *a = r->cli->arena;
     struct step_memory m = {.size = sizeof m};
     double seconds = (double)(run_now() - r->begin_ns) * 1e-9;
-    end_progress_line(r);
+    run_end_progress_line(r);
     if (r->cli->quiet) return;
     r->api->memory(r->instance, 0, &m);
     fprintf(stderr, "%s step%s", cli_grouped(a, (double)r->done), r->done == 1 ? "" : "s");
