@@ -265,13 +265,23 @@ bool cli_utf8(void)
     return false;
 }
 
+static bool able(int fd)
+{
+    const char *term = getenv("TERM");
+    return isatty(fd) && !(term && strcmp(term, "dumb") == 0);
+}
+
+bool cli_colors(const struct cli *cli, int fd)
+{
+    const char *when = cli_text(cli, "color", "auto"), *no_color = getenv("NO_COLOR");
+    return strcmp(when, "always") == 0 || (strcmp(when, "auto") == 0 && able(fd) && !(no_color && *no_color));
+}
+
 static void terminal(struct cli *cli)
 {
-    const char *when = cli_text(cli, "color", "auto"), *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
-    bool able = isatty(2) && !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
     cli->quiet = cli_count(cli, "quiet") > 0;
-    cli->progress = isatty(2) && !cli->quiet && !(term && strcmp(term, "dumb") == 0);
-    cli->color = strcmp(when, "always") == 0 || (strcmp(when, "auto") == 0 && able && !cli->quiet);
+    cli->progress = able(2) && !cli->quiet;
+    cli->color = cli_colors(cli, 2) && (!cli->quiet || strcmp(cli_text(cli, "color", "auto"), "always") == 0);
 }
 
 int cli_parse(struct cli *cli, int argc, char **argv)

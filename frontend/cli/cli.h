@@ -99,6 +99,7 @@ int cli_describe_command(struct cli *, const char *command);
  * shown. */
 size_t cli_columns(int fd, size_t otherwise);
 bool cli_utf8(void);
+bool cli_colors(const struct cli *, int fd); /* --color, NO_COLOR, TERM, and whether it is a terminal */
 
 /* The table of commands and options; NULL, false: no more. */
 const char *cli_command_name(size_t index);

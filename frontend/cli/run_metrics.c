@@ -9,7 +9,7 @@
 
 enum { MOST_CSV_COLUMNS = 4096 };
 
-struct run_row {
+struct sink_row {
     uint64_t step;
     bool made;               /* a step, whose metrics stand in `values` */
     double *values;          /* all elements of all metrics, one metric after the other, in C order */
@@ -25,14 +25,14 @@ struct run_sink {
 struct sink_kind {
     const char *option;
     int (*open)(struct run *, struct run_sink *, const char *path);
-    bool (*row)(struct run *, struct run_sink *, const struct run_row *, char error[ST_TEXT]);
+    bool (*row)(struct run *, struct run_sink *, const struct sink_row *, char error[ST_TEXT]);
     bool (*close)(struct run_sink *, bool keep, char error[ST_TEXT]);
 };
 
 enum { SINKS = 3 };
 struct run_sinks {
     struct run_sink of[SINKS];
-    struct run_row row;
+    struct sink_row row;
     void *array; /* room for the largest metric */
     struct arena line;
 };
@@ -135,7 +135,7 @@ static void add_array(struct json_tree to, const char *key, const struct step_te
     for (int64_t i = 0; i < t->shape[dim]; i++) add_array(list, NULL, t, values, dim + 1);
 }
 
-static bool json_row(struct run *r, struct run_sink *s, const struct run_row *row, char error[ST_TEXT])
+static bool json_row(struct run *r, struct run_sink *s, const struct sink_row *row, char error[ST_TEXT])
 {
     struct arena *a = &r->sinks->line;
     struct json_tree line = json_object(a);
@@ -208,7 +208,7 @@ static int open_csv(struct run *r, struct run_sink *s, const char *path)
     return 0;
 }
 
-static bool csv_row(struct run *r, struct run_sink *s, const struct run_row *row, char error[ST_TEXT])
+static bool csv_row(struct run *r, struct run_sink *s, const struct sink_row *row, char error[ST_TEXT])
 {
     struct str line = STR(&r->sinks->line);
     const double *value = row->values;
@@ -243,7 +243,7 @@ static int open_events(struct run *r, struct run_sink *s, const char *path)
     return s->events ? 0 : failed(r, "tensorboard", error);
 }
 
-static bool events_row(struct run *r, struct run_sink *s, const struct run_row *row, char error[ST_TEXT])
+static bool events_row(struct run *r, struct run_sink *s, const struct sink_row *row, char error[ST_TEXT])
 {
     struct arena *a = &r->sinks->line;
     struct run_scalar *scalars = arena_new_array(a, struct run_scalar, 2 * r->metric_count + 1);
@@ -299,7 +299,7 @@ int run_metrics_open(struct run *r)
 int run_metrics_begin(struct run *r, const struct step_result *result)
 {
     if (!r->sinks) return 0;
-    struct run_row *row = &r->sinks->row;
+    struct sink_row *row = &r->sinks->row;
     double *to = row->values;
     row->step = result ? result->step : r->first_step;
     row->made = result != NULL;

@@ -37,7 +37,7 @@ ROOMS = [
 LEVELS = {room: level for level, line in enumerate(ROOMS) for room in line}
 # What the name of a type in a header begins with, by folder; the last folder of a path that is listed counts.
 PREFIXES = {
-    "frontend": "fe", "frontend/document": "fe expr", "frontend/optim": "optim custom fe", "frontend/cli": "cli run doc",
+    "frontend": "fe", "frontend/document": "fe expr", "frontend/optim": "optim custom fe", "frontend/cli": "cli run doc plot",
     "ir": "ir plan eval infer parse report", "ir/base": "arena diag diags interval intervals json map str",
     "passes": "pass chunk fuse memplan outline scan shard vjp vmap",
     "codegen": "cg", "codegen/nest": "nest", "codegen/lower": "lower", "codegen/llvm": "cg emit", "codegen/cuda": "cg cuda",
@@ -50,7 +50,7 @@ FOREIGN = [
     ("cuda", r"(codegen/cuda/cuda_[a-z_]+|runtime/device_cuda)\.c$", 2),
     ("mpi.h", r"runtime/comm_mpi\.c$", 1),
     ("nccl", r"runtime/comm_nccl\.c$", 1),
-    ("cjson/", r"(ir/base/json_tree|frontend/cli/(explain|grad|bench_by))\.c$", 4),
+    ("cjson/", r"(ir/base/json_tree|frontend/cli/(explain|grad|bench_by|plot_read))\.c$", 5),
 ]
 
 
