@@ -268,7 +268,7 @@ static int train(struct run *r)
         fprintf(stderr, "stepc: note: --infer %s: stopped before it was written\n", infer);
     r->begin_ns += run_now() - end; /* the summary is about steps, not about writing files */
     run_summary(r);
-    run_signals_restore(old);
+    run_signals_restore(r, old);
     return code;
 }
 
@@ -343,5 +343,5 @@ int cli_run(struct cli *cli)
     run_data_close(&r.infer_data);
     if (!code) run_mark(&r, true);
     if (r.api) run_close(&r);
-    return code;
+    return code ? code : run_stop_code(&r);
 }

@@ -100,12 +100,13 @@ const char *run_message(const char *text);                    /* last_error with
 uint64_t run_now(void);
 
 /* run_signals.c: keeps what was set before in `old`. */
-enum { RUN_SIGNALS = 4 };
+enum { RUN_SIGNALS = 4, RUN_STOPPED = 128 };
 void run_signals_catch(struct sigaction old[RUN_SIGNALS]);
-void run_signals_restore(const struct sigaction old[RUN_SIGNALS]);
-int run_stopped(const struct run *); /* the signal by which; 0: none */
-bool run_save_wanted(struct run *);  /* by SIGUSR1, since this was asked last */
-uint64_t run_signals_seen(void);     /* the first, and a bit for the second: of this process alone */
+void run_signals_restore(struct run *, const struct sigaction old[RUN_SIGNALS]);
+int run_stop_code(const struct run *); /* of a rank that all is well with, but that was stopped; 0: it was not */
+int run_stopped(const struct run *);   /* the signal by which; 0: none */
+bool run_save_wanted(struct run *);    /* by SIGUSR1, since this was asked last */
+uint64_t run_signals_seen(void);       /* the first, and a bit for the second: of this process alone */
 void run_signals_interrupt(void); /* from now on they end a call that waits: a pipe may have nobody at its other end */
 
 /* run_object.c. 0 or an exit code after a message. */

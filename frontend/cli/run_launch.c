@@ -200,11 +200,13 @@ int run_launch(struct cli *cli)
     }
     const char *lines = take_lines(cli, marked), *why = strstr(lines, "rank ");
     sigprocmask(SIG_SETMASK, &old, NULL);
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    for (size_t i = 0; strstr(lines, done) && i < sizeof passed / sizeof *passed; i++)
+        if (code == RUN_STOPPED + passed[i]) stopped = passed[i];
     if (stopped) { /* so that the parent sees what happened */
         signal(stopped, SIG_DFL);
         raise(stopped);
     }
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (alone >= MOST_ALONE)
         return cli_failed(cli, EXIT_ENVIRONMENT,
                           "a rank was lost, and all have ended; mpirun did not, and was stopped%s%s", why ? "\n" : "",

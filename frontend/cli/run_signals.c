@@ -31,15 +31,18 @@ void run_signals_catch(struct sigaction old[RUN_SIGNALS])
     }
 }
 
-void run_signals_restore(const struct sigaction old[RUN_SIGNALS])
+void run_signals_restore(struct run *r, const struct sigaction old[RUN_SIGNALS])
 {
     for (size_t i = 0; i < RUN_SIGNALS; i++) sigaction(signals[i], &old[i], NULL);
-    if (caught) { /* so that the parent sees what happened */
-        int number = caught;
-        caught = 0;
-        raise(number);
-    }
+    int number = caught;
+    caught = 0;
+    if (number && r->place.ranks < 2) raise(number); /* so that the parent sees what happened */
+    if (!r->stopped) r->stopped = number;            /* as a rank ends: run_stop_code */
 }
+
+/* Launchers of ranks take one that a signal has ended for lost, and mpirun of MPICH makes 0 of SIGHUP: ranks leave each
+ * other, and all end as a shell tells of the signal. */
+int run_stop_code(const struct run *r) { return r->place.ranks > 1 && r->stopped ? RUN_STOPPED + r->stopped : 0; }
 
 int run_stopped(const struct run *r) { return r->place.ranks > 1 ? r->stopped : caught; }
 

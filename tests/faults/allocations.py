@@ -8,7 +8,6 @@ file where a result should be, and no temporary one.
 
 Before that, its own control: a program that lacks the check, namely a shell that is told to end with a signal, must be noticed.
 """
-import argparse
 import os
 import random
 import re
@@ -20,7 +19,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..")]
-from tool import ledger, recorded, runner
+from tool import command, ledger, recorded, runner
 
 SHORT = ("layer_linear", "optim_adamw", "loss_softmax_cross_entropy")
 POINTS = 7  # of a command and a mode, in the short turn
@@ -134,10 +133,7 @@ def control():
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--stepc", required=True, type=os.path.abspath)
-    p.add_argument("--shim", required=True)
-    p.add_argument("--long", action="store_true")
+    p = command.campaign(__doc__, "shim")
     p.add_argument("--minutes", type=float, default=60)
     options = p.parse_args()
     if not control():

@@ -4,6 +4,7 @@
  *   CALL_AT=N       the N-th one, from 1 on
  *   CALL_DO=X       kill: the process ends before it; short: it transfers half; else the number of an error that it
  * gives CALL_FOREVER=1  and so do all that follow CALL_COUNT=F    at the end the number of calls is written to file F
+ *   CALL_RANK=R     begins every line of the log
  *   CALL_LOADS=1    counts from the first opening of a manifest on
  *   CALL_LOG=F      what is done is appended to file F, line by line: open FD FLAGS PATH, write FD, sync FD, close FD,
  * name CALL_NOSYNC=1   fsync does nothing and says that it did: the control of who reads the log */
@@ -53,8 +54,10 @@ void calls_note(const char *format, ...)
                   : -1;
     if (log < 0) return;
     va_list list;
+    const char *rank = getenv("CALL_RANK");
+    int head = snprintf(line, sizeof line, rank ? "%.20s " : "", rank);
     va_start(list, format);
-    int n = vsnprintf(line, sizeof line, format, list);
+    int n = head + vsnprintf(line + head, sizeof line - (size_t)head, format, list);
     va_end(list);
     raw(SYS_write, log, (long)line, n < (int)sizeof line ? n : (int)sizeof line - 1, 0, 0, 0);
 }
@@ -97,7 +100,9 @@ int mkdir(const char *path, mode_t mode)
 {
     REAL(int, mkdir, const char *, mode_t);
     if (!getenv("CALL_LOADS")) active = true;
-    return comes_to_harm(false) ? -1 : real(path, mode);
+    if (comes_to_harm(false)) return -1;
+    calls_note("mkdir %d %s\n", AT_FDCWD, path);
+    return real(path, mode);
 }
 
 int close(int fd)

@@ -10,7 +10,6 @@ Before that, what a save does is read call by call: every file and directory is 
 the name after it. Controls: a directory with a name and without its files, and a writer that syncs nothing, must be
 noticed.
 """
-import argparse
 import concurrent.futures
 import errno
 import os
@@ -25,7 +24,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..")]
 from saves import MODEL
-from tool import ledger, runner
+from tool import command, ledger, runner
 
 STEPS, ERRORS = 9, ("EIO", "ENOSPC", "EDQUOT", "EINTR", "EMFILE", "EACCES", "short")
 ARGUMENTS = ("--threads", "1", "--save-every", "3", "--keep", "latest=2")
@@ -137,12 +136,7 @@ class Campaign:
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--stepc", required=True, type=os.path.abspath)
-    p.add_argument("--shim", required=True, type=os.path.abspath)
-    p.add_argument("--long", action="store_true")
-    p.add_argument("-j", type=int, default=2)
-    options = p.parse_args()
+    options = command.campaign(__doc__, "shim", workers=2).parse_args()
     draw = random.Random(5)
     with tempfile.TemporaryDirectory(prefix="stepc-faults-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         campaign = Campaign(options, folder)

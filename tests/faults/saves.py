@@ -9,7 +9,6 @@ bytes were not synced hold a part of them or zeros.
 
 Controls: who acknowledges what was not saved, and a writer that syncs nothing, must be noticed.
 """
-import argparse
 import json
 import os
 import random
@@ -21,7 +20,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..")]
-from tool import ledger
+from tool import command, ledger
 
 MODEL = {"stepc": 1, "inputs": {"x": {"shape": [4, 3], "axes": ["batch", None]}}, "ema": {"decay": 0.9},
          "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 5}, {"type": "dropout", "rate": 0.2}]},
@@ -70,23 +69,24 @@ class Disk:
             at = at.now.get(part) if isinstance(at, Folder) else None
         return (at, name) if isinstance(at, Folder) else None
 
-    def do(self, line):
+    def do(self, line, who=""):
+        """`who`: the process that did it; each has descriptors of its own."""
         what, *rest = line.split(" ")
         if what == "saved":
             self.saved.append(int(rest[0]))
             return
-        fd = int(rest[0])
-        if what == "open" and fd >= 0:
+        fd, rest[1:2] = who + rest[0], [who + rest[1]] if what == "open" else rest[1:2]
+        if what == "open" and not rest[0].startswith("-"):
             path = " ".join(rest[3:])
             self.open.pop(fd, None)
             if path == "..":
-                above = [f for f in self.folders() if self.open.get(int(rest[1])) in f.now.values()]
+                above = [f for f in self.folders() if self.open.get(rest[1]) in f.now.values()]
                 self.open[fd] = above[0] if above else None
                 return
             if path in (".", self.root):
-                self.open[fd] = self.open.get(int(rest[1])) if path == "." else self.base
+                self.open[fd] = self.open.get(rest[1]) if path == "." else self.base
                 return
-            place = self.find(int(rest[1]), path)
+            place = self.find(rest[1], path)
             if place and rest[2] == "1" and place[1] not in place[0].now:
                 place[0].change([], {place[1]: File()})
             if place:
@@ -194,10 +194,7 @@ class Harm:
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--stepc", required=True, type=os.path.abspath)
-    p.add_argument("--saves", required=True, type=os.path.abspath)
-    p.add_argument("--long", action="store_true")
+    p = command.campaign(__doc__, "saves")
     p.add_argument("--every", type=int, default=0, help="so many faults are one that is tried")
     p.add_argument("--seed", type=int, default=1)
     options = p.parse_args()

@@ -36,6 +36,17 @@ def edits(description, cases):
     return p.parse_args()
 
 
+def campaign(description, helper, workers=0):
+    """The command line of those that let something come to harm: what they need, some points or all of them, in so many threads."""
+    p = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--stepc", required=True, type=os.path.abspath)
+    p.add_argument("--" + helper, required=True, type=os.path.abspath)
+    p.add_argument("--long", action="store_true")
+    if workers:
+        p.add_argument("-j", type=int, default=workers)
+    return p
+
+
 def keep(options, name, text):
     """A case into the folder of --keep, if that is wanted."""
     if options.keep:
