@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -101,14 +102,16 @@ bool st_remove_step(int parent, uint64_t step, char error[ST_TEXT])
     return good;
 }
 
-/* What writers that are gone have left: nobody holds its lock. */
+/* What writers that are gone have left: nobody holds its lock. The name is looked at again once it is ours: its writer
+ * may have come to the end meanwhile, and then it is a checkpoint. */
 void st_remove_forsaken(int parent)
 {
+    struct stat s;
     DIR *folder = rt_list(parent, ".");
     for (const struct dirent *e; folder && (e = readdir(folder));) {
         if (strncmp(e->d_name, ".tmp-step-", 10) != 0 && strncmp(e->d_name, ".del-step-", 10) != 0) continue;
         int at = rt_open_folder(parent, e->d_name);
-        if (at >= 0 && !st_call(flock, at, LOCK_EX | LOCK_NB)) {
+        if (at >= 0 && !st_call(flock, at, LOCK_EX | LOCK_NB) && !fstatat(parent, e->d_name, &s, AT_SYMLINK_NOFOLLOW)) {
             rt_empty_folder(at, false, false);
             st_call(unlinkat, parent, e->d_name, AT_REMOVEDIR);
         } else if (at < 0 && (errno == ELOOP || errno == ENOTDIR)) st_call(unlinkat, parent, e->d_name, 0); /* a link */

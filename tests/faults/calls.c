@@ -31,8 +31,10 @@ static _Atomic bool active;
 static long at;
 static int error;
 static bool kills, halves, forever;
+static void (*before_flock)(int fd);
 
 /* For a program that this is linked into. */
+void calls_before_flock(void (*what)(int fd));
 void calls_arm(long call, const char *what, bool on);
 long calls_end(void);
 void calls_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -179,6 +181,7 @@ long syscall(long number, ...)
     for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
     va_end(list);
     if (number == SYS_mkdirat && !getenv("CALL_LOADS")) active = true;
+    if (number == SYS_flock && before_flock) before_flock((int)a[0]);
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) known |= number == counted[i];
     if (known && comes_to_harm(false)) return -1;
     if (number == SYS_fsync && getenv("CALL_NOSYNC")) return 0;
@@ -205,6 +208,8 @@ void calls_arm(long call, const char *what, bool on)
     calls = 0;
     active = true;
 }
+
+void calls_before_flock(void (*what)(int fd)) { before_flock = what; }
 
 long calls_end(void)
 {

@@ -32,6 +32,7 @@
 #include "stepc/step.h"
 
 void calls_arm(long at, const char *what, bool forever); /* calls.c; at 0: only counts */
+void calls_before_flock(void (*what)(int fd));
 long calls_end(void);
 void calls_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -365,6 +366,35 @@ static void disk(unsigned long bytes, bool limited)
            failed, wrong);
 }
 
+/* The directory of a writer that is about to end, which gives it its name before the lock of who takes it for forsaken.
+ */
+static char unnamed[PATH], named[PATH];
+
+static void give_name(int fd)
+{
+    struct stat a, b;
+    if (fstat(fd, &a) || stat(unnamed, &b) || a.st_ino != b.st_ino) return;
+    if (rename(unnamed, named)) exit(2);
+}
+
+static void late(void)
+{
+    char run[PATH];
+    struct step_instance *t = make();
+    snprintf(run, sizeof run, "%s/run", folder);
+    snprintf(named, sizeof named, "%.500s/step-1", run);
+    snprintf(unnamed, sizeof unnamed, "%.500s/.tmp-step-1-0badcafe", run);
+    empty(folder);
+    if (mkdir(folder, 0777) || api->init(t) || !step(t) || save(t, run, NULL, 1, NULL) || rename(named, unnamed) ||
+        !step(t))
+        exit(3);
+    calls_before_flock(give_name);
+    if (save(t, run, NULL, 1, NULL)) exit(3);
+    calls_before_flock(NULL);
+    check(run, 6, NULL, "a writer that ends beside another one");
+    api->destroy(t);
+}
+
 /* Both save steps 1 to 20; one of each wins, the other is told; with a rule too. */
 static void race(void)
 {
@@ -461,7 +491,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "faults") == 0) faults(atol(more), argc > 5);
     else if (strcmp(what, "log") == 0) log_saves(more);
     else if (strcmp(what, "disk") == 0) disk(strtoul(more, NULL, 10), argc > 5);
-    else if (strcmp(what, "race") == 0) race();
+    else if (strcmp(what, "race") == 0) late(), race();
     else if (strcmp(what, "headers") == 0) headers();
     else if (strcmp(what, "look") == 0) {
         uint64_t acknowledged = strtoull(more, NULL, 10);
