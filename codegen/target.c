@@ -10,13 +10,15 @@
 struct level {
     const char *name, *features, *needs;
     uint32_t vector_bytes, vector_registers, l1_bytes, l2_bytes;
+    bool pairs; /* AVX512_BF16; who names the level alone does not ask for it */
 };
+#define V4 "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
 /* clang-format off */
 static const struct level levels[] = {
-    {"x86-64-v2", "", "ssse3,sse4.1,sse4.2,popcnt", 16, 16, 32 << 10, 256 << 10},
-    {"x86-64-v3", "", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe", 32, 16, 32 << 10, 512 << 10},
-    {"x86-64-v4", "-prefer-256-bit", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe,avx512f,avx512bw,avx512cd,avx512dq,avx512vl", 64, 32,
-     32 << 10, 1 << 20},
+    {"x86-64-v2", "", "ssse3,sse4.1,sse4.2,popcnt", 16, 16, 32 << 10, 256 << 10, false},
+    {"x86-64-v3", "", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe", 32, 16, 32 << 10, 512 << 10, false},
+    {"x86-64-v4", "-prefer-256-bit", V4, 64, 32, 32 << 10, 1 << 20, false},
+    {"x86-64-v4", "-prefer-256-bit,+avx512bf16", V4 ",avx512bf16", 64, 32, 32 << 10, 1 << 20, true},
 };
 /* clang-format on */
 enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
@@ -30,8 +32,8 @@ static const struct cpu cpus[] = {
     {"goldmont", 0},    {"tremont", 0},    {"bdver1", 0},         {"bdver2", 0},         {"btver2", 0},
     {"haswell", 1},     {"broadwell", 1},  {"skylake", 1},        {"alderlake", 1},      {"raptorlake", 1},
     {"bdver4", 1},      {"znver1", 1},     {"znver2", 1},         {"znver3", 1},         {"skylake-avx512", 2},
-    {"cascadelake", 2}, {"cooperlake", 2}, {"cannonlake", 2},     {"icelake-client", 2}, {"icelake-server", 2},
-    {"rocketlake", 2},  {"tigerlake", 2},  {"sapphirerapids", 2}, {"znver4", 2},
+    {"cascadelake", 2}, {"cooperlake", 3}, {"cannonlake", 2},     {"icelake-client", 2}, {"icelake-server", 2},
+    {"rocketlake", 2},  {"tigerlake", 2},  {"sapphirerapids", 3}, {"znver4", 3},
 };
 enum { CPU_COUNT = sizeof cpus / sizeof *cpus };
 
@@ -48,6 +50,7 @@ static void use(struct cg_target *target, const struct level *level, const char 
     target->tune = tune;
     target->vector_bytes = level->vector_bytes;
     target->vector_registers = level->vector_registers;
+    target->pairs = level->pairs;
     target->l1_bytes = level->l1_bytes;
     target->l2_bytes = level->l2_bytes;
 }
@@ -55,7 +58,7 @@ static void use(struct cg_target *target, const struct level *level, const char 
 /* The running CPU's level by what it has; its timings by the maker, as newer CPUs than LLVM knows are common. */
 static bool use_native(struct cg_target *target, const char **why)
 {
-    bool amd = false;
+    bool amd = false, pairs = false;
 #if defined(__x86_64__)
     __builtin_cpu_init();
 #if defined(__clang__) /* up to 17 it knows no levels */
@@ -68,6 +71,7 @@ static bool use_native(struct cg_target *target, const char **why)
     bool v4 = __builtin_cpu_supports("x86-64-v4") != 0;
 #endif
     amd = __builtin_cpu_is("amd") != 0;
+    pairs = __builtin_cpu_supports("avx512bf16") != 0;
 #else
     bool v2 = false, v3 = false, v4 = false;
 #endif
@@ -76,7 +80,7 @@ static bool use_native(struct cg_target *target, const char **why)
         return false;
     }
     const char *tune = v4 ? (amd ? "znver4" : "icelake-server") : v3 ? (amd ? "znver3" : "haswell") : "nehalem";
-    use(target, &levels[v4 ? 2 : v3 ? 1 : 0], tune);
+    use(target, &levels[v4 ? 2 + pairs : v3 ? 1 : 0], tune);
     target->l1_bytes = cache_size(_SC_LEVEL1_DCACHE_SIZE, target->l1_bytes);
     target->l2_bytes = cache_size(_SC_LEVEL2_CACHE_SIZE, target->l2_bytes);
     return true;
@@ -108,10 +112,10 @@ bool cg_target_init(struct cg_target *target, const char *cpu, const char **why,
     return false;
 }
 
-const char *cg_target_needs(const struct cg_target *target)
+const char *cg_target_needs(const struct cg_target *target, bool pairs)
 {
     for (size_t i = 0; i < LEVEL_COUNT; i++)
-        if (strcmp(target->cpu, levels[i].name) == 0) return levels[i].needs;
+        if (strcmp(target->cpu, levels[i].name) == 0 && levels[i].pairs == pairs) return levels[i].needs;
     return "";
 }
 

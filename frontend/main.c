@@ -169,6 +169,7 @@ static int pass_settings(struct way *w)
     bool own = !w->options.one_by_one && w->options.blas != 2;
     if (own && cg_target_init(&target, cli_text(cli, "cpu", "native"), &why, cli->arena))
         w->options.panel_columns = cg_panel_columns(&target);
+    w->options.panel_pairs = own && target.pairs && !w->options.invariant;
     if (!w->options.invariant) return 0;
     if (w->options.one_by_one || w->options.blas == 2)
         return cli_usage(

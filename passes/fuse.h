@@ -113,6 +113,7 @@ struct fuse_loop;
 struct fuse_panels {
     struct arena *arena;
     uint32_t columns;
+    bool pairs; /* of bfloat16, two steps of the contraction lie side by side */
     const struct ir_func *f;
     int64_t *cut;            /* of its values: see find_cuts */
     const bool *attention;   /* of its values; NULL: not looked for yet */

@@ -87,9 +87,11 @@ static bool is_slices(const struct ir_func *f, ir_value v)
 bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f, v);
-    if (!p->columns || n->op != OP_dot || n->type.dtype != IR_F32 || n->attr[1].n || n->attr[4].n || n->attr[5].n)
-        return false;
+    if (!p->columns || n->op != OP_dot || n->attr[1].n || n->attr[4].n || n->attr[5].n) return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
+    bool pairs = n->type.dtype == IR_BF16 && p->pairs && n->attr[3].n && x->rank < IR_MAX_RANK &&
+                 y->dim[n->attr[3].v[n->attr[3].n - 1]] % 2 == 0;
+    if (n->type.dtype != IR_F32 && !pairs) return false;
     int64_t k = extent_of(y, n->attr[3]), elements = ir_type_elements(y);
     const struct fuse_loop *loop = loop_of(p, f, n->args[1]);
     double rows = k ? (double)ir_type_elements(x) / (double)k : 0;
@@ -102,14 +104,15 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     if (is_slices(f, n->args[0])) return false;
     struct pass_dims free = pass_free_dims(y, n->attr[1], n->attr[3]);
     int64_t inner = find_cuts(p, f)[v];
-    if (!free.n || y->rank + 1 - (free.n - 1) > IR_MAX_RANK) return false;
+    if (!free.n || y->rank + 1u + pairs - (free.n - 1) > IR_MAX_RANK) return false;
     if (free.n > 1 && y->dim[free.v[free.n - 1]] % p->columns) return false;
     if ((inner && inner % p->columns && inner < elements / k) || !is_plain(f, n->args[1])) return false;
     if (!p->attention) p->attention = fuse_mark_attention(f, true, p->arena);
     return !p->attention[v];
 }
 
-/* [panel, contracted dimensions, column of the panel] of y. */
+/* [panel, contracted dimensions, column of the panel] of y; of bfloat16 with the steps of the last contracted dimension
+ * in pairs, and the two of a pair last: [.., pair, column of the panel, 2]. */
 static ir_value pack(struct ir_builder *b, ir_value y, struct ir_ints contract, int64_t columns)
 {
     struct ir_type from = *ir_type(b->f, y);
@@ -122,11 +125,27 @@ static ir_value pack(struct ir_builder *b, ir_value y, struct ir_ints contract, 
     y = ir_reshape(b, ir_transpose(b, y, order), rank + 1, shape);
     high[rank] = (columns - n % columns) % columns;
     if (high[rank]) y = ir_pad(b, y, ir_number(b, ir_type_scalar((enum ir_dtype)from.dtype), 0), none, high, none);
-    shape[rank] = (n + high[rank]) / columns, shape[rank + 1] = columns;
-    order[0] = rank;
+    int64_t panels = (n + high[rank]) / columns;
+    bool pairs = from.dtype == IR_BF16;
+    if (pairs) shape[rank - 1] /= 2, shape[rank] = 2;
+    shape[rank + pairs] = panels, shape[rank + pairs + 1] = columns;
+    order[0] = rank + pairs;
     for (uint32_t i = 0; i < rank; i++) order[1 + i] = i;
-    order[rank + 1] = rank + 1;
-    return ir_transpose(b, ir_reshape(b, y, rank + 2, shape), order);
+    order[rank + 1] = rank + pairs + 1, order[rank + 2] = rank;
+    return ir_transpose(b, ir_reshape(b, y, rank + 2 + pairs, shape), order);
+}
+
+/* x for a y in pairs: the last contracted dimension is two. */
+static ir_value split(struct ir_builder *b, ir_value x, struct ir_ints *contract, int64_t *dims)
+{
+    struct ir_type type = *ir_type(b->f, x);
+    int64_t last = contract->v[contract->n - 1];
+    memmove(&type.dim[last + 1], &type.dim[last], (type.rank++ - (uint32_t)last) * sizeof type.dim[0]);
+    type.dim[last] /= 2, type.dim[last + 1] = 2;
+    for (uint32_t i = 0; i < contract->n; i++) dims[i] = contract->v[i] + (contract->v[i] > last);
+    dims[contract->n] = last + 1;
+    *contract = (struct ir_ints){dims, contract->n + 1};
+    return ir_reshape(b, x, type.rank, type.dim);
 }
 
 static struct ir_type packed_type(const struct ir_type *y, struct ir_ints contract, int64_t columns)
@@ -134,8 +153,10 @@ static struct ir_type packed_type(const struct ir_type *y, struct ir_ints contra
     int64_t shape[IR_MAX_RANK], n = ir_type_elements(y);
     for (uint32_t i = 0; i < contract.n; i++) shape[1 + i] = y->dim[contract.v[i]], n /= shape[1 + i];
     shape[0] = (n + columns - 1) / columns;
-    shape[1 + contract.n] = columns;
-    return ir_type_of((enum ir_dtype)y->dtype, contract.n + 2, shape);
+    bool pairs = y->dtype == IR_BF16;
+    if (pairs) shape[contract.n] /= 2;
+    shape[1 + contract.n] = columns, shape[2 + contract.n] = 2;
+    return ir_type_of((enum ir_dtype)y->dtype, contract.n + 2 + pairs, shape);
 }
 
 /* The panels are made before the loop: a new parameter of its body, one for all products that read them. */
@@ -159,13 +180,15 @@ ir_value fuse_panels(const struct fuse_panels *p, struct ir_builder *b, const st
 {
     const struct ir_node *y = ir_get(from, node->args[1]);
     struct fuse_loop *loop = loop_of(p, from, node->args[1]);
-    int64_t dims[IR_MAX_RANK], n = ir_type_elements(&y->type) / extent_of(&y->type, node->attr[3]);
+    int64_t dims[IR_MAX_RANK], of_x[IR_MAX_RANK], n = ir_type_elements(&y->type) / extent_of(&y->type, node->attr[3]);
     ir_value args[] = {map[node->args[0]], loop ? take_packed(p, b, loop, y, node->attr[3])
                                                 : pack(b, map[node->args[1]], node->attr[3], p->columns)};
     for (uint32_t i = 0; i < node->attr[3].n; i++) dims[i] = 1 + i;
+    dims[node->attr[3].n] = 2 + node->attr[3].n; /* of pairs */
     struct ir_node dot = {.op = OP_dot, .arg_count = 2, .args = args, .place = node->place};
     dot.attr[2] = node->attr[2];
-    dot.attr[3] = (struct ir_ints){dims, node->attr[3].n};
+    if (y->type.dtype == IR_BF16) args[0] = split(b, args[0], &dot.attr[2], of_x);
+    dot.attr[3] = (struct ir_ints){dims, dot.attr[2].n};
     dot.attr[5] = (struct ir_ints){&n, 1};
     return ir_reshape(b, ir_make(b, dot), node->type.rank, node->type.dim);
 }

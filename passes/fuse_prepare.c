@@ -159,11 +159,12 @@ static void number(struct preparing *p, const struct ir_module *m)
 
 struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
 {
-    struct preparing user = {p,
-                             {.arena = &p->scratch, .join = !p->options->one_by_one},
-                             {.arena = &p->scratch, .columns = p->options->panel_columns},
-                             arena_new(&p->scratch, struct fuse_transposed),
-                             NULL};
+    struct preparing user = {
+        p,
+        {.arena = &p->scratch, .join = !p->options->one_by_one},
+        {.arena = &p->scratch, .columns = p->options->panel_columns, .pairs = p->options->panel_pairs},
+        arena_new(&p->scratch, struct fuse_transposed),
+        NULL};
     fuse_panels_of_loops(&user.panels, m);
     if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;
     if (m->copies) number(&user, m);

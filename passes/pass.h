@@ -15,6 +15,7 @@ struct pass_options {
     bool check_finite;      /* objects say what is not finite: nothing else may be */
     int blas;               /* 0 auto, 1 own, 2 openblas */
     uint32_t panel_columns; /* of packed operands of products; 0: they are not packed */
+    bool panel_pairs;       /* those of bfloat16 are, too, two steps of the contraction side by side */
     bool invariant;         /* --numerics invariant */
     int64_t chunk_rows;     /* of a chunk (pass chunk); 0: by size, -1: nothing is chunked */
     int remat;              /* level of pass remat; 0: nothing is made again */

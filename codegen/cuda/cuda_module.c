@@ -8,6 +8,7 @@ void cuda_target(struct cg_target *target)
 {
     target->vector_bytes = 4 * CUDA_LANES;
     target->vector_registers = 32;
+    target->pairs = false;
 }
 
 void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, struct arena *arena)

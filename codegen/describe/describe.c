@@ -141,7 +141,10 @@ static const struct plan *main_plan(const struct describe *d)
 }
 
 /* An object for CUDA has no code for this CPU but the runtime, which runs on every one. */
-static const char *cpu_features(const struct describe *d) { return d->cuda ? "" : cg_target_needs(d->target); }
+static const char *cpu_features(const struct describe *d)
+{
+    return d->cuda ? "" : cg_target_needs(d->target, d->e->has_pairs);
+}
 
 /* "code":{"step":[50,50],"eval":[16,6]}: per entry its different kernels, and those that no entry before it has: equal
  * ones are in the object once. [0,0]: the whole entry is one function. */

@@ -439,8 +439,9 @@ static void print_op(struct emit *e, const struct nest_stmt *s)
     for (uint32_t i = 0; i < s->arg_count; i++) varies = varies || e->values[s->args[i]].varies;
     for (uint32_t i = 0; i < s->arg_count; i++) args[i] = emit_spread(e, &e->values[s->args[i]], varies);
     enum ir_dtype operand = e->values[s->args[s->op == OP_select ? 1 : 0]].dtype;
-    LLVMValueRef v = s->kind == NEST_FMA ? emit_round_to(e, s->dtype, emit_fma(e, args[0], args[1], args[2]))
-                                         : emit_op(e, s->op, s->dtype, operand, s->word, args);
+    LLVMValueRef v = s->kind != NEST_FMA ? emit_op(e, s->op, s->dtype, operand, s->word, args)
+                     : operand == IR_U32 ? emit_fma_pairs(e, args[0], args[1], args[2])
+                                         : emit_round_to(e, s->dtype, emit_fma(e, args[0], args[1], args[2]));
     e->values[s->result] = (struct emit_value){v, s->dtype, varies};
 }
 

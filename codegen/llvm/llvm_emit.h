@@ -39,6 +39,7 @@ struct emit {
     LLVMBuilderRef b, allocas;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
     bool has_fma, has_f16c;
+    bool has_pairs; /* the code multiplies pairs of bfloat16: not every CPU of the level can */
 
     /* of the function being printed */
     LLVMValueRef function;
@@ -109,8 +110,10 @@ LLVMValueRef emit_intrinsic(struct emit *, const char *name, LLVMTypeRef *overlo
 LLVMValueRef emit_call1(struct emit *, const char *intrinsic, LLVMValueRef);
 LLVMValueRef emit_call2(struct emit *, const char *intrinsic, LLVMValueRef, LLVMValueRef);
 LLVMValueRef emit_fma(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef); /* two roundings without the hardware */
-LLVMValueRef emit_bits(struct emit *, LLVMValueRef);                            /* float to the integer of its size */
-LLVMValueRef emit_from_bits(struct emit *, LLVMValueRef);                       /* back: i32 to f32, i64 to f64 */
+LLVMValueRef emit_fma_pairs(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef); /* of bfloat16, to f32 */
+LLVMValueRef emit_half_of(struct emit *, LLVMValueRef pair, int which); /* of bfloat16: 0 the first, 1; as f32 */
+LLVMValueRef emit_bits(struct emit *, LLVMValueRef);                    /* float to the integer of its size */
+LLVMValueRef emit_from_bits(struct emit *, LLVMValueRef);               /* back: i32 to f32, i64 to f64 */
 LLVMValueRef emit_pick(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef);
 LLVMValueRef emit_libm(struct emit *, const char *name, const LLVMValueRef *args, uint32_t count); /* lane by lane */
 LLVMBasicBlockRef emit_block(struct emit *);

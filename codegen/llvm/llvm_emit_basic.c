@@ -129,6 +129,32 @@ LLVMValueRef emit_fma(struct emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueR
     return emit_intrinsic(e, "llvm.fma", &type, 1, args, 3);
 }
 
+LLVMValueRef emit_half_of(struct emit *e, LLVMValueRef pair, int which)
+{
+    LLVMTypeRef type = LLVMTypeOf(pair);
+    return emit_from_bits(e, which ? LLVMBuildAnd(e->b, pair, emit_int(type, 0xffff0000), "")
+                                   : LLVMBuildShl(e->b, pair, emit_int(type, 16), ""));
+}
+
+/* x and y hold pairs of bfloat16. The instruction adds the upper products first, each sum rounded, as two
+ * multiply-adds do; vectors that it has no form for, and CPUs that do not have it, get these. */
+LLVMValueRef emit_fma_pairs(struct emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z)
+{
+    uint32_t lanes = emit_lane_count(LLVMTypeOf(x));
+    if (!e->target->pairs || lanes < 4 || lanes > 16) {
+        for (int half = 2; half-- > 0;) z = emit_fma(e, emit_half_of(e, x, half), emit_half_of(e, y, half), z);
+        return z;
+    }
+    LLVMTypeRef halves = LLVMVectorType(LLVMBFloatTypeInContext(e->context), 2 * lanes);
+    LLVMValueRef args[] = {z, LLVMBuildBitCast(e->b, x, halves, ""), LLVMBuildBitCast(e->b, y, halves, "")};
+    e->has_pairs = true;
+    return emit_intrinsic(e,
+                          lanes == 16  ? "llvm.x86.avx512bf16.dpbf16ps.512"
+                          : lanes == 8 ? "llvm.x86.avx512bf16.dpbf16ps.256"
+                                       : "llvm.x86.avx512bf16.dpbf16ps.128",
+                          NULL, 0, args, 3);
+}
+
 LLVMValueRef emit_bits(struct emit *e, LLVMValueRef x)
 {
     LLVMTypeRef type = LLVMTypeOf(x);

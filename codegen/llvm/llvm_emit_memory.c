@@ -51,9 +51,10 @@ static LLVMValueRef widen(struct emit *e, const struct emit_value *value)
     return LLVMBuildZExt(e->b, value->v, type, "");
 }
 
-static struct place find_place(struct emit *e, uint32_t buffer, LLVMTypeRef type, const struct nest_index *index)
+static struct place find_place(struct emit *e, const struct nest_stmt *s, LLVMTypeRef type)
 {
-    struct place place = {PLACE_UNIFORM, e->buffers[buffer], NULL};
+    const struct nest_index *index = &s->index;
+    struct place place = {PLACE_UNIFORM, e->buffers[s->buffer], NULL};
     int64_t constant = index->offset, scale = e->in_vector ? emit_lane_scale(e, index) : 0;
     for (uint32_t depth = 0; depth <= e->depth; depth++) {
         if (depth + 1 == e->depth || e->depth == 0) /* data-dependent parts: outside the innermost variable */
@@ -65,7 +66,7 @@ static struct place find_place(struct emit *e, uint32_t buffer, LLVMTypeRef type
         place.base = add_depth(e, type, place.base, index, depth, &constant);
     }
     place.base = step(e, type, place.base, emit_i64(e, constant));
-    if (scale == 1) place.kind = PLACE_NEIGHBOURS;
+    if (scale == 1 + s->word) place.kind = PLACE_NEIGHBOURS; /* pairs are two elements apart */
     else if (scale != 0) {
         place.kind = PLACE_LANES;
         bool narrow = scale * (int64_t)e->lanes < INT32_MAX && scale * (int64_t)e->lanes > INT32_MIN;
@@ -81,7 +82,7 @@ static struct place find_place(struct emit *e, uint32_t buffer, LLVMTypeRef type
             place.offsets = value->v;
         } else {
             LLVMValueRef more = LLVMBuildNSWMul(e->b, widen(e, value), emit_int(wide, (uint64_t)by), "");
-            if (place.kind == PLACE_NEIGHBOURS) place.offsets = emit_iota(e, e->i64, 1);
+            if (place.kind == PLACE_NEIGHBOURS) place.offsets = emit_iota(e, e->i64, scale);
             if (place.offsets && LLVMTypeOf(place.offsets) != wide)
                 place.offsets = LLVMBuildSExt(e->b, place.offsets, wide, "");
             place.offsets = place.offsets ? LLVMBuildNSWAdd(e->b, place.offsets, more, "") : more;
@@ -169,9 +170,10 @@ static LLVMValueRef load_scalar(struct emit *e, LLVMTypeRef memory, LLVMValueRef
 }
 
 /* Neighbours in memory, of which those outside the mask (NULL: none) are neither read nor written. */
-static LLVMValueRef load_vector(struct emit *e, LLVMValueRef at, enum ir_dtype dtype, LLVMValueRef mask)
+static LLVMValueRef load_vector(struct emit *e, LLVMTypeRef memory, LLVMValueRef at, enum ir_dtype dtype,
+                                LLVMValueRef mask)
 {
-    LLVMTypeRef vector = LLVMVectorType(emit_memory_type(e, dtype), e->lanes), types[] = {vector, e->ptr};
+    LLVMTypeRef vector = LLVMVectorType(memory, e->lanes), types[] = {vector, e->ptr};
     LLVMValueRef args[] = {at, alignment(e, dtype), mask, LLVMConstNull(vector)};
     return mask ? emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4) : aligned_load(e, vector, at, dtype);
 }
@@ -186,51 +188,59 @@ static void store_vector(struct emit *e, LLVMValueRef raw, LLVMValueRef at, enum
 
 void emit_load(struct emit *e, const struct nest_stmt *s)
 {
-    enum ir_dtype dtype = e->nest->buffers.items[s->buffer].dtype;
+    enum ir_dtype element = e->nest->buffers.items[s->buffer].dtype, dtype = s->dtype;
     LLVMTypeRef memory = emit_memory_type(e, dtype), vector = LLVMVectorType(memory, e->lanes);
-    struct place place = find_place(e, s->buffer, memory, &s->index);
+    struct place place = find_place(e, s, emit_memory_type(e, element));
     struct emit_value *out = &e->values[s->result];
     bool lane_cond = s->cond && e->values[s->cond].varies;
     out->dtype = (uint8_t)dtype;
     out->varies = place.kind != PLACE_UNIFORM || lane_cond;
     LLVMValueRef raw;
     if (!out->varies) {
-        raw = load_scalar(e, memory, place.base, dtype, s->cond);
+        raw = load_scalar(e, memory, place.base, element, s->cond);
     } else if (place.kind == PLACE_NEIGHBOURS) {
-        raw = load_vector(e, place.base, dtype, emit_live(e, s->cond));
+        raw = load_vector(e, memory, place.base, element, emit_live(e, s->cond));
     } else {
         LLVMValueRef mask = emit_live(e, s->cond);
         LLVMTypeRef types[] = {vector, LLVMVectorType(e->ptr, e->lanes)};
-        LLVMValueRef args[] = {lane_addresses(e, memory, &place), alignment(e, dtype), mask ? mask : all_lanes(e),
-                               LLVMConstNull(vector)};
+        LLVMValueRef args[] = {lane_addresses(e, emit_memory_type(e, element), &place), alignment(e, element),
+                               mask ? mask : all_lanes(e), LLVMConstNull(vector)};
         raw = emit_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
     }
     out->v = from_memory(e, dtype, raw);
 }
 
+static void check(struct emit *e, const struct nest_stmt *s, uint32_t way, LLVMValueRef stored, LLVMValueRef mask)
+{
+    bool bounded = e->nest->buffers.items[s->buffer].checked == NEST_BOUNDED;
+    for (int half = 0; half < 1 + s->word; half++)
+        emit_check(e, way, bounded, s->word ? emit_half_of(e, stored, half) : stored, mask);
+}
+
 void emit_store(struct emit *e, const struct nest_stmt *s)
 {
     enum ir_dtype dtype = e->nest->buffers.items[s->buffer].dtype;
-    LLVMTypeRef memory = emit_memory_type(e, dtype), vector = LLVMVectorType(memory, e->lanes);
-    struct place place = find_place(e, s->buffer, memory, &s->index);
+    LLVMTypeRef memory = emit_memory_type(e, dtype);
+    struct place place = find_place(e, s, memory);
     const struct emit_value *value = &e->values[s->args[0]];
+    enum ir_dtype stored = s->word ? IR_U32 : dtype;
     bool lane_cond = s->cond && e->values[s->cond].varies;
     uint8_t checked = e->nest->buffers.items[s->buffer].checked;
     if (place.kind == PLACE_UNIFORM && !value->varies && !lane_cond) {
         struct emit_branch branch = {NULL, NULL};
         if (s->cond) branch = emit_if(e, e->values[s->cond].v);
-        if (checked) emit_check(e, 0, checked == NEST_BOUNDED, value->v, NULL);
-        aligned_store(e, to_memory(e, dtype, value->v), place.base, dtype);
+        if (checked) check(e, s, 0, value->v, NULL);
+        aligned_store(e, to_memory(e, stored, value->v), place.base, dtype);
         if (s->cond) emit_endif(e, branch);
         return;
     }
-    LLVMValueRef mask = emit_live(e, s->cond), spread = emit_spread(e, value, true), raw = to_memory(e, dtype, spread);
-    if (checked) emit_check(e, s->buffer % EMIT_CHECK_WAYS, checked == NEST_BOUNDED, spread, mask);
+    LLVMValueRef mask = emit_live(e, s->cond), spread = emit_spread(e, value, true), raw = to_memory(e, stored, spread);
+    if (checked) check(e, s, s->buffer % EMIT_CHECK_WAYS, spread, mask);
     if (place.kind == PLACE_NEIGHBOURS) {
         store_vector(e, raw, place.base, dtype, mask);
         return;
     }
-    LLVMTypeRef types[] = {vector, LLVMVectorType(e->ptr, e->lanes)};
+    LLVMTypeRef types[] = {LLVMTypeOf(raw), LLVMVectorType(e->ptr, e->lanes)};
     LLVMValueRef args[] = {raw, lane_addresses(e, memory, &place), alignment(e, dtype), mask ? mask : all_lanes(e)};
     emit_intrinsic(e, "llvm.masked.scatter", types, 2, args, 4);
 }
@@ -269,7 +279,7 @@ static void add_lanes(struct emit *e, enum ir_dtype dtype, const struct place *p
 void emit_add_to(struct emit *e, const struct nest_stmt *s)
 {
     enum ir_dtype dtype = e->nest->buffers.items[s->buffer].dtype;
-    struct place place = find_place(e, s->buffer, emit_memory_type(e, dtype), &s->index);
+    struct place place = find_place(e, s, emit_memory_type(e, dtype));
     const struct emit_value *value = &e->values[s->args[0]];
     if (!e->in_vector) {
         struct emit_branch branch = {NULL, NULL};
@@ -283,7 +293,7 @@ void emit_add_to(struct emit *e, const struct nest_stmt *s)
         add_lanes(e, dtype, &place, more, mask);
         return;
     }
-    LLVMValueRef old = from_memory(e, dtype, load_vector(e, place.base, dtype, mask));
+    LLVMValueRef old = from_memory(e, dtype, load_vector(e, emit_memory_type(e, dtype), place.base, dtype, mask));
     store_vector(e, to_memory(e, dtype, emit_combine(e, dtype == IR_BOOL ? OP_or : OP_add, dtype, old, more)),
                  place.base, dtype, mask);
 }

@@ -59,8 +59,9 @@ void *cg_emit_whole(struct emit *, const struct plan *, const struct cg_kernel *
 double cg_plan_work(const struct plan *, const struct cg_kernel *);
 uint64_t cg_plan_scratch(const struct plan *, const struct cg_kernel *);
 
-/* target.c: the CPU features of cg_target_init's levels, comma-separated, by LLVM's names. */
-const char *cg_target_needs(const struct cg_target *);
+/* target.c: the CPU features of cg_target_init's levels, comma-separated, by LLVM's names; with those of code that
+ * multiplies pairs of bfloat16. */
+const char *cg_target_needs(const struct cg_target *, bool pairs);
 
 /* link.c: object + archive -> the bytes of a shared object. Returns NULL or what went wrong. `archive` may be empty
  * (then the object must define everything). */

@@ -101,7 +101,7 @@ static void start(struct lower *l)
     nest->lanes = l->lanes;
     nest_builder_init(&l->b, nest);
     l->memo = MAP(l->arena);
-    l->vars.count = 0;
+    l->vars.count = l->loaded.count = 0;
     l->cond = l->tile_mask = 0;
     l->cost = 0;
     l->retry = false;

@@ -55,6 +55,13 @@ struct lower_var_info {
  * function (ops.def, cost) or of a load. */
 enum { LOWER_WORK_OF_COST = 4 };
 
+/* A value that was loaded, and from where. */
+struct lower_loaded {
+    nest_value value;
+    uint32_t buffer;
+    struct lower_pos at;
+};
+
 struct lower {
     struct nest_builder b;
     struct arena *arena; /* nests and everything else */
@@ -88,6 +95,7 @@ struct lower {
     ir_value failed_at;
     double cost; /* operations per evaluation, summed as nodes are first emitted */
     struct map memo;
+    VEC(struct lower_loaded) loaded;
 };
 
 /* lower_pos.c */
@@ -138,7 +146,9 @@ void lower_check(struct lower *, ir_value v, nest_value is, const struct lower_p
 /* lower_value.c: a value at a position of its own C order. */
 nest_value lower_value(struct lower *, ir_value, const struct lower_pos *);
 nest_value lower_load(struct lower *, uint32_t buffer, const struct lower_pos *); /* under the masks that apply */
-nest_value lower_and(struct lower *, nest_value, nest_value);                     /* 0 = true */
+/* Two elements of a bfloat16 value, `distance` apart, as one uint32: one load where they lie side by side. */
+nest_value lower_pair(struct lower *, ir_value, const struct lower_pos *, int64_t distance);
+nest_value lower_and(struct lower *, nest_value, nest_value); /* 0 = true */
 /* lower_taps.c: an element of what plan_taps_of knows, at these two positions: outside the runs, and in what is
  * concatenated. False: that it is not, or the slices are stored. */
 bool lower_taps(struct lower *, ir_value concat, const struct lower_pos *outer, const struct lower_pos *inner,

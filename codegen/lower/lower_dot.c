@@ -52,6 +52,47 @@ static void describe(struct lower_dot_operand *o, const struct ir_func *f, ir_va
         if (!used[i]) add_run(o, free_class, type->dim[i], stride[i]);
 }
 
+/* ---------------------------------------------------------------- pairs */
+
+/* Halves the innermost run of k: a step is two of it. */
+static bool halve(struct lower_dot_operand *o, bool really)
+{
+    uint32_t n = o->count[AXIS_K];
+    if (!n || o->run[AXIS_K][n - 1].extent % 2) return false;
+    if (!really) return true;
+    struct lower_dot_run *run = &o->run[AXIS_K][n - 1];
+    o->pair = run->stride;
+    run->stride *= 2;
+    run->extent /= 2;
+    if (run->extent == 1) o->count[AXIS_K]--;
+    return true;
+}
+
+static bool is_stored(const struct lower *l, ir_value v)
+{
+    while (!l->argument[v] && ir_get(l->f, v)->op == OP_reshape) v = ir_get(l->f, v)->args[0];
+    return l->argument[v] != 0;
+}
+
+/* Two steps of k at a time, where the CPU multiplies pairs of bfloat16. Sums in a fixed order have none: pairs are
+ * added in an order of their own. */
+static void choose_pairs(struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    p->factor = p->sum;
+    if (p->dtype != IR_BF16 || !l->target->pairs || l->target->invariant || l->target->cuda) return;
+    if (!is_stored(l, p->x.value) || !is_stored(l, p->y.value) || !halve(&p->x, false) || !halve(&p->y, false)) return;
+    p->pairs = halve(&p->x, true) && halve(&p->y, true);
+    p->factor = IR_U32;
+}
+
+/* Elements, or pairs that lie side by side, between neighbours. */
+static int64_t distance(const struct lower_dot_product *p, const struct lower_dot_operand *o, uint32_t axis,
+                        uint32_t run)
+{
+    return o->run[axis][run].stride / (p->pairs && o->pair == 1 ? 2 : 1);
+}
+
 /* ---------------------------------------------------------------- shape of the tile */
 
 static int64_t last_part(const struct lower *l, uint32_t axis) { return l->axes[axis].part[l->axes[axis].parts - 1]; }
@@ -126,7 +167,7 @@ static uint32_t choose_outer_k(const struct lower_axis *k)
 static bool packed_already(const struct lower_dot_product *p)
 {
     const struct lower_dot_operand *y = &p->y;
-    return p->l->argument[y->value] && p->l->lane_stride == 1 && p->panels == 1 && !p->tail_columns &&
+    return p->l->argument[y->value] && p->l->lane_stride == 1 && !p->pairs && p->panels == 1 && !p->tail_columns &&
            y->count[AXIS_N] == 1 && y->count[AXIS_K] == 1 && y->run[AXIS_K][0].stride == p->n &&
            y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
 }
@@ -165,18 +206,18 @@ static void choose_blocks(struct lower_dot_product *p)
     p->local_tile = many_k || (epilogue_cost(p) >= COSTLY_EPILOGUE && p->rows > 1);
     int64_t all_k = l->axes[AXIS_K].extent, bytes = all_k * l->axes[AXIS_N].extent * 4;
     bool reused = p->m > 2 * (int64_t)p->rows;
-    p->pack = p->columns            ? false
-              : p->by_columns       ? !packed_already(p)
-              : l->lane_stride != 1 ? p->m >= 4
-                                    : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
+    p->pack = p->columns                        ? false
+              : p->by_columns                   ? !packed_already(p)
+              : l->lane_stride != 1 || p->pairs ? p->m >= 4
+                                                : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
     if (!one_part && p->pack && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
     uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
     int64_t lines = (p->rows + p->lanes - 1) / p->lanes * p->lanes;
     p->packed_rows = p->tall && p->rows * 4 >= lines * 3 ? lines : p->rows;
     p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
     /* neighbours along k, but the rows of a tile fight for the same sets */
-    bool along = one_part && p->tall && nk == 1 && nm && p->x.run[AXIS_K][0].stride == 1;
-    if (along && p->k >= 64 && p->n > 2 * p->panel_columns && p->x.run[AXIS_M][nm - 1].stride % ALIASED_ROWS == 0) {
+    bool along = one_part && p->tall && nk == 1 && nm && distance(p, &p->x, AXIS_K, 0) == 1;
+    if (along && p->k >= 64 && p->n > 2 * p->panel_columns && distance(p, &p->x, AXIS_M, nm - 1) % ALIASED_ROWS == 0) {
         p->pack_rows = true;
         p->rows_stride = (p->block_k + p->lanes - 1) / p->lanes * p->lanes + p->lanes;
     }
@@ -469,9 +510,9 @@ static void choose_locals(struct lower_dot_product *p, bool panels_parallel)
         int64_t planes = lower_tree_levels(l->axes[AXIS_K].extent / p->leaf) + 1;
         p->tree_local = nest_local(&l->b, p->sum, planes * p->rows * p->panel_columns);
     }
-    if (p->pack) p->panel_local = nest_local(&l->b, p->sum, dot_packed_k(p) * p->panel_columns);
+    if (p->pack) p->panel_local = nest_local(&l->b, p->factor, dot_packed_k(p) * p->panel_columns);
     if (p->pack_rows)
-        p->rows_local = nest_local(&l->b, p->sum,
+        p->rows_local = nest_local(&l->b, p->factor,
                                    p->rows_stride ? rows * p->rows_stride : p->chunk * dot_packed_block(p));
     if (p->local_tile) p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
 }
@@ -610,13 +651,14 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
     describe(&p.x, l->f, node->args[0], AXIS_M, node->attr[0], node->attr[2]);
     describe(&p.y, l->f, node->args[1], AXIS_N, node->attr[1], node->attr[3]);
     p.columns = node->attr[5].n ? node->attr[5].v[0] : 0;
+    choose_pairs(&p);
     if (l->axis_count == 0) {
         int64_t extent[4] = {class_extent(&p.x, AXIS_B), class_extent(&p.x, AXIS_M),
                              p.columns ? p.columns : class_extent(&p.y, AXIS_N), class_extent(&p.x, AXIS_K)};
         l->axis_count = 4;
         for (uint32_t i = 0; i < 4; i++)
             l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
-        if (!node->attr[4].n) dot_find_parts(&p);
+        if (!node->attr[4].n && !p.pairs) dot_find_parts(&p);
     }
     if (!find_leaves(&p, node)) return;
     p.m = last_part(l, AXIS_M), p.n = last_part(l, AXIS_N), p.k = last_part(l, AXIS_K);

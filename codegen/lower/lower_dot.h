@@ -30,12 +30,15 @@ struct lower_dot_operand {
     ir_value value;
     uint32_t count[4];
     struct lower_dot_run run[4][IR_MAX_RANK];
+    int64_t pair; /* elements between the two steps of k that are one; 0: no pairs */
 };
 
 struct lower_dot_product {
     struct lower *l;
     ir_value root;
     enum ir_dtype dtype, sum;
+    enum ir_dtype factor; /* of what is packed, and multiplied: `sum`, or uint32 */
+    bool pairs;           /* k counts pairs of bfloat16 */
     struct lower_dot_operand x, y;
     int64_t columns;      /* of y, if it lies in panels (fuse_panels.c); 0 */
     int64_t leaf;         /* steps of k that are a leaf, if the sum is a tree (lower_tree.c) of several; 0 */

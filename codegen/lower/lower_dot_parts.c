@@ -299,7 +299,7 @@ static void choose_locals(struct parts *o)
     p->tile_columns = p->panel_columns;
     int64_t rows = local_rows(o);
     for (uint32_t i = 0; i < p->l->axes[AXIS_M].parts; i++) rows *= inside(o, i);
-    if (p->pack) p->panel_local = nest_local(&p->l->b, p->sum, p->packed_k * p->panel_columns);
+    if (p->pack) p->panel_local = nest_local(&p->l->b, p->factor, p->packed_k * p->panel_columns);
     if (p->local_tile) p->tile_local = nest_local(&p->l->b, p->sum, rows * p->tile_columns);
 }
 

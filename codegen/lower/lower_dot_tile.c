@@ -43,7 +43,8 @@ nest_var dot_open(struct lower_dot_product *p, enum nest_loop loop, uint32_t axi
 nest_value dot_operand_value(struct lower_dot_product *p, const struct lower_dot_operand *o)
 {
     struct lower_pos at = operand_pos(p, o);
-    return lower_cast(p->l, lower_value(p->l, o->value, &at), p->sum);
+    if (!p->pairs) return lower_cast(p->l, lower_value(p->l, o->value, &at), p->sum);
+    return lower_pair(p->l, o->value, &at, o->pair);
 }
 
 /* ---------------------------------------------------------------- the tile */
@@ -216,7 +217,7 @@ void dot_pack_block(struct lower_dot_product *p, uint32_t rows, const void *user
 static nest_value multiply_add(struct lower_dot_product *p, nest_value x, nest_value y, nest_value z)
 {
     struct lower *l = p->l;
-    if (p->sum == IR_F32 || p->sum == IR_F64) return nest_fma(&l->b, p->sum, x, y, z);
+    if (p->factor != p->sum || p->sum == IR_F32 || p->sum == IR_F64) return nest_fma(&l->b, p->sum, x, y, z);
     nest_value product = lower_binary(l, p->sum == IR_BOOL ? OP_and : OP_mul, p->sum, x, y);
     return lower_binary(l, p->sum == IR_BOOL ? OP_or : OP_add, p->sum, product, z);
 }
@@ -231,7 +232,7 @@ static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows,
 {
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
-    uint32_t right = nest_reg(&l->b, p->sum, vectors, true, 0);
+    uint32_t right = nest_reg(&l->b, p->factor, vectors, true, 0);
     if (p->leaf) open_leaf(p, steps.part, steps.piece);
     else open_k(p, steps.extent);
     struct lower_dot_place step = dot_place(p);

@@ -11,9 +11,35 @@ static uint32_t choose_parallel(const struct lower_axis *axis)
     return best;
 }
 
+/* Panels of bfloat16 whose pairs lie side by side (fuse_panels.c): two elements at a time. */
+static bool has_pairs(const struct lower *l)
+{
+    const struct plan_group *g = l->group;
+    const struct ir_type *type = ir_type(l->f, g->outputs.items[0]);
+    return l->target->pairs && g->outputs.count == 1 && !g->windows.count && type->dtype == IR_BF16 && type->rank > 1 &&
+           type->dim[type->rank - 1] == 2 && type->dim[type->rank - 2] % l->lanes == 0;
+}
+
+static nest_value *values(struct lower *l, const struct lower_pos *p)
+{
+    if (!has_pairs(l)) return lower_outputs(l, LOWER_ALL_LEVELS, p);
+    nest_value *pair = arena_new(l->arena, nest_value);
+    *pair = lower_pair(l, l->group->outputs.items[0], p, 1);
+    return pair;
+}
+
+/* Where the element, or pair, at a position of the axis lies. */
+static struct lower_pos place(struct lower *l, const struct lower_pos *p)
+{
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add(l, &at, p, has_pairs(l) ? 2 : 1);
+    return at;
+}
+
 static void store_all(struct lower *l, const struct lower_pos *p)
 {
-    lower_store_outputs(l, lower_outputs(l, LOWER_ALL_LEVELS, p), p, 0);
+    struct lower_pos at = place(l, p);
+    lower_store_outputs(l, values(l, &at), &at, 0);
 }
 
 /* What is called for many tensors, or copies one of many: single elements have the code of the larger tensors. */
@@ -43,7 +69,8 @@ static void probe_parts(struct lower *l)
         l->probe_var = lower_open_part(l, NEST_VECTOR, 0, i);
         lower_pos_add_term(l, &p, l->probe_var, lower_axis_stride(axis, i));
         l->lane_stride = 0;
-        lower_outputs(l, LOWER_ALL_LEVELS, &p);
+        p = place(l, &p);
+        values(l, &p);
         along[i] = l->lane_stride;
         nest_close_to(&l->b, 0);
     }
@@ -70,12 +97,14 @@ static void turn_block(struct lower *l, const struct lower_pos *from, uint32_t a
     struct lower_pos p = *from, at = lower_pos_constant(0);
     walk(l, &p, NEST_SERIAL, last, columns, 1, &at, row);
     walk(l, &p, NEST_VECTOR, along, steps, 1, &at, 1);
-    nest_store(&l->b, local, lower_pos_index(l, &at), lower_outputs(l, LOWER_ALL_LEVELS, &p)[0], 0);
+    p = place(l, &p);
+    nest_store(&l->b, local, lower_pos_index(l, &at), values(l, &p)[0], 0);
     nest_close_to(&l->b, depth);
     p = *from, at = lower_pos_constant(0);
     walk(l, &p, NEST_SERIAL, along, steps, 1, &at, 1);
     walk(l, &p, NEST_VECTOR, last, columns, 1, &at, row);
     nest_value value = nest_load(&l->b, local, lower_pos_index(l, &at), 0);
+    p = place(l, &p);
     lower_store_outputs(l, &value, &p, 0);
     nest_close_to(&l->b, depth);
 }
@@ -86,7 +115,7 @@ static void turn(struct lower *l, uint32_t parallel)
     uint32_t along = l->turned_part - 1, last = axis->parts - 1, depth;
     int64_t whole = axis->part[along] / TURN_STEPS, rest = axis->part[along] % TURN_STEPS;
     enum ir_dtype dtype = (enum ir_dtype)lower_output_type(l, l->group->outputs.items[0])->dtype;
-    uint32_t local = nest_local(&l->b, dtype, axis->part[last] * (TURN_STEPS + TURN_APART));
+    uint32_t local = nest_local(&l->b, has_pairs(l) ? IR_U32 : dtype, axis->part[last] * (TURN_STEPS + TURN_APART));
     struct lower_pos p = lower_pos_constant(0);
     walk(l, &p, NEST_PARALLEL, parallel, axis->part[parallel], 1, NULL, 0);
     l->b.nest->parallel_extent = axis->part[parallel];
@@ -120,7 +149,7 @@ void lower_map(struct lower *l)
 {
     struct lower_axis *axis = &l->axes[0];
     struct nest *nest = l->b.nest;
-    int64_t extent = ir_type_elements(lower_output_type(l, l->group->outputs.items[0]));
+    int64_t extent = ir_type_elements(lower_output_type(l, l->group->outputs.items[0])) / (has_pairs(l) ? 2 : 1);
     if (l->axis_count == 0) {
         l->axis_count = 1;
         *axis = (struct lower_axis){.extent = extent, .parts = 1, .part = {extent}};

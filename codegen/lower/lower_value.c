@@ -285,7 +285,7 @@ static uint64_t memo_key(const struct lower *l, ir_value v, const struct lower_p
     return h;
 }
 
-nest_value lower_load(struct lower *l, uint32_t buffer, const struct lower_pos *p)
+static nest_value load(struct lower *l, uint32_t buffer, const struct lower_pos *p, bool pair)
 {
     nest_value cond = l->cond;
     bool moves = false;
@@ -297,7 +297,43 @@ nest_value lower_load(struct lower *l, uint32_t buffer, const struct lower_pos *
     }
     for (uint32_t i = 0; i < p->scaled_count && l->tile_mask; i++) /* found by division: it is of the lane's loop */
         moves |= l->b.values.items[p->scaled[i].value].level >= l->b.values.items[l->tile_mask].level;
-    return nest_load(&l->b, buffer, lower_pos_index(l, p), moves ? lower_and(l, cond, l->tile_mask) : cond);
+    if (moves) cond = lower_and(l, cond, l->tile_mask);
+    return (pair ? nest_load_pair : nest_load)(&l->b, buffer, lower_pos_index(l, p), cond);
+}
+
+nest_value lower_load(struct lower *l, uint32_t buffer, const struct lower_pos *p)
+{
+    struct lower_loaded loaded = {load(l, buffer, p, false), buffer, *p};
+    if (l->b.nest->buffers.items[buffer].dtype == IR_BF16) vec_push(l->arena, &l->loaded, loaded);
+    return loaded.value;
+}
+
+static const struct lower_loaded *find_loaded(const struct lower *l, nest_value value)
+{
+    for (size_t i = l->loaded.count; i-- > 0;)
+        if (l->loaded.items[i].value == value) return &l->loaded.items[i];
+    return NULL;
+}
+
+static nest_value half(struct lower *l, nest_value x, bool upper)
+{
+    nest_value bits = nest_op(&l->b, OP_bitcast, IR_U16, &x, 1);
+    bits = nest_op(&l->b, OP_cast, IR_U32, &bits, 1);
+    return upper ? lower_binary(l, OP_shl, IR_U32, bits, nest_number(&l->b, IR_U32, 16)) : bits;
+}
+
+nest_value lower_pair(struct lower *l, ir_value v, const struct lower_pos *p, int64_t distance)
+{
+    struct lower_pos next = *p;
+    next.offset += distance;
+    nest_value x = lower_value(l, v, p), y = lower_value(l, v, &next);
+    const struct lower_loaded *first = find_loaded(l, x), *second = find_loaded(l, y);
+    if (first && second && first->buffer == second->buffer) {
+        next = first->at;
+        next.offset++;
+        if (memcmp(&next, &second->at, sizeof next) == 0) return load(l, first->buffer, &first->at, true);
+    }
+    return lower_binary(l, OP_or, IR_U32, half(l, x, false), half(l, y, true));
 }
 
 nest_value lower_value(struct lower *l, ir_value v, const struct lower_pos *p)

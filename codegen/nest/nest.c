@@ -225,11 +225,22 @@ nest_value nest_position(struct nest_builder *b, struct nest_index index)
     return pure(b, (struct nest_stmt){.kind = NEST_POSITION, .dtype = IR_I32, .index = index});
 }
 
+static nest_value load(struct nest_builder *b, struct nest_stmt stmt)
+{
+    const struct nest_buffer *from = &b->nest->buffers.items[stmt.buffer];
+    stmt.kind = NEST_LOAD;
+    stmt.dtype = stmt.word ? IR_U32 : from->dtype;
+    return from->written || from->local ? define(b, b->depth, stmt) : pure(b, stmt);
+}
+
 nest_value nest_load(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value cond)
 {
-    const struct nest_buffer *from = &b->nest->buffers.items[buffer];
-    struct nest_stmt stmt = {.kind = NEST_LOAD, .dtype = from->dtype, .buffer = buffer, .index = index, .cond = cond};
-    return from->written || from->local ? define(b, b->depth, stmt) : pure(b, stmt);
+    return load(b, (struct nest_stmt){.buffer = buffer, .index = index, .cond = cond});
+}
+
+nest_value nest_load_pair(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value cond)
+{
+    return load(b, (struct nest_stmt){.buffer = buffer, .index = index, .cond = cond, .word = 1});
 }
 
 static void effect(struct nest_builder *b, struct nest_stmt stmt, nest_value value)
@@ -242,7 +253,9 @@ static void effect(struct nest_builder *b, struct nest_stmt stmt, nest_value val
 
 void nest_store(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value value, nest_value cond)
 {
-    effect(b, (struct nest_stmt){.kind = NEST_STORE, .buffer = buffer, .index = index, .cond = cond}, value);
+    bool pair = b->nest->buffers.items[buffer].dtype == IR_BF16 && b->values.items[value].dtype == IR_U32;
+    effect(b, (struct nest_stmt){.kind = NEST_STORE, .buffer = buffer, .index = index, .cond = cond, .word = pair},
+           value);
 }
 
 void nest_add_to(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value value)

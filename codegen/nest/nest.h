@@ -52,11 +52,13 @@ enum nest_kind {
     NEST_IF,       /* cond (bool, the same for all lanes: must not vary in an enclosing vector loop), body */
     NEST_OP,       /* result = op(args): an element-wise ir op, of dtype `dtype` (comparisons: the operands' dtype is
                      that of args[0]) */
-    NEST_FMA,      /* result = args[0] * args[1] + args[2], one rounding */
+    NEST_FMA,      /* result = args[0] * args[1] + args[2], one rounding. Of float32, where args[0] and args[1] are
+                     pairs (below): the product of their second numbers is added first, then that of their first */
     NEST_NUMBER,   /* result = number, of `dtype` */
     NEST_POSITION, /* result = index as int32 */
-    NEST_LOAD,     /* result = buffer[index]; `cond` (0 = always): where false the result is 0 and nothing is read */
-    NEST_STORE,    /* buffer[index] = args[0]; `cond` as above */
+    NEST_LOAD,     /* result = buffer[index]; `cond` (0 = always): where false the result is 0 and nothing is read.
+                     `word`: of bfloat16, a pair: this element and the next one, which is the upper half of an uint32 */
+    NEST_STORE,    /* buffer[index] = args[0]; `cond` as above; `word`: a pair */
     NEST_ADD_TO,   /* buffer[index] += args[0], by one worker at a time (scatter inside a serial loop) */
     NEST_REG,      /* declares `reg`: an array of `extent` registers of `dtype`, each set to args[0] (a number).
                      `lanes`: one partial value per lane, for reductions over a vector loop or as a tile of
@@ -82,7 +84,7 @@ struct nest_stmt {
     nest_value result;
     nest_value args[5];
     uint8_t arg_count;
-    uint8_t word; /* threefry */
+    uint8_t word; /* threefry; pairs */
     nest_value cond;
     nest_var var;
     int64_t extent; /* NEST_FOR: iterations; -1: the vector loop of a flat nest (see nest.flat) */
@@ -160,6 +162,8 @@ void nest_check(struct nest_builder *, uint32_t site, struct nest_index, const n
                 nest_value cond, nest_value mask, enum nest_given given);
 nest_value nest_position(struct nest_builder *, struct nest_index);
 nest_value nest_load(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value cond);
+nest_value nest_load_pair(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value cond);
+/* An uint32 that goes to bfloat16 is a pair. */
 void nest_store(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value, nest_value cond);
 void nest_add_to(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value);
 uint32_t nest_reg(struct nest_builder *, enum ir_dtype, uint32_t count, bool lanes, double initial);

@@ -47,11 +47,28 @@ static int64_t index_of(const struct machine *m, const struct nest_index *index)
     return at;
 }
 
+/* The numbers of a pair. */
+static double half_of(double pair, int which)
+{
+    uint16_t bits = (uint16_t)((uint32_t)pair >> 16 * which);
+    return ir_element_get(IR_BF16, &bits, 0);
+}
+
+static double fma_of(enum ir_dtype dtype, enum ir_dtype from, const double *x)
+{
+    if (dtype == IR_F64) return fma(x[0], x[1], x[2]);
+    if (from != IR_U32) return ir_element_round(dtype, (double)fmaf((float)x[0], (float)x[1], (float)x[2]));
+    float sum = (float)x[2];
+    for (int which = 2; which-- > 0;) sum = fmaf((float)half_of(x[0], which), (float)half_of(x[1], which), sum);
+    return (double)sum;
+}
+
 static unsigned char *address(struct machine *m, const struct nest_stmt *s)
 {
     int64_t at = index_of(m, &s->index),
             size = (int64_t)ir_dtype_bytes((enum ir_dtype)m->nest->buffers.items[s->buffer].dtype);
-    if (at < 0 || (at + 1) * size > (int64_t)m->bytes[s->buffer]) {
+    bool pair = s->word && (s->kind == NEST_LOAD || s->kind == NEST_STORE);
+    if (at < 0 || (at + 1 + pair) * size > (int64_t)m->bytes[s->buffer]) {
         m->ok = false;
         return NULL;
     }
@@ -103,17 +120,14 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
         if (live) run(m, s->body.items, s->body.count, dtypes);
         return;
     case NEST_OP: result = apply((enum ir_op)s->op, dtype, from, x, s->arg_count, s->word); break;
-    case NEST_FMA:
-        result = dtype == IR_F64 ? fma(x[0], x[1], x[2])
-                                 : ir_element_round(dtype, (double)fmaf((float)x[0], (float)x[1], (float)x[2]));
-        break;
+    case NEST_FMA: result = fma_of(dtype, from[0], x); break;
     case NEST_NUMBER: result = ir_element_round(dtype, s->number); break;
     case NEST_POSITION: result = (int32_t)index_of(m, &s->index); break;
     case NEST_LOAD:
         if (live && (at = address(m, s))) result = ir_element_get(dtype, at, 0);
         break;
     case NEST_STORE:
-        if (live && (at = address(m, s))) ir_element_set(dtype, at, 0, x[0]);
+        if (live && (at = address(m, s))) ir_element_set(dtype, at, 0, x[0]); /* of pairs: as it lies */
         return;
     case NEST_ADD_TO:
         if ((at = address(m, s)))

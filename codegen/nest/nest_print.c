@@ -29,12 +29,13 @@ static void print_index(struct str *out, const struct nest_index *index)
 }
 
 /* $v result, $o op, $t dtype, $a operands, $x number, $p position, $b element of a buffer, $r element of registers,
- * $c condition if there is one, $C condition, $i loop and variable, $n extent, $B buffer, $R register, $l lanes */
+ * $c condition if there is one, $C condition, $w pair or not, $i loop and variable, $n extent, $B buffer, $R register,
+ * $l lanes */
 static const char *const forms[] = {
     [NEST_FOR] = "$i < $n",           [NEST_IF] = "if v$C",
     [NEST_OP] = "$v = $o $t$a",       [NEST_FMA] = "$v = fma $t$a",
     [NEST_NUMBER] = "$v = $t $x",     [NEST_POSITION] = "$v = position $p",
-    [NEST_LOAD] = "$v = load $b$c",   [NEST_STORE] = "store $b$a$c",
+    [NEST_LOAD] = "$v = load$w $b$c", [NEST_STORE] = "store$w $b$a$c",
     [NEST_ADD_TO] = "add_to $b$a$c",  [NEST_REG] = "reg $R[$n] $t$l = $x",
     [NEST_GET] = "$v = get $r",       [NEST_SET] = "set $r$a",
     [NEST_REDUCE] = "reduce $r $o$a", [NEST_FOLD] = "$v = fold $o $r",
@@ -61,6 +62,7 @@ static void print_part(struct str *out, const struct nest_stmt *s, char part)
     case 'c':
         if (s->cond) str_addf(out, " if v%u", s->cond);
         break;
+    case 'w': str_add(out, s->word ? " pair" : ""); break;
     case 'C': str_addf(out, "%u", s->cond); break;
     case 'i': str_addf(out, "%s i%u", loop_names[s->loop], s->var); break;
     case 'n':

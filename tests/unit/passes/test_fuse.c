@@ -115,6 +115,27 @@ START_TEST(large_operands_lie_in_panels)
 }
 END_TEST
 
+/* Of bfloat16, two steps of the contraction lie side by side, where the CPU multiplies them so; not of an odd number.
+ */
+START_TEST(panels_of_pairs)
+{
+    static const int64_t extents[] = {400, 400, 399};
+    for (int i = 0; i < 3; i++) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_columns = 32, x.options.panel_pairs = i > 0;
+        int64_t k = extents[i], a[] = {600, k}, w[] = {k, 333};
+        output(&x, product(&x, param(&x, IR_ROLE_INPUT, ir_type_of(IR_BF16, 2, a)),
+                           param(&x, IR_ROLE_PARAM, ir_type_of(IR_BF16, 2, w)), 1, 0));
+        const struct plan *p = finish(&x);
+        ck_assert_uint_eq(kinds(p, GROUP_DOT), 1);
+        ck_assert_uint_eq(kinds(p, GROUP_MAP), i == 1);
+        ck_assert_uint_eq(p->arena_bytes, i == 1 ? 11 * 400 * 32 * 2 : 0);
+        drop(&x);
+    }
+}
+END_TEST
+
 /* What a product in a loop reads in every round is packed before it, once for two products. */
 START_TEST(operands_of_loops_lie_in_panels)
 {
@@ -357,7 +378,7 @@ END_TEST
 int main(void)
 {
     return run_case("fuse",
-                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, operands_of_loops_lie_in_panels,
-                            layer_norm_is_two_kernels, adam_is_one_kernel, layers_and_memory, tensors_end_to_end,
-                            crowds_of_small_tensors, taps_stay_or_are_laid_out));
+                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, panels_of_pairs,
+                            operands_of_loops_lie_in_panels, layer_norm_is_two_kernels, adam_is_one_kernel,
+                            layers_and_memory, tensors_end_to_end, crowds_of_small_tensors, taps_stay_or_are_laid_out));
 }
