@@ -438,6 +438,7 @@ static void print_stmt(struct emitter *e, const struct nest_stmt *s)
     case NEST_REG:
     case NEST_SET:
     case NEST_REDUCE: print_register(e, s); break;
+    case NEST_PREFETCH: break;
     case NEST_LOCAL: break; /* at the kernel's head */
     default: BUG("statement kind %d", (int)s->kind);
     }

@@ -471,6 +471,7 @@ static void print_stmt(struct emit *e, const struct nest_stmt *s)
     case NEST_POSITION: emit_position(e, s); break;
     case NEST_LOAD: emit_load(e, s); break;
     case NEST_STORE: emit_store(e, s); break;
+    case NEST_PREFETCH: emit_prefetch(e, s); break;
     case NEST_ADD_TO: emit_add_to(e, s); break;
     case NEST_REG: emit_declare(e, s); break;
     case NEST_GET: emit_get(e, s); break;

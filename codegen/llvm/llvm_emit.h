@@ -147,6 +147,7 @@ LLVMValueRef emit_live(struct emit *, nest_value cond); /* the lanes where it ho
 int64_t emit_lane_scale(const struct emit *, const struct nest_index *);
 void emit_load(struct emit *, const struct nest_stmt *);
 void emit_store(struct emit *, const struct nest_stmt *);
+void emit_prefetch(struct emit *, const struct nest_stmt *);
 void emit_add_to(struct emit *, const struct nest_stmt *);
 void emit_position(struct emit *, const struct nest_stmt *);
 int64_t emit_constant_index(struct emit *, const struct nest_index *); /* BUG unless all its variables are unrolled */

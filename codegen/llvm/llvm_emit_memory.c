@@ -245,6 +245,15 @@ void emit_store(struct emit *e, const struct nest_stmt *s)
     emit_intrinsic(e, "llvm.masked.scatter", types, 2, args, 4);
 }
 
+void emit_prefetch(struct emit *e, const struct nest_stmt *s)
+{
+    LLVMTypeRef memory = emit_memory_type(e, e->nest->buffers.items[s->buffer].dtype);
+    LLVMValueRef by = emit_i64(e, s->extent), at = find_place(e, s, memory).base;
+    LLVMValueRef args[] = {LLVMBuildGEP2(e->b, memory, at, &by, 1, ""), LLVMConstInt(e->i32, 0, 0),
+                           LLVMConstInt(e->i32, 3, 0), LLVMConstInt(e->i32, 1, 0)};
+    emit_intrinsic(e, "llvm.prefetch", &e->ptr, 1, args, 4);
+}
+
 /* ---------------------------------------------------------------- scatter */
 
 static void add_scalar(struct emit *e, enum ir_dtype dtype, LLVMValueRef at, LLVMValueRef more)

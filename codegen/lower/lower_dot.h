@@ -23,6 +23,9 @@ enum {
     WAITING_ELEMENTS = 1 << 19
 };
 
+/* Steps of k that a load of the tile, and one of what is packed, is ahead. */
+enum { CACHE_LINE = 64, AHEAD_TILE = 24, AHEAD_PACKED = 16 };
+
 struct lower_dot_run {
     int64_t extent, stride;
 };

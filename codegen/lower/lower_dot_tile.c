@@ -47,6 +47,28 @@ nest_value dot_operand_value(struct lower_dot_product *p, const struct lower_dot
     return lower_pair(p->l, o->value, &at, o->pair);
 }
 
+/* What the open loops will want of an operand some steps of k from here: the lines of the cache of so many neighbours.
+ * Rows of a panel, or of what is packed, come from the third cache in time only if they are asked for. */
+static void prefetch(struct lower_dot_product *p, uint32_t buffer, const struct lower_pos *at, int64_t ahead,
+                     int64_t elements)
+{
+    if (p->l->target->cuda) return;
+    int64_t bytes = (int64_t)ir_dtype_bytes((enum ir_dtype)p->l->b.nest->buffers.items[buffer].dtype);
+    for (int64_t line = 0; line < elements; line += CACHE_LINE / bytes)
+        nest_prefetch(&p->l->b, buffer, lower_pos_index(p->l, at), ahead + line);
+}
+
+/* The same of an operand where it stands, if it is one. */
+static void prefetch_operand(struct lower_dot_product *p, const struct lower_dot_operand *o, int64_t steps,
+                             int64_t elements)
+{
+    uint32_t argument = p->l->argument[o->value];
+    if (!argument || o->count[AXIS_K] != 1 || p->l->axes[AXIS_K].parts != 1) return;
+    struct lower_pos at = operand_pos(p, o);
+    prefetch(p, argument - 1, &at, steps * o->run[AXIS_K][0].stride,
+             p->pairs && o->pair == 1 ? 2 * elements : elements);
+}
+
 /* ---------------------------------------------------------------- the tile */
 
 static struct nest_index reg_index(struct lower *l, nest_var row, uint32_t vectors, nest_var vector)
@@ -171,6 +193,7 @@ void dot_pack_panel(struct lower_dot_product *p, uint32_t vectors, bool masked, 
     }
     struct lower_dot_place before = dot_place(p);
     open_k(p, extent);
+    prefetch_operand(p, &p->y, AHEAD_PACKED, p->panel_columns);
     struct lower_dot_column c = dot_open_column(p, vectors, masked);
     struct lower_pos at = local_pos(p, &p->local_k, &c);
     nest_store(&l->b, p->panel_local, lower_pos_index(l, &at), dot_operand_value(p, &p->y), 0);
@@ -192,7 +215,7 @@ static struct lower_pos packed_row(struct lower_dot_product *p, nest_var row)
                                p->local_row.term[i].scale / p->rows * dot_packed_block(p));
         lower_pos_add(p->l, &at, &p->local_k, p->packed_rows);
     }
-    lower_pos_add_term(p->l, &at, row, stride ? stride : 1);
+    if (row != UINT32_MAX) lower_pos_add_term(p->l, &at, row, stride ? stride : 1);
     return at;
 }
 
@@ -204,6 +227,7 @@ void dot_pack_block(struct lower_dot_product *p, uint32_t rows, const void *user
     bool whole = !p->rows_stride && rows == p->rows; /* a line of the cache, the next rows with these */
     int64_t steps = *(const int64_t *)user;
     if (!p->rows_stride) open_k(p, steps);
+    if (!p->rows_stride) prefetch_operand(p, &p->x, AHEAD_PACKED, 1);
     nest_var row = dot_open(p, p->rows_stride ? NEST_SERIAL : NEST_VECTOR, AXIS_M, part, whole ? p->packed_rows : rows,
                             1, NULL);
     if (p->rows_stride) dot_open(p, NEST_VECTOR, AXIS_K, dot_last_index(l, AXIS_K), steps, 1, &p->local_k);
@@ -220,6 +244,17 @@ static nest_value multiply_add(struct lower_dot_product *p, nest_value x, nest_v
     if (p->factor != p->sum || p->sum == IR_F32 || p->sum == IR_F64) return nest_fma(&l->b, p->sum, x, y, z);
     nest_value product = lower_binary(l, p->sum == IR_BOOL ? OP_and : OP_mul, p->sum, x, y);
     return lower_binary(l, p->sum == IR_BOOL ? OP_or : OP_add, p->sum, product, z);
+}
+
+static void prefetch_tile(struct lower_dot_product *p)
+{
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add(p->l, &at, &p->local_k, p->panel_columns);
+    if (p->pack) prefetch(p, p->panel_local, &at, AHEAD_TILE * p->panel_columns, p->panel_columns);
+    else prefetch_operand(p, &p->y, AHEAD_TILE, p->panel_columns);
+    if (!p->pack_rows || p->rows_stride) return;
+    at = packed_row(p, UINT32_MAX);
+    prefetch(p, p->rows_local, &at, AHEAD_TILE * p->packed_rows, p->packed_rows);
 }
 
 struct steps { /* of k: `extent` of the last part, or a leaf */
@@ -241,6 +276,7 @@ static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows,
     nest_value y = p->pack ? nest_load(&l->b, p->panel_local, lower_pos_index(l, &at), 0) : dot_operand_value(p, &p->y);
     nest_set(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector), y);
     dot_return(p, &step);
+    if (p->tall) prefetch_tile(p);
     nest_var row = dot_open(p, NEST_UNROLL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, NULL);
     struct lower_pos packed = packed_row(p, row);
     nest_value x = p->pack_rows ? nest_load(&l->b, p->rows_local, lower_pos_index(l, &packed), 0)

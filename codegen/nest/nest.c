@@ -258,6 +258,12 @@ void nest_store(struct nest_builder *b, uint32_t buffer, struct nest_index index
            value);
 }
 
+void nest_prefetch(struct nest_builder *b, uint32_t buffer, struct nest_index index, int64_t ahead)
+{
+    struct nest_stmt stmt = {.kind = NEST_PREFETCH, .buffer = buffer, .index = index, .extent = ahead};
+    append(b, b->depth, keep(b, stmt));
+}
+
 void nest_add_to(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value value)
 {
     effect(b, (struct nest_stmt){.kind = NEST_ADD_TO, .buffer = buffer, .index = index}, value);

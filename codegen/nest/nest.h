@@ -59,6 +59,7 @@ enum nest_kind {
     NEST_LOAD,     /* result = buffer[index]; `cond` (0 = always): where false the result is 0 and nothing is read.
                      `word`: of bfloat16, a pair: this element and the next one, which is the upper half of an uint32 */
     NEST_STORE,    /* buffer[index] = args[0]; `cond` as above; `word`: a pair */
+    NEST_PREFETCH, /* what stands `extent` elements behind buffer[index], which may be outside of it, is wanted soon */
     NEST_ADD_TO,   /* buffer[index] += args[0], by one worker at a time (scatter inside a serial loop) */
     NEST_REG,      /* declares `reg`: an array of `extent` registers of `dtype`, each set to args[0] (a number).
                      `lanes`: one partial value per lane, for reductions over a vector loop or as a tile of
@@ -165,6 +166,7 @@ nest_value nest_load(struct nest_builder *, uint32_t buffer, struct nest_index, 
 nest_value nest_load_pair(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value cond);
 /* An uint32 that goes to bfloat16 is a pair. */
 void nest_store(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value, nest_value cond);
+void nest_prefetch(struct nest_builder *, uint32_t buffer, struct nest_index, int64_t ahead);
 void nest_add_to(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value);
 uint32_t nest_reg(struct nest_builder *, enum ir_dtype, uint32_t count, bool lanes, double initial);
 nest_value nest_get(struct nest_builder *, uint32_t reg, struct nest_index);

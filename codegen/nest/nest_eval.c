@@ -135,6 +135,7 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
         return;
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
+    case NEST_PREFETCH:
     case NEST_CHECK: return;
     case NEST_GET: result = *reg_at(m, s); break;
     case NEST_SET: *reg_at(m, s) = x[0]; return;

@@ -32,14 +32,23 @@ static void print_index(struct str *out, const struct nest_index *index)
  * $c condition if there is one, $C condition, $w pair or not, $i loop and variable, $n extent, $B buffer, $R register,
  * $l lanes */
 static const char *const forms[] = {
-    [NEST_FOR] = "$i < $n",           [NEST_IF] = "if v$C",
-    [NEST_OP] = "$v = $o $t$a",       [NEST_FMA] = "$v = fma $t$a",
-    [NEST_NUMBER] = "$v = $t $x",     [NEST_POSITION] = "$v = position $p",
-    [NEST_LOAD] = "$v = load$w $b$c", [NEST_STORE] = "store$w $b$a$c",
-    [NEST_ADD_TO] = "add_to $b$a$c",  [NEST_REG] = "reg $R[$n] $t$l = $x",
-    [NEST_GET] = "$v = get $r",       [NEST_SET] = "set $r$a",
-    [NEST_REDUCE] = "reduce $r $o$a", [NEST_FOLD] = "$v = fold $o $r",
-    [NEST_LOCAL] = "local $B[$n] $t", [NEST_CHECK] = "check $n $p$a$c",
+    [NEST_FOR] = "$i < $n",
+    [NEST_IF] = "if v$C",
+    [NEST_OP] = "$v = $o $t$a",
+    [NEST_FMA] = "$v = fma $t$a",
+    [NEST_NUMBER] = "$v = $t $x",
+    [NEST_POSITION] = "$v = position $p",
+    [NEST_LOAD] = "$v = load$w $b$c",
+    [NEST_STORE] = "store$w $b$a$c",
+    [NEST_ADD_TO] = "add_to $b$a$c",
+    [NEST_REG] = "reg $R[$n] $t$l = $x",
+    [NEST_GET] = "$v = get $r",
+    [NEST_SET] = "set $r$a",
+    [NEST_REDUCE] = "reduce $r $o$a",
+    [NEST_FOLD] = "$v = fold $o $r",
+    [NEST_LOCAL] = "local $B[$n] $t",
+    [NEST_CHECK] = "check $n $p$a$c",
+    [NEST_PREFETCH] = "prefetch $b + $n",
 };
 
 static void print_part(struct str *out, const struct nest_stmt *s, char part)
@@ -159,7 +168,8 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
     if (s->cond) check_value(c, s->cond, "a condition is not visible:");
     check_index(c, &s->index);
     bool stores = s->kind == NEST_STORE || s->kind == NEST_ADD_TO;
-    if ((stores || s->kind == NEST_LOAD) && s->buffer >= c->nest->buffers.count) fault(c, "no such buffer:", s->buffer);
+    bool reads = s->kind == NEST_LOAD || s->kind == NEST_PREFETCH;
+    if ((stores || reads) && s->buffer >= c->nest->buffers.count) fault(c, "no such buffer:", s->buffer);
     else if (stores && !c->nest->buffers.items[s->buffer].written)
         fault(c, "a store to a buffer that is only read:", s->buffer);
     if ((s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_FOLD) &&
