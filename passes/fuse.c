@@ -98,14 +98,25 @@ static uint32_t new_cluster(struct fuse *z, enum plan_group_kind kind, int64_t f
     return c.merged;
 }
 
+/* Sums whose order is fixed are trees, whose leaves a kernel goes through one by one: so they are the same for all. */
+static int64_t leaf_of(const struct fuse *z, ir_value v)
+{
+    const struct ir_node *n = ir_get(z->f, v);
+    return n->op == OP_reduce_sum && n->attr[1].n ? n->attr[1].v[0] : 0;
+}
+
+static bool leaves_fit(int64_t a, int64_t b) { return !a || !b || a == b; }
+
 static void add_node(struct fuse *z, uint32_t c, ir_value v, int level)
 {
+    int64_t leaf = leaf_of(z, v);
     z->node[v].cluster = c;
     z->node[v].level = (uint8_t)level;
     z->clusters.items[c].region |= z->node[v].region;
     z->clusters.items[c].windows |= z->node[v].window;
     z->clusters.items[c].reductions += z->node[v].class == FUSE_REDUCE;
     z->clusters.items[c].work += z->node[v].inline_cost;
+    if (leaf) z->clusters.items[c].leaf = leaf;
     vec_push(z->arena, &z->clusters.items[c].nodes, v);
     z->placed = v;
     fuse_lift(z, c, v);
@@ -179,6 +190,7 @@ static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level)
     a->windows |= b->windows;
     a->reductions += b->reductions;
     a->work += b->work;
+    if (b->leaf) a->leaf = b->leaf;
     b->merged = into;
     b->nodes.count = 0;
     fuse_raise(z, into, a->height > b->height ? a->height : b->height);
@@ -238,7 +250,7 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
         return UINT32_MAX;
     int level_a = -1, level_b = -1;
     if (is_reduction(x->kind) && is_reduction(y->kind)) {
-        if (x->segments != y->segments) return UINT32_MAX;
+        if (x->segments != y->segments || !leaves_fit(x->leaf, y->leaf)) return UINT32_MAX;
     } else if (is_reduction(x->kind) && y->kind == GROUP_MAP) {
         if ((level_b = level_of_map(y, x)) < 0) return UINT32_MAX;
     } else if (is_reduction(y->kind) && x->kind == GROUP_MAP) {
@@ -292,7 +304,7 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
     const struct fuse_node *n = &z->node[v];
     if (k->lone || k->kind == GROUP_SCATTER || k->kind == GROUP_ATTENTION || k->nodes.count >= MAX_NODES ||
         is_behind(z, v) != is_behind(z, k->nodes.items[0]) || k->work + n->inline_cost > max_work ||
-        !shallow(z, c, c, v) || fuse_outsider(z, v, c))
+        !leaves_fit(k->leaf, leaf_of(z, v)) || !shallow(z, c, c, v) || fuse_outsider(z, v, c))
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;

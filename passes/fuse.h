@@ -68,6 +68,7 @@ struct fuse_cluster {
     uint32_t segments; /* ROW, COLUMN */
     uint32_t merged;   /* the cluster it became part of, or itself */
     uint32_t reductions;
+    int64_t leaf;      /* of sums whose order is fixed; 0: there is none */
     double work;       /* what its members take with what is inlined into them */
     uint32_t height;   /* above that of all clusters it reads */
     uint32_t stamp[2]; /* of the last search that came here: down, up */

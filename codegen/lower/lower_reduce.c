@@ -106,7 +106,9 @@ static void find_stages(struct reduction *r)
         if (!is_reduce(node)) continue;
         vec_push(l->arena, &r->sums, v);
         r->in_order |= is_stepwise(node);
-        if (node->op == OP_reduce_sum && leaf_of(node)) r->leaf = leaf_of(node);
+        int64_t leaf = node->op == OP_reduce_sum ? leaf_of(node) : 0;
+        if (leaf && r->leaf && leaf != r->leaf) lower_fail(l, v, "sums with other leaves in one kernel");
+        if (leaf) r->leaf = leaf;
         r->of[v].stage++; /* reduced in pass stage - 1 */
         r->passes = r->of[v].stage > r->passes ? r->of[v].stage : r->passes;
     }
