@@ -213,7 +213,7 @@ static step_status prepare(struct step_instance *t, struct rt_job *j, const stru
     st_add(&j->names, "%s%c%s", save->directory, 0, save->keep ? save->keep : "");
     if (!kept || j->names.lacking || !collect(j, patterns, pattern_count, bytes) ||
         (j->several && !j->several->layout(t, j, bytes)))
-        return rt_fail(t, STEP_ENOMEM, "save: out of memory");
+        return rt_fail(t, j->status ? j->status : STEP_ENOMEM, "save: %s", j->status ? j->error : "out of memory");
     j->folder = j->names.at;
     j->keep = save->keep ? j->folder + strlen(j->folder) + 1 : NULL;
     if (kept->room < *bytes) {

@@ -31,6 +31,7 @@ struct rt_piece { /* of a tensor (pieces.c); those of one by their place, in the
 struct rt_peer { /* a process that saves too */
     char host[64], name[RT_STEP_NAME];
     int32_t pid;
+    uint64_t bound;
 };
 
 struct rt_job {
@@ -62,6 +63,7 @@ struct rt_job {
     const struct rt_pieces *several;   /* NULL: this object has none */
     struct rt_peer *peers;             /* NULL: one process */
     void (*drop)(struct rt_job *);     /* frees these four; NULL: there is none of them */
+    uint64_t bound;                    /* of a file */
     int lock;                          /* a file that is locked while this process writes; -1: none */
     struct st_text names, documents, numbers,
         removed; /* items, each a name and a text with their zeros; metrics; of retention */
@@ -79,7 +81,7 @@ void rt_job_files(struct rt_job *, uint64_t *bytes);
 bool rt_job_fails(struct rt_job *, const char *doing, const char *name); /* sets the error of errno; false */
 
 struct rt_pieces { /* pieces.c */
-    /* Which pieces and files there are; false: no memory. No instance: of one process. */
+    /* Which pieces and files there are; false: no memory, or the job says what. No instance: of one process. */
     bool (*layout)(const struct step_instance *, struct rt_job *, uint64_t *bytes);
     step_status (*open)(struct step_instance *, struct rt_job *); /* of all ranks, after the first one's directory */
     void (*copy)(void *job, uint32_t piece);                      /* the snapshot */

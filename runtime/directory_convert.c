@@ -71,7 +71,7 @@ step_status st_checkpoint_write(const struct st_new *n, const struct st_checkpoi
         rt_drop_job(j);
     }
     if (whole && !(status = j->status)) *error = 0;
-    if (status && whole) snprintf(error, ST_TEXT, "%s", j->error);
+    if (j->status) snprintf(error, ST_TEXT, "%s", j->error), status = j->status;
     rt_drop_job(j);
     if (status && !there) rmdir(n->folder);
     return status;

@@ -37,12 +37,16 @@ struct layout {
     bool lacking;
 };
 
-static uint64_t file_bound(void)
+static bool file_bound(struct rt_job *j, uint32_t flags)
 {
-    const char *text = getenv("STEPC_FILE_BYTES");
+    const char *given = flags & STEP_NO_ENV ? NULL : getenv("STEPC_FILE_BYTES"), *at = given;
     uint64_t n = 0;
-    while (text && *text >= '0' && *text <= '9' && n < UINT64_C(1) << 59) n = n * 10 + (uint64_t)(*text++ - '0');
-    return n ? n : STEPC_FILE_BYTES;
+    while (at && *at >= '0' && *at <= '9' && n < UINT64_C(1) << 59) n = n * 10 + (uint64_t)(*at++ - '0');
+    j->bound = given && *given ? n : STEPC_FILE_BYTES;
+    if (j->bound && !(at && *at)) return true;
+    j->status = STEP_EINVAL;
+    snprintf(j->error, sizeof j->error, "STEPC_FILE_BYTES=%s: expected a number of bytes above 0", given);
+    return false;
 }
 
 static uint32_t axes_of(const struct stepc_slot *s)
@@ -215,7 +219,8 @@ static void drop(struct rt_job *j)
 
 static bool layout(const struct step_instance *t, struct rt_job *j, uint64_t *bytes)
 {
-    struct layout l = {.t = t, .j = j, .bound = file_bound(), .writers = t ? t->ranks : 1};
+    if (!file_bound(j, t ? t->flags : 0)) return false;
+    struct layout l = {.t = t, .j = j, .bound = j->bound, .writers = t ? t->ranks : 1};
     bool large = l.writers > 1;
     for (uint32_t i = 0; i < j->file_count; i++) {
         uint64_t n = 0;
@@ -266,7 +271,7 @@ static void note_name(char name[NOTE], uint32_t rank, bool over)
 /* The directory of the first process; a file in it that is locked as long as this one writes. */
 static step_status open_ranks(struct step_instance *t, struct rt_job *j)
 {
-    struct rt_peer mine = {.pid = t->pid};
+    struct rt_peer mine = {.pid = t->pid, .bound = j->bound};
     struct utsname about;
     char name[NOTE];
     step_status status = STEP_OK;
@@ -275,6 +280,12 @@ static step_status open_ranks(struct step_instance *t, struct rt_job *j)
     if (!(j->peers = malloc(t->ranks * sizeof *j->peers))) status = rt_fail(t, STEP_ENOMEM, "save: out of memory");
     if ((status = rt_agree(t, status))) return status;
     if ((status = t->comm->gather(t, RT_NUMBER, &mine, sizeof mine, j->peers))) return status;
+    for (uint32_t k = 1; k < t->ranks; k++) /* all see the same */
+        if (j->peers[k].bound != j->peers->bound)
+            return rt_fail(t, STEP_EINVAL,
+                           "save: STEPC_FILE_BYTES is %" PRIu64 " on rank %u and %" PRIu64
+                           " on rank 0: who writes what follows from it",
+                           j->peers[k].bound, k, j->peers->bound);
     if (t->rank) {
         memcpy(j->name, j->peers->name, sizeof j->name);
         snprintf(j->target, sizeof j->target, "step-%" PRIu64, j->step);

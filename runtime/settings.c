@@ -57,7 +57,8 @@ step_status rt_settings_read(struct step_instance *t, struct rt_settings *s)
         if (!parse_number(v, &x, &end)) return bad_variable("STEPC_MAX_MEMORY", v, "bytes, with KiB, MiB or GiB");
         size_t u = 0;
         for (; u < 4 && strcmp(end, units[u]) != 0; u++) x *= 1024;
-        if (u == 4 || x >= 1.8e19) return bad_variable("STEPC_MAX_MEMORY", v, "bytes, with KiB, MiB or GiB");
+        if (u == 4 || !(x >= 1 && x < 1.8e19))
+            return bad_variable("STEPC_MAX_MEMORY", v, "bytes, with KiB, MiB or GiB");
         s->o.max_memory = (uint64_t)x;
     }
     if (!s->o.transport) s->o.transport = variable(s, "STEPC_TRANSPORT");

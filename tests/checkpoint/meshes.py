@@ -60,6 +60,25 @@ def run(*command, folder, **env):
     return done.stdout
 
 
+def refused(what, *command, folder, said, **env):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, env=dict(mpi.QUIET, **env), stdin=subprocess.DEVNULL)
+    assert done.returncode and said in done.stderr, "%s: exit %d\n%s" % (what, done.returncode, done.stderr[-1500:])
+
+
+def bounds(stepc, folder, families):
+    """A bound of files that is no number, or not the same for all ranks, is refused by name, and nothing is saved."""
+    axes, sharding, ranks = next(m for m in MESHES if m[2] == 2)
+    command = ["--steps", "1", "--data", "data.safetensors", "--threads", "1", "-q", "--save-dir", "bounds"]
+    so = "%d.so" % MESHES.index((axes, sharding, ranks))
+    for value in ("8GiB", "0", "-1", "700 "):
+        refused(value, stepc, "run", so, *command, folder=folder, said="STEPC_FILE_BYTES=%s: expected a number of bytes above 0" % value, STEPC_FILE_BYTES=value)
+    if families:
+        one, other = ([*mpi.launcher(families[0], 1), "env", "STEPC_FILE_BYTES=%d" % n, stepc, "run", so, *command, "--transport", "mpi"] for n in (700, 900))
+        refused("two bounds", *one, ":", *other[1 + len(mpi.FAMILIES[families[0]]):], folder=folder, said="STEPC_FILE_BYTES is 900 on rank 1 and 700 on rank 0")
+    left = [n for n in os.listdir(os.path.join(folder, "bounds")) if not n.startswith(".")] if os.path.exists(os.path.join(folder, "bounds")) else []
+    assert not left, left
+
+
 def main(stepc):
     begin, pairs = time.monotonic(), {"threads": 0, "ranks": 0}
     families = mpi.installed(stepc)
@@ -94,6 +113,7 @@ def main(stepc):
                 tensors = safetensors.read(os.path.join(folder, saved, "step-%d" % STEPS, name))
                 assert not bound or i == 0 or len(tensors) == 1 or sum(t.nbytes for t in tensors.values()) <= 700, (name, len(tensors))
             os.symlink(saved, os.path.join(folder, "run%d" % i))
+        bounds(stepc, folder, families)
         os.chdir(folder)
         for i in range(len(MESHES)):  # as hosts in Python read it
             head, data = host._open("run%d" % i)

@@ -543,6 +543,8 @@ START_TEST(variables)
                 {"STEPC_MAX_MEMORY", "1.5 GiB", -1},
                 {"STEPC_MAX_MEMORY", "99999999999GiB", -1},
                 {"STEPC_MAX_MEMORY", "GiB", -1},
+                {"STEPC_MAX_MEMORY", "0", -1},
+                {"STEPC_MAX_MEMORY", "0.5", -1},
                 {"STEPC_PIN", "0", -1},
                 {"STEPC_PIN", "1", 0},
                 {"STEPC_PIN", "yes", -1},
