@@ -135,14 +135,25 @@ static int chunk_rows(struct cli *cli, int64_t *rows)
     return 0;
 }
 
+/* A variable of the environment: 1, or 0 as if it were not set. */
+static int switched_on(struct cli *cli, const char *name, bool *on)
+{
+    const char *value = getenv(name);
+    *on = value && strcmp(value, "1") == 0;
+    return !value || !*value || *on || strcmp(value, "0") == 0 ? 0
+                                                               : cli_usage(cli, "%s=%s: expected 1 or 0", name, value);
+}
+
 static int pass_settings(struct way *w)
 {
     static const char *const with_names[] = {"dump", "stop-after", "disable", "passes"};
     struct cli *cli = w->cli;
+    bool verify;
     size_t count;
     const char *const *passes = pass_names(&count);
     int code = check_names(cli, "without", "part", cg_part_names, CG_PART_COUNT);
     for (int i = 0; i < 4 && !code; i++) code = check_names(cli, with_names[i], "pass", passes, count);
+    if (!code) code = switched_on(cli, "STEPC_VERIFY_EACH", &verify);
     if (code) return code;
     const char *blas = cli_text(cli, "blas", "auto");
     w->options = (struct pass_options){
@@ -152,7 +163,7 @@ static int pass_settings(struct way *w)
         .disable = cli_text(cli, "disable", NULL),
         .only = cli_text(cli, "passes", NULL),
         .reproducer_dir = cli_text(cli, "reproducer", NULL),
-        .verify_each = cli_count(cli, "verify-each") > 0 || getenv("STEPC_VERIFY_EACH") != NULL,
+        .verify_each = cli_count(cli, "verify-each") > 0 || verify,
         .time_passes = cli_count(cli, "time-passes") > 0,
         .one_by_one = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0,
         .check_finite = cli_count(cli, "check-finite") > 0,
@@ -305,8 +316,9 @@ static int to_plans(struct way *w, const char *path)
 static int to_object(struct way *w, const char *output, struct cg_bytes *object)
 {
     struct cli *cli = w->cli;
-    struct cg_options options = {
-        .output = output, .linker = cli_text(cli, "linker", NULL), .late_always = getenv("STEPC_LATE_ALWAYS") != NULL};
+    struct cg_options options = {.output = output, .linker = cli_text(cli, "linker", NULL)};
+    int code = switched_on(cli, "STEPC_LATE_ALWAYS", &options.late_always);
+    if (code) return code;
     const char *why = NULL, *cpu = cli_text(cli, "cpu", "native"), *temps = cli_text(cli, "save-temps", NULL);
     options.save_temps = temps && !*temps ? "." : temps;
     if (!cg_target_init(&options.target, cpu, &why, cli->arena))
@@ -322,7 +334,7 @@ static int to_object(struct way *w, const char *output, struct cg_bytes *object)
     if (cli_count(cli, "check-finite")) options.target.sites = &sites;
     if (options.target.sites && options.target.cuda)
         return cli_usage(cli, "--check-finite: only with --target cpu; objects for cuda do not check values");
-    int code = cg_compile(w->plans, &options, cli->arena, &w->diags, object, &why);
+    code = cg_compile(w->plans, &options, cli->arena, &w->diags, object, &why);
     if (code && !w->diags.errors) return cli_failed(cli, code, "%s", why ? why : "the object could not be made");
     if (code) return code;
     char *bytes = arena_copy(cli->arena, object->data, object->size);
