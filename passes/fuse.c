@@ -485,6 +485,7 @@ static void merge_siblings(struct fuse *z)
 {
     uint32_t count = (uint32_t)z->clusters.count, *seen = arena_new_array(z->arena, uint32_t, z->f->count);
     const uint32_t *next = find_alike(z);
+    const struct fuse_gate *gate = fuse_gates(z);
     for (uint32_t a = 0; a < count; a++) {
         const struct fuse_cluster *x = &z->clusters.items[a];
         if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER || x->kind == GROUP_ATTENTION)
@@ -492,7 +493,8 @@ static void merge_siblings(struct fuse *z)
         for (uint32_t b = next[a], tried = 0; b < count && tried < MAX_TRIED; b = next[b]) {
             const struct fuse_cluster *y = &z->clusters.items[b];
             if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments) continue;
-            bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60;
+            bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60 &&
+                         fuse_same_gate(&gate[a], &gate[b]);
             tried++;
             if (small || (is_reduction(x->kind) && share_input(z, a, b, seen))) merge(z, a, b);
         }

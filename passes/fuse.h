@@ -185,6 +185,13 @@ enum { FUSE_MANY_TERMS = 64, FUSE_FAN_IN = 16 };
 void fuse_find_crowds(struct fuse *);
 bool fuse_apart(const struct fuse *, uint32_t a, uint32_t b);
 bool fuse_outsider(struct fuse *, ir_value, uint32_t cluster);
+/* fuse_gates.c: does a cluster wait for large ones, and which large ones wait for it? By cluster. */
+struct fuse_gate {
+    bool behind;
+    uint32_t first, last; /* + 1; 0: none waits */
+};
+struct fuse_gate *fuse_gates(struct fuse *);
+bool fuse_same_gate(const struct fuse_gate *, const struct fuse_gate *);
 /* Equal numbers: the same code on other tensors. 0: such groups are not looked for. */
 uint64_t fuse_likeness(const struct fuse *, const struct plan_group *, uint32_t *number);
 /* fuse_outlined.c: the one group of a function that is called. */

@@ -1,6 +1,7 @@
 /* Order: groups, loops and collectives of a function become commands. A unit may run once what it reads is there;
- * among those that may, an update of state goes first (it ends the life of a gradient), then the earliest in the
- * program. Readers of a slot come before its writer where they can, so that the update can be made in place.
+ * among those that may, an update of state goes first (it ends the life of a gradient), and so does what makes little
+ * of much (the norm of one gradient, which its update waits for), then the earliest in the program. Readers of a slot
+ * come before its writer where they can, so that the update can be made in place.
  *
  * Sums over devices wait for the first unit that reads them, and those of one kind that wait then become one command:
  * devices meet once for all. They wait no longer than until a bucket is full, so that those of a layer are made while
@@ -17,6 +18,8 @@
 enum { BATCH_LEAST = 16, BATCH_ELEMENTS = 1 << 22 };
 /* Bytes that are joined: of what is gathered; of sums at most, and what part of all of them. */
 enum { SMALL_BYTES = 1 << 16, BUCKET_BYTES = 1 << 20, BUCKETS = 4 };
+/* What a group makes is little if it reads so many times as much. */
+enum { LITTLE = 64 };
 
 struct unit {
     uint32_t group;           /* or UINT32_MAX: the node */
@@ -25,8 +28,8 @@ struct unit {
     VEC(uint32_t) groups;     /* beside `group`: the same for what is not called */
     uint32_t key, hard, soft; /* order in the program; waiting for so many */
     uint32_t computed;        /* of `hard`: those that are not on demand */
-    bool done, writes_state, collective, waits;
-    bool on_demand, wanted; /* collectives, joins: comes when one of its readers waits for nothing else */
+    bool done, early, collective, waits; /* early: writes state, makes little of much, leads to such alone */
+    bool on_demand, wanted;              /* collectives, joins: comes when one of its readers waits for nothing else */
     VEC(uint32_t) hard_users, soft_users;
     VEC(uint32_t) demanded; /* those on demand that it reads */
 };
@@ -71,13 +74,29 @@ static uint32_t key_of(const struct plan_group *g)
     return key;
 }
 
+static uint64_t bytes_of_all(const struct ir_func *f, const ir_value *items, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += (uint64_t)ir_type_elements(ir_type(f, items[i])) * ir_dtype_bytes(ir_type(f, items[i])->dtype);
+    return bytes;
+}
+
+/* The norm of a tensor, means of its rows: takes next to no memory, and updates that wait for it alone end the life of
+ * a gradient. */
+static bool makes_little(const struct plan_group *g)
+{
+    return bytes_of_all(g->func, g->outputs.items, g->outputs.count) * LITTLE <
+           bytes_of_all(g->func, g->inputs.items, g->inputs.count);
+}
+
 static void collect_units(struct schedule *s)
 {
     const struct ir_func *f = s->f;
     for (size_t i = 0; i < s->plan->groups.count; i++) {
         const struct plan_group *g = &s->plan->groups.items[i];
         if (g->func != f) continue;
-        struct unit u = {.group = (uint32_t)i, .key = key_of(g)};
+        struct unit u = {.group = (uint32_t)i, .key = key_of(g), .early = makes_little(g)};
         vec_push(&s->pass->scratch, &s->units, u);
         for (size_t j = 0; j < g->outputs.count; j++) s->producer[g->outputs.items[j]] = (uint32_t)s->units.count;
     }
@@ -139,19 +158,28 @@ static void wishes(struct schedule *s, uint32_t u, ir_value v)
 
 /* ---------------------------------------------------------------- many that become one command */
 
-/* How many units at most follow a unit, each needing the one before. Those of one height do not need each other. */
-static uint32_t *heights(struct schedule *s)
+/* All units, each behind what it needs. */
+static uint32_t *in_order(struct schedule *s)
 {
-    uint32_t count = (uint32_t)s->units.count, done = 0,
-             *order = arena_new_array(&s->pass->scratch, uint32_t, count + 1);
-    uint32_t *height = arena_new_array(&s->pass->scratch, uint32_t, count + 1), end = 0;
+    uint32_t count = (uint32_t)s->units.count, done = 0, end = 0,
+             *order = arena_new_array(&s->pass->scratch, uint32_t, count + 1),
+             *left = arena_new_array(&s->pass->scratch, uint32_t, count + 1);
     for (uint32_t u = 0; u < count; u++)
-        if (!s->units.items[u].hard) order[end++] = u;
+        if (!(left[u] = s->units.items[u].hard)) order[end++] = u;
     for (; done < end; done++) {
         struct unit *u = &s->units.items[order[done]];
         for (size_t i = 0; i < u->hard_users.count; i++)
-            if (--s->units.items[u->hard_users.items[i]].hard == 0) order[end++] = u->hard_users.items[i];
+            if (--left[u->hard_users.items[i]] == 0) order[end++] = u->hard_users.items[i];
     }
+    order[count] = end;
+    return order;
+}
+
+/* How many units at most follow a unit, each needing the one before. Those of one height do not need each other. */
+static uint32_t *heights(struct schedule *s)
+{
+    uint32_t count = (uint32_t)s->units.count, *order = in_order(s), done = order[count];
+    uint32_t *height = arena_new_array(&s->pass->scratch, uint32_t, count + 1);
     while (done-- > 0) {
         const struct unit *u = &s->units.items[order[done]];
         for (size_t i = 0; i < u->hard_users.count; i++)
@@ -159,6 +187,18 @@ static uint32_t *heights(struct schedule *s)
                 height[order[done]] = height[u->hard_users.items[i]] + 1;
     }
     return height;
+}
+
+/* Element-wise work and reductions of which all leads to early units are early: the last steps of updates. */
+static void hurry(struct schedule *s)
+{
+    const uint32_t *order = in_order(s);
+    for (uint32_t k = order[s->units.count]; k-- > 0;) {
+        struct unit *u = &s->units.items[order[k]];
+        bool leads = u->group != UINT32_MAX && s->plan->groups.items[u->group].kind <= GROUP_COLUMN;
+        for (size_t i = 0; i < u->hard_users.count && leads; i++) leads = s->units.items[u->hard_users.items[i]].early;
+        u->early |= leads && u->hard_users.count;
+    }
 }
 
 /* The group of a unit that may be one of many, NULL: it is none. */
@@ -238,7 +278,7 @@ static void connect(struct schedule *s)
         int32_t slot = f->results.items[i].slot;
         if (slot >= 0 && reader[slot]) {
             s->writer[reader[slot]] = u;
-            s->units.items[u - 1].writes_state = true;
+            s->units.items[u - 1].early = true;
         }
         if (!f->entry && i + 1 < f->params.count)
             s->writer[f->params.items[i + 1].value] = u; /* carried value i is parameter 1 + i */
@@ -345,7 +385,7 @@ static void emit(struct schedule *s, const struct unit *u)
 static bool before(const struct schedule *s, uint32_t x, uint32_t y)
 {
     const struct unit *a = &s->units.items[x], *b = &s->units.items[y];
-    return a->writes_state != b->writes_state ? a->writes_state : a->key != b->key ? a->key < b->key : x < y;
+    return a->early != b->early ? a->early : a->key != b->key ? a->key < b->key : x < y;
 }
 
 static void heap_push(struct schedule *s, uint32_t heap, uint32_t unit)
@@ -514,7 +554,7 @@ static bool flies_on(const struct schedule *s, const struct unit *u)
                 needed = reader->key;
         }
     }
-    if (u->collective || u->soft || !(u->writes_state || u->key < needed)) return false;
+    if (u->collective || u->soft || !(u->early || u->key < needed)) return false;
     const struct ir_node *n = u->group == UINT32_MAX ? ir_get(s->f, u->node) : NULL;
     return !n || n->op != OP_loop || !exchanges(s->f->module->funcs.items[n->func]);
 }
@@ -528,6 +568,7 @@ static void schedule_function(struct pass *p, struct plan *plan, const struct ir
     batch(&s);
     connect(&s);
     wait_for_readers(&s);
+    hurry(&s);
     for (uint32_t u = 0; u < s.units.count; u++) {
         s.units.items[u].wanted |= !s.units.items[u].hard_users.count; /* a result of the function alone */
         update(&s, u);
