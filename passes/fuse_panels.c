@@ -10,6 +10,9 @@
 enum { PANEL_ROWS = 192, PANEL_ELEMENTS = 100000 };
 /* The same of products in loops with weights that stay: rows of one round and elements. */
 enum { ROUND_ROWS = 4, ROUND_ELEMENTS = 4096 };
+/* Rows from which on packing in every round is cheap beside the product, and panels before the loop (of all weights of
+ * a network, in a loop over microbatches) would only take memory. */
+enum { MANY_ROWS = 512 };
 
 /* A captured operand of a loop's body that lies in panels: a new one. */
 struct packed {
@@ -37,19 +40,28 @@ void fuse_panels_of_loops(struct fuse_panels *p, const struct ir_module *m)
         }
 }
 
-/* The loop around f that v is captured by; NULL: none. */
-static struct fuse_loop *loop_of(const struct fuse_panels *p, const struct ir_func *f, ir_value v)
-{
-    struct fuse_loop *loop = &p->loops[ir_func_index(f)];
-    const struct ir_node *n = ir_get(f, v);
-    return loop->captured && n->op == OP_param && n->attr[0].v[0] >= loop->captured ? loop : NULL;
-}
-
 static int64_t extent_of(const struct ir_type *type, struct ir_ints dims)
 {
     int64_t extent = 1;
     for (uint32_t i = 0; i < dims.n; i++) extent *= type->dim[dims.v[i]];
     return extent;
+}
+
+static double rows_of(const struct ir_func *f, const struct ir_node *product)
+{
+    const struct ir_type *x = ir_type(f, product->args[0]);
+    int64_t k = extent_of(x, product->attr[2]);
+    return k ? (double)ir_type_elements(x) / (double)k : 0;
+}
+
+/* The loop around f before which panels of a product's operand are made; NULL: none. */
+static struct fuse_loop *loop_of(const struct fuse_panels *p, const struct ir_func *f, const struct ir_node *product)
+{
+    struct fuse_loop *loop = &p->loops[ir_func_index(f)];
+    const struct ir_node *n = ir_get(f, product->args[1]);
+    return rows_of(f, product) < MANY_ROWS && loop->captured && n->op == OP_param && n->attr[0].v[0] >= loop->captured
+               ? loop
+               : NULL;
 }
 
 /* What is computed element by element from several places is not for a copy. */
@@ -93,8 +105,8 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
                  y->dim[n->attr[3].v[n->attr[3].n - 1]] % 2 == 0;
     if (n->type.dtype != IR_F32 && !pairs) return false;
     int64_t k = extent_of(y, n->attr[3]), elements = ir_type_elements(y);
-    const struct fuse_loop *loop = loop_of(p, f, n->args[1]);
-    double rows = k ? (double)ir_type_elements(x) / (double)k : 0;
+    const struct fuse_loop *loop = loop_of(p, f, n);
+    double rows = rows_of(f, n);
     if (loop && rows >= ROUND_ROWS && rows * loop->times >= PANEL_ROWS) {
         if (elements < ROUND_ELEMENTS || elements < k * p->columns) return false;
     } else if (elements < PANEL_ELEMENTS || elements > ir_type_elements(x) || rows < PANEL_ROWS ||
@@ -179,7 +191,7 @@ ir_value fuse_panels(const struct fuse_panels *p, struct ir_builder *b, const st
                      const struct ir_node *node, const ir_value *map)
 {
     const struct ir_node *y = ir_get(from, node->args[1]);
-    struct fuse_loop *loop = loop_of(p, from, node->args[1]);
+    struct fuse_loop *loop = loop_of(p, from, node);
     int64_t dims[IR_MAX_RANK], of_x[IR_MAX_RANK], n = ir_type_elements(&y->type) / extent_of(&y->type, node->attr[3]);
     ir_value args[] = {map[node->args[0]], loop ? take_packed(p, b, loop, y, node->attr[3])
                                                 : pack(b, map[node->args[1]], node->attr[3], p->columns)};
