@@ -10,9 +10,9 @@
 #include "passes/chunk.h"
 #include <string.h>
 
-/* Automatic: values of so many bytes are not to exist whole; rows of a chunk, with which products are as fast as whole
- * ones and a gradient of weights is not added to too often. */
-enum { LARGE = 64 << 20, ROWS = 1024 };
+/* Automatic: rows of a chunk, with which products are as fast as whole ones and a gradient of weights is not added to
+ * too often. */
+enum { ROWS = 1024 };
 
 struct chunk {
     const struct chunk_region *r;
@@ -309,29 +309,12 @@ static void report(struct ir_module *m, const struct chunk_region *r)
     vec_push(&m->arena, &m->chunks, c);
 }
 
-/* A product of rows with one matrix: attention, which has one for each head, is no case for chunks. */
-static bool is_projection(const struct ir_func *f, ir_value v)
-{
-    return ir_get(f, v)->op == OP_dot && !ir_get(f, v)->attr[0].n;
-}
-
-/* The least bytes of a product that is to be chunked: where a number of rows is asked for, the largest ones are. */
-static uint64_t least_bytes(struct pass *p, const struct ir_func *f)
-{
-    const bool *live = ir_live(f, &p->scratch);
-    uint64_t most = 0;
-    if (!p->options->chunk_rows) return LARGE;
-    for (ir_value v = 1; v < f->count; v++)
-        if (live[v] && is_projection(f, v) && chunk_bytes(f, v) > most) most = chunk_bytes(f, v);
-    return most / 2 + 1;
-}
-
 /* The next region of the function, from a value on; false: there is none. */
 static bool find(struct pass *p, struct ir_module *m, const struct ir_func *f, uint64_t least, struct chunk_region *r)
 {
     const bool *live = ir_live(f, &p->scratch);
     for (ir_value v = 1; v < f->count; v++) {
-        if (!live[v] || !is_projection(f, v) || chunk_bytes(f, v) < least) continue;
+        if (!live[v] || !chunk_is_projection(f, v) || chunk_bytes(f, v) < least) continue;
         struct chunk_region side[2];
         for (uint32_t i = 0; i < 2; i++) {
             side[i] = (struct chunk_region){.pass = p, .f = f, .live = live, .seed = v};
@@ -365,8 +348,9 @@ struct ir_module *pass_chunk(struct pass *p, struct ir_module *m)
     struct ir_module *in = m;
     struct chunk_region r;
     if (p->options->invariant || p->options->chunk_rows < 0) return m;
+    m = chunk_cut(p, m);
     for (size_t i = 0, count = m->funcs.count; i < count; i++) {
-        uint64_t least = least_bytes(p, m->funcs.items[i]);
+        uint64_t least = chunk_least_bytes(p, m->funcs.items[i]);
         while (find(p, m, m->funcs.items[i], least, &r)) {
             struct ir_module *next = with_loop(p, m, &r);
             if (m != in) ir_module_free(m);

@@ -28,6 +28,11 @@ struct chunk_region {
  * there is none, `why` tells. */
 bool chunk_region_of(struct chunk_region *, uint32_t side);
 uint64_t chunk_bytes(const struct ir_func *, ir_value);
+/* Is it a product of rows with one matrix; the least bytes of those that are chunked. */
+bool chunk_is_projection(const struct ir_func *, ir_value);
+uint64_t chunk_least_bytes(struct pass *, const struct ir_func *);
+/* chunk_cut.c */
+struct ir_module *chunk_cut(struct pass *, struct ir_module *);
 /* Extents of a part of `size` rows along a run; false: such parts are no boxes. */
 bool chunk_extents(const struct ir_type *, struct chunk_run, int64_t size, struct ir_type *part);
 #endif

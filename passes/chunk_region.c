@@ -5,12 +5,30 @@
 #include "passes/shard_int.h"
 #include <string.h>
 
-enum { MOST_PRODUCTS = 8 /* of a region: a whole network is for microbatches */ };
+/* Of a region: a whole network is for microbatches. Automatic: values of so many bytes are not to exist whole. */
+enum { MOST_PRODUCTS = 8, LARGE = 64 << 20 };
 
 uint64_t chunk_bytes(const struct ir_func *f, ir_value v)
 {
     const struct ir_type *t = ir_type(f, v);
     return t->dtype == IR_TUPLE ? 0 : (uint64_t)ir_type_elements(t) * ir_dtype_bytes((enum ir_dtype)t->dtype);
+}
+
+/* A product of rows with one matrix: attention, which has one for each head, is no case for chunks. */
+bool chunk_is_projection(const struct ir_func *f, ir_value v)
+{
+    return ir_get(f, v)->op == OP_dot && !ir_get(f, v)->attr[0].n;
+}
+
+/* The least bytes of a product that is to be chunked: where a number of rows is asked for, the largest ones are. */
+uint64_t chunk_least_bytes(struct pass *p, const struct ir_func *f)
+{
+    const bool *live = ir_live(f, &p->scratch);
+    uint64_t most = 0;
+    if (!p->options->chunk_rows) return LARGE;
+    for (ir_value v = 1; v < f->count; v++)
+        if (live[v] && chunk_is_projection(f, v) && chunk_bytes(f, v) > most) most = chunk_bytes(f, v);
+    return most / 2 + 1;
 }
 
 bool chunk_extents(const struct ir_type *type, struct chunk_run run, int64_t size, struct ir_type *part)

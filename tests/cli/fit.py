@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """--chunk-rows, --remat, --max-memory and "memory": a wide last projection with mask, label smoothing, z-loss and accuracy takes less in
-chunks, blocks that are made again take less, the numbers stay, and what is allowed is kept to or refused with what would fit.
+chunks, also where rows are cut off behind it, blocks that are made again take less, the numbers stay, and what is allowed is kept to or
+refused with what would fit. Without a norm of all gradients no more than one of them lives, whatever the optimizer asks of each.
 
 usage: fit.py STEPC
 """
@@ -26,6 +27,25 @@ DOCUMENT = {
     "metrics": {"accuracy": "sum(mask * (argmax(model, axis=-1) == labels)) / sum(mask)"},
     "optimizer": {"type": "adam", "learning_rate": 1e-3}, "seed": 0}
 
+SHIFTED = dict(DOCUMENT, loss="mean(softmax_cross_entropy_with_integer_labels(model[:, :-1], labels[:, 1:]))",
+               metrics={"accuracy": "mean(argmax(model[:, :-1], axis=-1) == labels[:, 1:])"})
+WIDE, DEEP = 640, 6
+
+
+def one_gradient(stepc, tmp):
+    """Updates come as soon as their gradients are there."""
+    for optimizer, most in (("sgd", 1), ("adamw", 1), ("lamb", 1), ("lars", 1), ("adafactor", 1), ("fromage", 1), ("schedule_free_adamw", 1),
+                            ({"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 1.0}, {"type": "sgd", "learning_rate": 1e-3}]}, DEEP)):
+        document = {"stepc": 1, "name": "deep", "inputs": {k: {"shape": [4, WIDE], "dtype": "float32", "axes": ["batch", None]} for k in ("x", "y")},
+                    "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": WIDE}, {"type": "relu"}] * DEEP},
+                    "loss": "mean((model - y) ** 2)", "seed": 0,
+                    "optimizer": optimizer if isinstance(optimizer, dict) else {"type": optimizer, "learning_rate": 1e-3}}
+        runner.write_document(tmp, document, {k: np.zeros((1, 4, WIDE), "f4") for k in ("x", "y")})
+        text = runner.call(stepc, "explain", os.path.join(tmp, "model.json"), "--memory")
+        need = int(re.search(r"temporaries need ([\d,]+) B", text).group(1).replace(",", ""))
+        gradient = WIDE * WIDE * 4
+        assert need <= (most + 0.5) * gradient and (most == 1 or need >= most * gradient), (optimizer, need, text)
+
 
 def main():
     stepc = sys.argv[1]
@@ -48,6 +68,14 @@ def main():
             comparison.all_agree(got, weights, rtol=1e-4, atol=1e-6)
             comparison.all_agree({k: np.array([l[k] for l in other]) for k in ("loss", "accuracy")},
                                  {k: np.array([l[k] for l in lines]) for k in ("loss", "accuracy")}, rtol=1e-5, atol=1e-6)
+        whole, _, (weights, lines) = trained("--chunk-rows", "off", document=SHIFTED)
+        peak, text, (got, other) = trained("--chunk-rows", "31", document=SHIFTED)
+        assert peak <= 0.6 * whole and "4 of 31 rows" in text, (peak, whole, text)
+        comparison.all_agree(got, weights, rtol=1e-4, atol=1e-6)
+        comparison.all_agree({k: np.array([l[k] for l in other]) for k in ("loss", "accuracy")},
+                             {k: np.array([l[k] for l in lines]) for k in ("loss", "accuracy")}, rtol=1e-5, atol=1e-6)
+        one_gradient(stepc, tmp)
+        whole, _, _ = trained("--chunk-rows", "off")
         assert trained(document=dict(DOCUMENT, memory={"max": "%d" % (whole * 6 // 10)}))[0] <= whole * 6 // 10
         for value, says in (("1KiB", r"E0501.*a step needs .* on one device, 1 KiB are allowed; at the peak, command \d+ of \"step\""), ("much", "whole number of bytes")):
             done = runner.attempt(stepc, "compile", os.path.join(tmp, "model.json"), "-o", os.path.join(tmp, "none.so"), "--max-memory", value)
