@@ -174,6 +174,7 @@ static int pass_settings(struct way *w)
     };
     w->options.remat = (int)cli_integer(cli, "remat", 0);
     if (w->options.remat < 0) return cli_usage(cli, "--remat %d: a level is 0 or more", w->options.remat);
+    if (cli_count(cli, "remat") && !w->options.remat) w->options.remat = -1;
     if ((code = chunk_rows(cli, &w->options.chunk_rows))) return code;
     struct cg_target target = {0};
     const char *why = NULL;

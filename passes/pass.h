@@ -18,7 +18,7 @@ struct pass_options {
     bool panel_pairs;       /* those of bfloat16 are, too, two steps of the contraction side by side */
     bool invariant;         /* --numerics invariant */
     int64_t chunk_rows;     /* of a chunk (pass chunk); 0: by size, -1: nothing is chunked */
-    int remat;              /* level of pass remat; 0: nothing is made again */
+    int remat;              /* level of pass remat; -1: nothing is made again */
     bool consumes; /* the module that comes in is not needed any more: it is freed as those between passes are */
 };
 

@@ -2,6 +2,8 @@
  * again there, from less that is kept (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). The instant
  * is where most crosses, in a training step the end of the forward pass; nothing needs to know of gradients.
  *
+ * Level 0 drops, where that saves much, what is element-wise of what is kept anyway: the tanh and the product of a gelu
+ * beside what it is of, a normalised row beside the row and its statistics. No product and no sum is made twice.
  * Level 1 keeps products and what is no arithmetic, and makes the rest again: activations, norms, softmax. Level n > 1
  * keeps every (n - 1)th value that alone leads from what is before it to what is behind it, as the rows between two
  * blocks do, and makes whole blocks again. Scores of attention by tiles take no memory and count for none. Numbers
@@ -10,6 +12,10 @@
  * From here on the module says that equal nodes stay several, or the next one to rebuild it would share them again. */
 #include "passes/fuse.h"
 #include <string.h>
+
+/* Level 0: saves so many bytes, or keeps all; makes a value of so many others; what is so much smaller than what is
+ * made of it may be kept beside. */
+enum { LARGE = 64 << 20, STEPS = 24, SMALLER = 64 };
 
 struct remat {
     struct pass *pass;
@@ -20,6 +26,7 @@ struct remat {
     ir_value *again;   /* by value: made once more */
     ir_value turn;     /* what comes later reads what is made again */
     ir_value *last[2]; /* by value: its last reader at all, and its last one before the turn */
+    uint64_t dropped;  /* bytes, of level 0 */
 };
 
 static uint64_t bytes_of(const struct ir_func *f, ir_value v)
@@ -135,6 +142,30 @@ static void rebuild(struct remat *r, struct ir_func *to)
         ir_result_add(&r->b, f->results.items[i].name, r->map[f->results.items[i].value], f->results.items[i].slot);
 }
 
+/* Level 0: what is element-wise of what is kept. */
+static void drop_cheap(struct remat *r, const bool *is)
+{
+    uint32_t *steps = arena_new_array(&r->pass->scratch, uint32_t,
+                                      r->f->count); /* from what is kept; STEPS: too many */
+    for (ir_value v = 1; v < r->turn; v++) {
+        const struct ir_node *n = ir_get(r->f, v);
+        bool view = ir_ops[n->op].emit == EMIT_view, read = is[v] && r->last[0][v] >= r->turn;
+        bool cheap = view || (is[v] && is_arithmetic(n) && ir_ops[n->op].emit == EMIT_ewise);
+        r->kept[v] = view;
+        steps[v] = !view;
+        for (uint32_t i = 0; cheap && i < n->arg_count; i++) {
+            ir_value a = n->args[i];
+            bool beside = r->kept[a] && bytes_of(r->f, a) * SMALLER <= bytes_of(r->f, v);
+            steps[v] += beside ? 0 : steps[a];
+            if (view) r->kept[v] &= r->kept[a];
+        }
+        if (view) continue;
+        r->kept[v] = !cheap || steps[v] >= STEPS || r->last[0][v] == r->f->count;
+        if (!r->kept[v] && read) r->dropped += bytes_of(r->f, v);
+        if (r->kept[v]) steps[v] = read || !is[v] ? 0 : STEPS;
+    }
+}
+
 /* Returns the bytes that cross the turn. */
 static uint64_t plan(struct remat *r, int level)
 {
@@ -153,15 +184,14 @@ static uint64_t plan(struct remat *r, int level)
         r->kept[v] = !is_arithmetic(n) || (level == 1 && n->op == OP_dot) || r->last[0][v] == f->count;
     }
     if (level > 1) keep_borders(r, is, (uint32_t)level - 1);
+    if (level == 0) drop_cheap(r, is);
     return bytes;
 }
 
 /* Where most is alive, a step or a loop's body: there, and nowhere else. */
 struct ir_module *pass_remat(struct pass *p, struct ir_module *m)
 {
-    if (p->options->remat < 1) return m;
-    struct ir_module *to = ir_module_like(m);
-    to->copies = true;
+    if (p->options->remat < 0) return m;
     const uint32_t *order = ir_func_order(m, &p->scratch);
     struct remat best = {.pass = p};
     uint64_t most = 0;
@@ -171,6 +201,9 @@ struct ir_module *pass_remat(struct pass *p, struct ir_module *m)
         uint64_t bytes = plan(&r, p->options->remat);
         if (bytes > most) most = bytes, best = r;
     }
+    if (!best.f || (p->options->remat == 0 && best.dropped < LARGE)) return m;
+    struct ir_module *to = ir_module_like(m);
+    to->copies = true;
     for (size_t i = 0; i < m->funcs.count; i++) {
         const struct ir_func *from = m->funcs.items[order[i]];
         if (from == best.f) rebuild(&best, to->funcs.items[order[i]]);

@@ -362,7 +362,7 @@ static bool read_memory(struct fe_step *s, fe_json json)
             return false;
         }
     if (v[1].given && !v[1].null) m->chunk_rows = v[1].integer ? v[1].integer : -1;
-    if (v[2].given && !v[2].null) m->remat = (int)v[2].integer;
+    if (v[2].given && !v[2].null) m->remat = v[2].integer ? (int)v[2].integer : -1;
     return true;
 }
 

@@ -47,13 +47,20 @@ def one_gradient(stepc, tmp):
         assert need <= (most + 0.5) * gradient and (most == 1 or need >= most * gradient), (optimizer, need, text)
 
 
+# What a gelu makes takes 16 MB in each of four blocks.
+TALL = {"stepc": 1, "name": "tall", "inputs": {"x": {"shape": [16384, D], "dtype": "float32", "axes": ["batch", None]}},
+        "model": {"type": "sequential", "input": "x", "layers": [{"type": "residual", "layers": [
+            {"type": "layer_norm"}, {"type": "linear", "features": 256}, {"type": "gelu"}, {"type": "linear", "features": D}]}] * 4},
+        "loss": "mean((model - x) ** 2)", "optimizer": {"type": "sgd", "learning_rate": 1e-2}, "seed": 0}
+
+
 def main():
     stepc = sys.argv[1]
     rng = np.random.default_rng(0)
     data = {"x": rng.standard_normal((3, B, T, D), "f4"), "labels": rng.integers(0, V, (3, B, T)).astype("i4"),
             "mask": (rng.random((3, B, T)) < 0.8).astype("f4")}
     with tempfile.TemporaryDirectory(prefix="stepc-fit-") as tmp:
-        def trained(*arguments, document=DOCUMENT):
+        def trained(*arguments, document=DOCUMENT, data=data):
             runner.write_document(tmp, document, data)
             said = runner.call(stepc, "compile", os.path.join(tmp, "model.json"), "-o", os.path.join(tmp, "step.so"), *arguments)
             text = runner.call(stepc, "explain", os.path.join(tmp, "step.so"), "--memory")
@@ -75,6 +82,11 @@ def main():
         comparison.all_agree({k: np.array([l[k] for l in other]) for k in ("loss", "accuracy")},
                              {k: np.array([l[k] for l in lines]) for k in ("loss", "accuracy")}, rtol=1e-5, atol=1e-6)
         one_gradient(stepc, tmp)
+        rows = {"x": rng.standard_normal((3, 16384, D), "f4")}
+        whole, _, (weights, _) = trained("--remat", "0", document=TALL, data=rows)
+        peak, text, (got, _) = trained(document=TALL, data=rows)
+        assert peak <= 0.55 * whole, (peak, whole, text)
+        comparison.all_agree(got, weights, rtol=1e-5, atol=1e-7)
         whole, _, _ = trained("--chunk-rows", "off")
         assert trained(document=dict(DOCUMENT, memory={"max": "%d" % (whole * 6 // 10)}))[0] <= whole * 6 // 10
         for value, says in (("1KiB", r"E0501.*a step needs .* on one device, 1 KiB are allowed; at the peak, command \d+ of \"step\""), ("much", "whole number of bytes")):
