@@ -314,7 +314,11 @@ step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t
 void st_header(struct st_text *h, const struct st_tensor *tensors, uint32_t count, uint64_t step)
 {
     uint64_t at = 0;
-    st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"}", step);
+#ifndef STEPC_IN_OBJECT
+    if (step == ST_FOREIGN) st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"format\":\"pt\"}");
+    else
+#endif
+        st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"}", step);
     for (uint32_t i = 0; i < count; i++) {
         const struct st_tensor *t = &tensors[i];
         const char *dtype = "";

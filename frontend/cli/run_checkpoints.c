@@ -363,7 +363,7 @@ static const struct verb {
              {"verify", verify, " json "},
              {"diff", NULL, " rtol atol json "},
              {"prune", prune, " keep dry-run "},
-             {"export", run_export, " output ema map dtype "},
+             {"export", run_export, " output ema map dtype hf names config shard-size "},
              {"convert", run_convert, " output map dtype "},
              {"import", run_import, " output map dtype "}};
 enum { VERBS = sizeof verbs / sizeof *verbs };

@@ -1,6 +1,7 @@
-/* What a checkpoint becomes: `stepc checkpoint export`, a file of parameters; `convert`, a checkpoint with other names,
- * fewer tensors or floats of another width; and `import`, a checkpoint made of a file. */
-#include "frontend/cli/run.h"
+/* What a checkpoint becomes: `stepc checkpoint export`, a file of parameters (run_names.c: as others read it);
+ * `convert`, a checkpoint with other names, fewer tensors or floats of another width; and `import`, a checkpoint made
+ * of a file. */
+#include "frontend/cli/run_export.h"
 #include "ir/ir.h"
 
 #include <stdio.h>
@@ -10,28 +11,20 @@
 enum { ITEMS = 4 };
 static const char *const item_names[ITEMS] = {"params", "ema", "opt_state", "state"};
 
-struct exported {
-    struct st_tensor t;           /* as it is called there, and of which dtype */
-    const struct st_tensor *from; /* the one that is read */
-    uint32_t item;
-};
-
-struct source {
-    struct st_checkpoint *c; /* NULL: a file */
-    const struct st_file *file;
-    const struct exported *all;
-    char error[ST_TEXT];
-};
+static step_status read_one(const struct run_source *s, const struct run_exported *e, void *to, char error[ST_TEXT])
+{
+    return s->c ? st_checkpoint_read(s->c, e->from, to, true, error)
+                : st_read(s->file, e->from, 0, to, e->from->bytes, error);
+}
 
 static step_status fetch(void *user, uint32_t index, void *to, char error[ST_TEXT])
 {
-    const struct source *s = user;
-    const struct exported *e = &s->all[index];
+    const struct run_source *s = user;
+    const struct run_exported *e = &s->all[index];
     bool cast = e->t.dtype != e->from->dtype;
     void *own = cast ? malloc(e->from->bytes + 1) : to;
     if (!own) return snprintf(error, ST_TEXT, "out of memory"), STEP_ENOMEM;
-    step_status status = s->c ? st_checkpoint_read(s->c, e->from, own, true, error)
-                              : st_read(s->file, e->from, 0, own, e->from->bytes, error);
+    step_status status = read_one(s, e, own, error);
     if (cast) {
         enum ir_dtype before = ir_dtype_of_abi(e->from->dtype), after = ir_dtype_of_abi(e->t.dtype);
         for (uint64_t i = 0; !status && i < e->from->bytes / ir_dtype_bytes(before); i++)
@@ -43,25 +36,25 @@ static step_status fetch(void *user, uint32_t index, void *to, char error[ST_TEX
 
 static step_status fetch_for_file(void *user, uint32_t index, void *to)
 {
-    struct source *s = user;
+    struct run_source *s = user;
     return fetch(user, index, to, s->error);
 }
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct exported *)a)->t.name, ((const struct exported *)b)->t.name);
+    return strcmp(((const struct run_exported *)a)->t.name, ((const struct run_exported *)b)->t.name);
 }
 
 static int by_item(const void *a, const void *b)
 {
-    const struct exported *x = a, *y = b;
+    const struct run_exported *x = a, *y = b;
     return x->item != y->item ? (x->item > y->item) - (x->item < y->item) : by_name(a, b);
 }
 
 /* ---------------------------------------------------------------- other names, other dtypes */
 
 /* The names on the left of --map for those on its right; what it leaves out is not written. Sorted by name. */
-static int rename_all(struct cli *cli, struct exported *all, uint32_t *count)
+static int rename_all(struct cli *cli, struct run_exported *all, uint32_t *count)
 {
     const char *text, *rule;
     char error[ST_TEXT], name[ST_MAPPED];
@@ -92,7 +85,7 @@ static int rename_all(struct cli *cli, struct exported *all, uint32_t *count)
 }
 
 /* --dtype, of parameters and averages. */
-static int cast_all(struct cli *cli, struct exported *all, uint32_t count)
+static int cast_all(struct cli *cli, struct run_exported *all, uint32_t count)
 {
     const char *name = cli_text(cli, "dtype", NULL);
     enum ir_dtype wanted = name ? ir_dtype_find(name) : IR_TUPLE;
@@ -107,7 +100,7 @@ static int cast_all(struct cli *cli, struct exported *all, uint32_t count)
     return 0;
 }
 
-static struct st_tensor *tensors_of(struct cli *cli, const struct exported *all, uint32_t count)
+static struct st_tensor *tensors_of(struct cli *cli, const struct run_exported *all, uint32_t count)
 {
     struct st_tensor *tensors = arena_new_array(cli->arena, struct st_tensor, count + 1);
     for (uint32_t i = 0; i < count; i++) tensors[i] = all[i].t;
@@ -121,15 +114,15 @@ static int output(struct cli *cli, const char *what, const char **to)
 }
 
 /* A checkpoint that becomes something else, and where to. */
-static int begin(struct cli *cli, const char *what, const char *path, struct source *s, struct exported **all,
+static int begin(struct cli *cli, const char *what, const char *path, struct run_source *s, struct run_exported **all,
                  const char **to)
 {
     struct st_checkpoint *c = arena_new(cli->arena, struct st_checkpoint);
     int code = output(cli, what, to);
     if (!code) code = run_open_any(cli, c, path);
     if (code) return code;
-    *all = arena_new_array(cli->arena, struct exported, c->all.count + 1);
-    *s = (struct source){.c = c, .all = *all};
+    *all = arena_new_array(cli->arena, struct run_exported, c->all.count + 1);
+    *s = (struct run_source){.c = c, .all = *all, .read = read_one};
     return 0;
 }
 
@@ -139,11 +132,14 @@ static int begin(struct cli *cli, const char *what, const char *path, struct sou
 int run_export(struct cli *cli, const char *path)
 {
     char error[ST_TEXT];
-    struct source s;
-    struct exported *all;
+    struct run_source s;
+    struct run_exported *all;
     const char *to;
     bool averages = cli_count(cli, "ema") > 0;
     uint32_t count = 0, averaged = 0;
+    bool named = cli_count(cli, "hf") || cli_count(cli, "names");
+    if (!named && (cli_count(cli, "config") || cli_count(cli, "shard-size")))
+        return cli_usage(cli, "checkpoint export: --config and --shard-size go with --hf or --names");
     int code = begin(cli, "export", path, &s, &all, &to);
     if (code) return code;
     struct st_checkpoint *c = s.c;
@@ -155,13 +151,14 @@ int run_export(struct cli *cli, const char *path)
         if (strcmp(role, "params") != 0 && !statistic) continue;
         if (averages && !statistic) other = st_find(&c->all, arena_format(cli->arena, "ema.%s", t->name));
         averaged += other != NULL;
-        all[count++] = (struct exported){*t, other ? other : t, statistic ? 3 : 0};
+        all[count++] = (struct run_exported){*t, other ? other : t, statistic ? 3 : 0};
     }
     if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c->all.path);
     if (!code) code = rename_all(cli, all, &count);
     if (!code) code = cast_all(cli, all, count);
+    if (!code && named) code = run_export_named(cli, &s, all, count, to);
     struct st_tensor *tensors = tensors_of(cli, all, count);
-    step_status status = code ? STEP_OK : st_write(to, tensors, count, c->step, fetch_for_file, &s, error);
+    step_status status = code || named ? STEP_OK : st_write(to, tensors, count, c->step, fetch_for_file, &s, error);
     if (status) code = run_file_failed(cli, status, *s.error ? s.error : error);
     st_checkpoint_close(c);
     return code;
@@ -169,8 +166,8 @@ int run_export(struct cli *cli, const char *path)
 
 /* ---------------------------------------------------------------- convert, import */
 
-static int write_checkpoint(struct cli *cli, struct source *s, struct exported *all, uint32_t count, uint64_t step,
-                            const char *to)
+static int write_checkpoint(struct cli *cli, struct run_source *s, struct run_exported *all, uint32_t count,
+                            uint64_t step, const char *to)
 {
     char error[ST_TEXT];
     struct st_new n = {
@@ -192,14 +189,14 @@ static int write_checkpoint(struct cli *cli, struct source *s, struct exported *
 /* The same step in another run directory, with the items and metrics that it has. */
 int run_convert(struct cli *cli, const char *path)
 {
-    struct source s;
-    struct exported *all;
+    struct run_source s;
+    struct run_exported *all;
     const char *to;
     int code = begin(cli, "convert", path, &s, &all, &to);
     if (code) return code;
     for (uint32_t i = 0; i < s.c->all.count; i++) {
         const char *role = run_role_of(cli, s.c, &s.c->all.tensors[i]);
-        all[i] = (struct exported){s.c->all.tensors[i], &s.c->all.tensors[i], 0};
+        all[i] = (struct run_exported){s.c->all.tensors[i], &s.c->all.tensors[i], 0};
         while (all[i].item < ITEMS - 1 && strcmp(role, item_names[all[i].item]) != 0) all[i].item++;
     }
     code = write_checkpoint(cli, &s, all, s.c->all.count, s.c->step, to);
@@ -235,10 +232,10 @@ int run_import(struct cli *cli, const char *path)
     if (status) return run_file_failed(cli, status, error);
     for (const char *c = f.step; c && *c >= '0' && *c <= '9' && step < UINT64_C(1) << 53; c++)
         step = step * 10 + (uint64_t)(*c - '0');
-    struct exported *all = arena_new_array(cli->arena, struct exported, f.count + 1);
-    struct source s = {.file = &f, .all = all};
+    struct run_exported *all = arena_new_array(cli->arena, struct run_exported, f.count + 1);
+    struct run_source s = {.file = &f, .all = all, .read = read_one};
     for (uint32_t i = 0; i < f.count; i++)
-        all[i] = (struct exported){f.tensors[i], &f.tensors[i], item_of(f.tensors[i].name)};
+        all[i] = (struct run_exported){f.tensors[i], &f.tensors[i], item_of(f.tensors[i].name)};
     code = write_checkpoint(cli, &s, all, f.count, step, to);
     st_close(&f);
     return code;

@@ -1,4 +1,5 @@
-/* Texts that the program carries, as C strings: pages of `stepc doc`, starter documents of `stepc init`. Paths start at
+/* Texts that the program carries, as C strings: pages of `stepc doc`, starter documents of `stepc init`, names of
+ * tensors elsewhere. Paths start at
  * frontend/. */
     .section .rodata
     .include "text.inc"
@@ -15,6 +16,8 @@
     template llama
     template lora
     template microbatches
+    text cli_names_gpt2 "cli/names/gpt2.json"
+    text cli_names_llama "cli/names/llama.json"
     .section .note.GNU-stack,"",%progbits
 #ifdef __CET__
 #include <cet.h> /* nothing here keeps the linker from marking the program */

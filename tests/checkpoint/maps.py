@@ -205,7 +205,7 @@ class Maps(runner.Case):
         for arguments, code, why in ((("convert", "run/step-2", "-o", "same"), 3, "exists already"), (("convert", "run", "-o", "run"), 2, "name one file"), (("convert", "run"), 2, "-o DIR is missing"), (("convert", "none", "-o", "x"), 1, "No such file"),
                                      (("convert", "run", "-o", "x", "--ema"), 2, "--ema is for export"), (("convert", "run", "-o", "x", "--cast"), 2, "--dtype"),
                                      (("convert", "run", "-o", "x", "--dtype", "int8"), 2, "int8"), (("convert", "run", "-o", "old.so/x"), 3, "old.so"),
-                                     (("export", "run", "-o", "x", "--names", "hf:gpt2"), 2, "hf.py"), (("import", "model.safetensors.index.json", "-o", "x"), 2, "hf.py"),
+                                     (("export", "run", "-o", "x", "--hf", "gpt3"), 2, "gpt2"), (("convert", "run", "-o", "x", "--hf", "gpt2"), 2, "--hf is for export"), (("import", "model.safetensors.index.json", "-o", "x"), 2, "hf.py"),
                                      (("import", "old.json", "-o", "x"), 2, "one safetensors file"), (("import", "old.so", "-o", "x"), 1, "old.so"), (("import", "gone", "-o", "x"), 3, "gone")):
             self.assertIn(why, tool(*arguments, code=code).stderr)
         with open(self.path("run/step-4/opt_state.safetensors"), "r+b") as f:

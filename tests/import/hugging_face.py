@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """samples/import/hf.py on tiny models that transformers saved: the logits and the loss are those that it computed (recorded), all
-tensors go out as they came in, a text is learnt, and what is not covered is refused by name.
+tensors go out as they came in, a text is learnt, and what is not covered is refused by name. `stepc checkpoint export --hf` writes the
+same tensors as hf.py, and what it writes of the templates computes what they compute.
 
 usage: hugging_face.py STEPC
 """
@@ -262,6 +263,120 @@ class HuggingFace(runner.Case):
         tensors.write(saved, [(n, "F32", v.shape, lambda v=v: v) for n, v in {**init, **averages, "ema.extra": a}.items()])
         code, said = run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", "ema")
         self.assertTrue(code == 1 and "\"ema.extra\"" in said, said)
+
+    def exported(self, saved, kind, *more, code=0):
+        """What `checkpoint export --hf` makes of a file that was saved: the folder, and what it said."""
+        runs, out = (os.path.join(self.folder, n) for n in ("runs", "theirs"))
+        for there in (runs, out):
+            shutil.rmtree(there, ignore_errors=True)
+        self.stepc("checkpoint", "import", saved, "-o", runs, "-q")
+        return out, self.stepc("checkpoint", "export", runs, *(("--hf", kind) if kind else ()), "-o", out, *more, code=code).stderr
+
+    def equal_tensors(self, a, b):
+        x, y = tensors.open_model(a), tensors.open_model(b)
+        self.assertEqual(sorted(x.names()), sorted(y.names()))
+        for name in x.names():
+            self.assertEqual((x.dtype(name), x.shape(name), x.array(name).tobytes()), (y.dtype(name), y.shape(name), y.array(name).tobytes()), name)
+
+    def test_program_writes_the_same(self):
+        for name in MODELS:
+            with self.subTest(name):
+                source, saved, back = os.path.join(HERE, "models", name), os.path.join(self.folder, "init.safetensors"), os.path.join(self.folder, "back")
+                self.assertEqual(run("import", source, "-o", self.folder), (0, ""))
+                self.assertEqual(run("export", source, saved, "-o", back), (0, ""))
+                dtype = ("--dtype", "bfloat16") if name.endswith("bfloat16") else ()
+                out, said = self.exported(saved, name.partition("_")[0], "--config", os.path.join(source, "config.json"), "--shard-size", "8KiB", *dtype)
+                self.assertEqual(said, "")
+                self.equal_tensors(back, out)
+                self.assertEqual(len(tensors.open_model(out).files) > 1, not dtype)
+                self.assertEqual(tensors.open_model(out).files[0].metadata["format"], "pt")
+                configs = []
+                for folder in (back, out):
+                    with open(os.path.join(folder, "config.json")) as f:
+                        configs.append({k: v for k, v in json.load(f).items() if k != "n_inner"})
+                self.assertEqual(*configs)
+
+    def test_program_merges_the_same(self):
+        """Adapters, and averages of all or of them alone."""
+        source, saved, back = os.path.join(HERE, "models", "llama"), os.path.join(self.folder, "saved.safetensors"), os.path.join(self.folder, "back")
+        _, init, values, _ = self.adapted("llama")
+        averages = {**{"ema." + n: v + 1 for n, v in init.items()}, **{"ema." + n: 2 * v for n, v in values.items()}}
+        for more, weights in (({}, "params"), (averages, "params"), (averages, "ema"), ({n: v for n, v in averages.items() if "lora" in n}, "ema")):
+            all_of_it = {**init, **values, **more, "opt_state.0.mu.norm.scale": init["norm.scale"]}
+            tensors.write(saved, [(n, "F32", v.shape, lambda v=v: v) for n, v in all_of_it.items()])
+            for dtype, names in (("F32", ()), ("BF16", ("--dtype", "bfloat16"))):
+                shutil.rmtree(back, ignore_errors=True)
+                original = self.copy("llama")
+                whole = tensors.open_model(original)
+                tensors.write(os.path.join(original, "other"), [(n, dtype, whole.shape(n), lambda n=n: tensors.narrow(whole.array(n), dtype)) for n in whole.names()])
+                os.replace(os.path.join(original, "other"), os.path.join(original, "model.safetensors"))
+                self.assertEqual(run("export", original, saved, "-o", back, *(("--weights", weights) if more else ())), (0, ""))
+                self.equal_tensors(back, self.exported(saved, "llama", *names, *(["--ema"] if weights == "ema" else []))[0])
+
+    def test_templates_go_out(self):
+        """What transformers would read of a template computes what the template computes."""
+        for name in ("gpt2", "llama"):
+            with self.subTest(name):
+                at = lambda what: os.path.join(self.folder, what)
+                if os.path.exists(at("model.json")):
+                    os.remove(at("model.json"))
+                self.stepc("init", name, at("model.json"))
+                tokens = np.random.default_rng(0).integers(0, 512, (4, 64)).astype(np.int32)
+                with stepc.Step(compiled(self.folder)) as m:
+                    m.init()
+                    expected = m.infer(tokens=tokens)
+                    m.save(at("saved.safetensors"))
+                out, said = self.exported(at("saved.safetensors"), name)
+                self.assertIn("shapes do not tell", said)
+                self.assertEqual(run("import", out, "-o", self.folder, "--batch", "4", "--length", "64"), (0, ""))
+                with stepc.Step(compiled(self.folder)) as m:
+                    begin(m, self.folder)
+                    np.testing.assert_allclose(m.infer(tokens=tokens), expected, rtol=1e-4, atol=1e-5)
+
+    def test_program_loses_nothing(self):
+        saved = os.path.join(self.folder, "saved.safetensors")
+        _, init, values, _ = self.adapted("llama")
+        q = "layers.0.self_attn.q_proj."
+        a, b = values[q + "lora_a"], values[q + "lora_b"]
+        for change, more, code, words in (
+                ({"extra.kernel": a}, (), 1, ["no name for \"extra.kernel\"", "would be lost"]), ({q + "lora_a": a}, (), 1, ["make no kernel of"]),
+                ({q + "lora_a": a[:, :1], q + "lora_b": b}, (), 1, ["make no kernel of"]), ({"norm.scale": None}, (), 1, ["\"model.norm.weight\" needs \"norm.scale\""]),
+                ({"norm.lora_a": a, "norm.lora_b": b}, (), 1, ["\"norm.lora_a\" and 1 more"]),
+                ({"layers.1.input_layernorm.scale": None}, (), 1, ["input_layernorm.scale\" is there 1 times", "2"]),
+                ({}, ("--config", os.path.join(HERE, "models", "llama_bands", "config.json")), 1, ["--config", "these parameters have"]),
+                ({}, ("--shard-size", "few"), 2, ["--shard-size"]), ({}, ("--ema",), 1, ["no averages"]), ({}, ("--names", saved), 2, ["one of them"])):
+            with self.subTest(words[0]):
+                new = {n: v for n, v in {**init, **change}.items() if v is not None}
+                tensors.write(saved, [(n, "F32", v.shape, lambda v=v: v) for n, v in new.items()])
+                out, said = self.exported(saved, "llama", *more, code=code)
+                for word in words:
+                    self.assertIn(word, said)
+                self.assertFalse(os.path.exists(out))
+        tensors.write(saved, [(n, "F32", v.shape, lambda v=v: v) for n, v in init.items()])
+        out, _ = self.exported(saved, "llama")
+        runs = os.path.join(self.folder, "runs")
+        self.assertIn("holds config.json already" if os.listdir(out)[0] == "config.json" else "already", self.stepc("checkpoint", "export", runs, "--hf", "llama", "-o", out, code=3).stderr)
+        self.assertIn("go with --hf", self.stepc("checkpoint", "export", runs, "--shard-size", "1GiB", "-o", out, code=2).stderr)
+
+    def test_names_of_ones_own(self):
+        """A table of names: joined, turned and taken as they are; a file that is none is refused by what is wrong."""
+        at = lambda what: os.path.join(self.folder, what)
+        one, two, three = (np.arange(n, dtype=np.float32).reshape(shape) for n, shape in ((6, (2, 3)), (8, (2, 2, 2)), (5, (5,))))
+        tensors.write(at("saved.safetensors"), [("a.0.kernel", "F32", (2, 3), lambda: one), ("b.0.kernel", "F32", (2, 2, 2), lambda: two), ("c", "F32", (5,), lambda: three)])
+        table = {"x.*.weight": {"from": ["a.*.kernel", "b.*.kernel"], "inputs": 1, "transpose": True}, "c": "c", "d": {"from": "d", "optional": True}}
+        for rules, words in ((table, None), ({"x": "a.0.kernel", "c": "c"}, "no name for \"b.0.kernel\""), ({**table, "x.*.weight": {"from": ["a.*.kernel", "b.*.kernel"]}}, "\"inputs\" is missing"),
+                             ({**table, "x.*.weight": {"from": ["a.*.kernel", "b.*.kernel"], "inputs": 2}}, "another shape"), ({**table, "c": {"form": "c"}}, "\"c\": \"form\""),
+                             ({**table, "c": 3}, "no list of names"), ({**table, "e": "e"}, "\"e\" needs \"e\""), ([], "expected JSON")):
+            with self.subTest(words):
+                with open(at("names.json"), "w") as f:
+                    json.dump({"tensors": rules}, f)
+                out, said = self.exported(at("saved.safetensors"), None, "--names", at("names.json"), code=1 if words else 0)
+                self.assertIn(words or "", said)
+        out, _ = self.exported(at("saved.safetensors"), None, "--names", self.write("names.json", json.dumps({"tensors": table})))
+        self.assertEqual(sorted(os.listdir(out)), ["model.safetensors"])
+        got = tensors.open_model(out)
+        np.testing.assert_array_equal(got.array("x.0.weight"), np.concatenate([one, two.reshape(2, 4)], 1).T)
+        np.testing.assert_array_equal(got.array("c"), three)
 
     def test_refused(self):
         for name, changes, words in (

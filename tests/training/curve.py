@@ -35,7 +35,7 @@ def shapes():
     out = {"wte.embedding": (SIZES["vocabulary"], width), "wpe.embedding": (SIZES["context"], width), "ln_f.scale": (width,), "ln_f.bias": (width,)}
     for i in range(SIZES["layers"]):
         layer = {"ln_1.scale": (width,), "ln_1.bias": (width,), "ln_2.scale": (width,), "ln_2.bias": (width,),
-                 "c_fc.kernel": (width, inner), "c_fc.bias": (inner,), "c_proj.kernel": (inner, width), "c_proj.bias": (width,),
+                 "mlp.c_fc.kernel": (width, inner), "mlp.c_fc.bias": (inner,), "mlp.c_proj.kernel": (inner, width), "mlp.c_proj.bias": (width,),
                  "attn.out.kernel": (heads, width // heads, width), "attn.out.bias": (width,)}
         for part in ("query", "key", "value"):
             layer.update({"attn.%s.kernel" % part: (width, heads, width // heads), "attn.%s.bias" % part: (heads, width // heads)})
@@ -81,8 +81,8 @@ def in_pytorch():
             q, k, u = (torch.einsum("btw,whd->bhtd", y, w[p + "attn.%s.kernel" % part]) + w[p + "attn.%s.bias" % part][:, None] for part in ("query", "key", "value"))
             a = F.scaled_dot_product_attention(q, k, u, is_causal=True)
             x = x + torch.einsum("bhtd,hdw->btw", a, w[p + "attn.out.kernel"]) + w[p + "attn.out.bias"]
-            y = F.gelu(norm(x, p + "ln_2") @ w[p + "c_fc.kernel"] + w[p + "c_fc.bias"], approximate="tanh")
-            x = x + y @ w[p + "c_proj.kernel"] + w[p + "c_proj.bias"]
+            y = F.gelu(norm(x, p + "ln_2") @ w[p + "mlp.c_fc.kernel"] + w[p + "mlp.c_fc.bias"], approximate="tanh")
+            x = x + y @ w[p + "mlp.c_proj.kernel"] + w[p + "mlp.c_proj.bias"]
         logits = norm(x, "ln_f") @ w["wte.embedding"].T
         loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), torch.tensor(targets).long().reshape(-1))
         losses.append(loss.item())

@@ -75,6 +75,7 @@ step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t
  * ST_SUM_DIGITS are those of the CRC-32 of all that stands behind them. `lacking` if there is no memory. */
 enum { ST_SUM_DIGITS = 40, ST_SUM_SIZE = 8 };
 void st_header(struct st_text *, const struct st_tensor *tensors, uint32_t count, uint64_t step);
+#define ST_FOREIGN UINT64_MAX /* as a step: of no training, but "format": "pt", without which others do not read it */
 
 /* Whether a slot of role state is a running statistic of the model: counters, random state and the loss scale are not.
  */
