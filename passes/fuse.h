@@ -121,6 +121,9 @@ struct fuse_panels {
     struct fuse_loop *loops; /* by function: the loop whose body it is */
 };
 void fuse_panels_of_loops(struct fuse_panels *, const struct ir_module *);
+/* A product whose pairs need a step more, of zeros; it. */
+bool fuse_wants_even(struct fuse_panels *, const struct ir_func *, ir_value);
+ir_value fuse_even(struct ir_builder *, const struct ir_node *, const ir_value *map);
 bool fuse_wants_panels(struct fuse_panels *, const struct ir_func *, ir_value);
 ir_value fuse_panels(const struct fuse_panels *, struct ir_builder *, const struct ir_func *, const struct ir_node *,
                      const ir_value *map);

@@ -83,10 +83,18 @@ static struct fuse_node *store(struct fuse *z, ir_value v)
     return &z->node[v];
 }
 
+/* 16-bit numbers that a product widens. */
+static bool is_widened(const struct ir_func *f, const struct ir_node *n)
+{
+    return n->op == OP_cast && n->type.dtype == IR_F32 &&
+           ir_dtype_bytes((enum ir_dtype)ir_type(f, n->args[0])->dtype) == 2;
+}
+
 /* What a contraction reads is read many times: the value under its views must be stored. */
 static void store_operand(struct fuse *z, ir_value v)
 {
-    while (z->node[v].class == FUSE_VIEW && ir_get(z->f, v)->arg_count) v = ir_get(z->f, v)->args[0];
+    while ((z->node[v].class == FUSE_VIEW && ir_get(z->f, v)->arg_count) || is_widened(z->f, ir_get(z->f, v)))
+        v = ir_get(z->f, v)->args[0];
     z->node[v].needs_buffer = true;
 }
 

@@ -8,6 +8,8 @@
 /* Rows below which a product packs for itself what it reads, and elements of y that are as well read where they stand.
  */
 enum { PANEL_ROWS = 192, PANEL_ELEMENTS = 100000 };
+/* Steps, rows and columns at least of products whose operands get a step more for it to be an even number. */
+enum { EVEN_LEAST = 32 };
 /* The same of products in loops with weights that stay: rows of one round and elements. */
 enum { ROUND_ROWS = 4, ROUND_ELEMENTS = 4096 };
 /* Rows from which on packing in every round is cheap beside the product, and panels before the loop (of all weights of
@@ -96,17 +98,61 @@ static bool is_slices(const struct ir_func *f, ir_value v)
     return ir_get(f, v)->op == OP_slice;
 }
 
+static bool is_paired(const struct fuse_panels *p, const struct ir_node *n)
+{
+    return n->type.dtype == IR_BF16 && p->pairs;
+}
+
+/* Is the last contracted dimension? */
+static bool is_odd(const struct ir_func *f, const struct ir_node *n)
+{
+    return ir_type(f, n->args[1])->dim[n->attr[3].v[n->attr[3].n - 1]] % 2 != 0;
+}
+
+static bool is_attention(struct fuse_panels *p, const struct ir_func *f, ir_value v)
+{
+    find_cuts(p, f);
+    if (!p->attention) p->attention = fuse_mark_attention(f, true, p->arena);
+    return p->attention[v];
+}
+
+bool fuse_wants_even(struct fuse_panels *p, const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op != OP_dot || !is_paired(p, n) || !n->attr[3].n || n->attr[4].n || n->attr[5].n || !is_odd(f, n))
+        return false;
+    const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
+    int64_t k = extent_of(y, n->attr[3]), least = EVEN_LEAST * k * extent_of(y, n->attr[1]);
+    return k >= EVEN_LEAST && ir_type_elements(x) >= least && ir_type_elements(y) >= least &&
+           !is_slices(f, n->args[0]) && is_plain(f, n->args[0]) && !is_attention(p, f, v);
+}
+
+static ir_value even(struct ir_builder *b, ir_value v, struct ir_ints contract)
+{
+    struct ir_type type = *ir_type(b->f, v);
+    int64_t none[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0};
+    high[contract.v[contract.n - 1]] = 1;
+    return ir_pad(b, v, ir_number(b, ir_type_scalar((enum ir_dtype)type.dtype), 0), none, high, none);
+}
+
+ir_value fuse_even(struct ir_builder *b, const struct ir_node *node, const ir_value *map)
+{
+    ir_value x = even(b, map[node->args[0]], node->attr[2]), y = even(b, map[node->args[1]], node->attr[3]);
+    return ir_dot(b, x, y, node->attr[0], node->attr[1], node->attr[2], node->attr[3]);
+}
+
 bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f, v);
     if (!p->columns || n->op != OP_dot || n->attr[1].n || n->attr[4].n || n->attr[5].n) return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
-    bool pairs = n->type.dtype == IR_BF16 && p->pairs && n->attr[3].n && x->rank < IR_MAX_RANK &&
-                 y->dim[n->attr[3].v[n->attr[3].n - 1]] % 2 == 0;
-    if (n->type.dtype != IR_F32 && !pairs) return false;
+    bool pairs = is_paired(p, n);
+    if (n->type.dtype != IR_F32 && n->type.dtype != IR_BF16 && n->type.dtype != IR_F16) return false;
+    if (pairs && (!n->attr[3].n || x->rank == IR_MAX_RANK)) return false;
     int64_t k = extent_of(y, n->attr[3]), elements = ir_type_elements(y);
     const struct fuse_loop *loop = loop_of(p, f, n);
     double rows = rows_of(f, n);
+    if (loop && n->type.dtype != IR_F32 && (!pairs || is_odd(f, n))) return false;
     if (loop && rows >= ROUND_ROWS && rows * loop->times >= PANEL_ROWS) {
         if (elements < ROUND_ELEMENTS || elements < k * p->columns) return false;
     } else if (elements < PANEL_ELEMENTS || elements > ir_type_elements(x) || rows < PANEL_ROWS ||
@@ -119,8 +165,7 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     if (!free.n || y->rank + 1u + pairs - (free.n - 1) > IR_MAX_RANK) return false;
     if (free.n > 1 && y->dim[free.v[free.n - 1]] % p->columns) return false;
     if ((inner && inner % p->columns && inner < elements / k) || !is_plain(f, n->args[1])) return false;
-    if (!p->attention) p->attention = fuse_mark_attention(f, true, p->arena);
-    return !p->attention[v];
+    return !is_attention(p, f, v);
 }
 
 /* [panel, contracted dimensions, column of the panel] of y; of bfloat16 with the steps of the last contracted dimension
@@ -193,16 +238,19 @@ ir_value fuse_panels(const struct fuse_panels *p, struct ir_builder *b, const st
     const struct ir_node *y = ir_get(from, node->args[1]);
     struct fuse_loop *loop = loop_of(p, from, node);
     int64_t dims[IR_MAX_RANK], of_x[IR_MAX_RANK], n = ir_type_elements(&y->type) / extent_of(&y->type, node->attr[3]);
-    ir_value args[] = {map[node->args[0]], loop ? take_packed(p, b, loop, y, node->attr[3])
-                                                : pack(b, map[node->args[1]], node->attr[3], p->columns)};
+    bool pairs = is_paired(p, node);
+    ir_value args[] = {map[node->args[0]], map[node->args[1]]};
+    for (int i = 0; i < 2 && pairs && is_odd(from, node); i++) args[i] = even(b, args[i], node->attr[2 + i]);
+    for (int i = 0; i < 2 && !pairs; i++) args[i] = ir_cast(b, args[i], IR_F32);
+    args[1] = loop ? take_packed(p, b, loop, y, node->attr[3]) : pack(b, args[1], node->attr[3], p->columns);
     for (uint32_t i = 0; i < node->attr[3].n; i++) dims[i] = 1 + i;
     dims[node->attr[3].n] = 2 + node->attr[3].n; /* of pairs */
     struct ir_node dot = {.op = OP_dot, .arg_count = 2, .args = args, .place = node->place};
     dot.attr[2] = node->attr[2];
-    if (y->type.dtype == IR_BF16) args[0] = split(b, args[0], &dot.attr[2], of_x);
+    if (pairs) args[0] = split(b, args[0], &dot.attr[2], of_x);
     dot.attr[3] = (struct ir_ints){dims, dot.attr[2].n};
     dot.attr[5] = (struct ir_ints){&n, 1};
-    return ir_reshape(b, ir_make(b, dot), node->type.rank, node->type.dim);
+    return ir_cast(b, ir_reshape(b, ir_make(b, dot), node->type.rank, node->type.dim), node->type.dtype);
 }
 
 ir_value fuse_loop(const struct fuse_panels *p, struct ir_builder *b, const struct ir_node *n, const ir_value *map)

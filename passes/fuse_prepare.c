@@ -112,7 +112,8 @@ static bool has_many(struct preparing *p, const struct ir_module *m)
         uint32_t terms = 1;
         for (ir_value v = 1; v < m->funcs.items[i]->count; v++) {
             terms += fuse_is_scalar_sum(ir_get(m->funcs.items[i], v));
-            any |= is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v);
+            any |= is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v) ||
+                   fuse_wants_even(&p->panels, m->funcs.items[i], v);
             any |= fuse_is_transposed(p->transposed, m->funcs.items[i], v);
         }
         any |= terms >= FUSE_MANY_TERMS;
@@ -136,6 +137,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     ir_value row = fuse_gradient_sum(b, from, old, map, p->numbers ? p->numbers[ir_func_index(from)] : NULL);
     if (row) return row;
     if (fuse_wants_panels(&p->panels, from, old)) return fuse_panels(&p->panels, b, from, node, map);
+    if (fuse_wants_even(&p->panels, from, old)) return fuse_even(b, node, map);
     if (node->op == OP_loop) {
         ir_value loop = fuse_loop(&p->panels, b, node, map);
         if (loop) return loop;

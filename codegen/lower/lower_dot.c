@@ -172,6 +172,17 @@ static bool packed_already(const struct lower_dot_product *p)
            y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
 }
 
+/* 16-bit numbers, widened once for all panels that read them. */
+static bool is_narrow(const struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    ir_value v = p->x.value;
+    while (!l->argument[v] && (ir_get(l->f, v)->op == OP_reshape || ir_get(l->f, v)->op == OP_cast))
+        v = ir_get(l->f, v)->args[0];
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, v)->dtype;
+    return l->argument[v] && !p->pairs && p->sum == IR_F32 && (dtype == IR_BF16 || dtype == IR_F16);
+}
+
 /* Rows of x that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets.
  */
 static bool rows_apart(const struct lower_dot_product *p)
@@ -217,7 +228,8 @@ static void choose_blocks(struct lower_dot_product *p)
     p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
     /* neighbours along k, but the rows of a tile fight for the same sets */
     bool along = one_part && p->tall && nk == 1 && nm && distance(p, &p->x, AXIS_K, 0) == 1;
-    if (along && p->k >= 64 && p->n > 2 * p->panel_columns && distance(p, &p->x, AXIS_M, nm - 1) % ALIASED_ROWS == 0) {
+    if (along && p->k >= 64 && p->n > 2 * p->panel_columns &&
+        (distance(p, &p->x, AXIS_M, nm - 1) % ALIASED_ROWS == 0 || is_narrow(p))) {
         p->pack_rows = true;
         p->rows_stride = (p->block_k + p->lanes - 1) / p->lanes * p->lanes + p->lanes;
     }

@@ -465,4 +465,5 @@ def main():
             json.dump(result, f, indent=1)
 
 
-main()
+if __name__ == "__main__":
+    main()

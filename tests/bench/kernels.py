@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plain matrix products: the kernels of this compiler against OpenBLAS and PyTorch (MKL or oneDNN), one thread, rounds interleaved.
 
-    tests/bench/kernels.py [--stepc build/stepc] [--rounds N] [--peer openblas] [--peer torch] [--cpu NAME] [--json FILE] [LAYOUTxMxNxK ...]
+    tests/bench/kernels.py [--stepc build/stepc] [--rounds N] [--peer openblas] [--peer torch] [--cpu NAME] [--dtype bfloat16] [--json FILE] [LAYOUTxMxNxK ...]
 
 LAYOUT: nn, nt, tn (t: the operand is stored transposed). A document with one product is compiled with `--blas own` and, for that peer,
 `--blas openblas`, and evaluated in turns with the peers. All sides also read the product once, to sum it. Times are those of the thread, so
@@ -49,9 +49,9 @@ def parse(text):
     return text[:2], m, n, k
 
 
-def document(shape):
+def document(shape, dtype):
     layout, m, n, k = shape
-    tensor = lambda *dims: {"shape": list(dims), "dtype": "float32", "axes": [None, None]}
+    tensor = lambda *dims: {"shape": list(dims), "dtype": dtype, "axes": [None, None]}
     a = tensor(k, m) if layout[0] == "t" else tensor(m, k)
     b = tensor(n, k) if layout[1] == "t" else tensor(k, n)
     product = "%s @ %s" % ("transpose(a)" if layout[0] == "t" else "a", "transpose(b)" if layout[1] == "t" else "b")
@@ -64,18 +64,19 @@ def side(options, folder, shape, blas):
     import stepc
     source, so = os.path.join(folder, "model.json"), os.path.join(folder, "%s-%s.so" % (blas, "-".join(map(str, shape))))
     with open(source, "w") as f:
-        json.dump(document(shape), f)
+        json.dump(document(shape, options.dtype), f)
     subprocess.run([options.stepc, "compile", source, "-o", so, "--blas", blas, "--cpu", options.cpu], check=True)
     m = stepc.Step(so, threads=1)
     m.init()
     return m
 
 
-def torch_side(a, b, shape):
+def torch_side(a, b, shape, dtype):
     import torch
     torch.set_num_threads(1)
-    x, y = torch.from_numpy(a), torch.from_numpy(b)
-    x, y, out = x.T if shape[0][0] == "t" else x, y.T if shape[0][1] == "t" else y, torch.empty(shape[1], shape[2])
+    x, y = (torch.from_numpy(v).to(getattr(torch, dtype)) for v in (a, b))
+    x, y = x.T if shape[0][0] == "t" else x, y.T if shape[0][1] == "t" else y
+    out = torch.empty(shape[1], shape[2], dtype=x.dtype)
     return lambda: float(torch.matmul(x, y, out=out).sum())
 
 
@@ -103,12 +104,14 @@ def measure(options, folder, shape, flops):
     random = np.random.default_rng(0)
     a = random.standard_normal((k, m) if layout[0] == "t" else (m, k), np.float32)
     b = random.standard_normal((n, k) if layout[1] == "t" else (k, n), np.float32)
-    loss = lambda s: lambda: s.step(a=a, b=b).loss
+    import stepc
+    ours = [stepc.bits(v) if options.dtype == "bfloat16" else v for v in (a, b)]
+    loss = lambda s: lambda: s.step(a=ours[0], b=ours[1]).loss
     sides = {blas: loss(side(options, folder, shape, blas)) for blas in ["own"] + [p for p in options.peer if p == "openblas"]}
     if "torch" in options.peer:
-        sides["torch"] = torch_side(a, b, shape)
+        sides["torch"] = torch_side(a, b, shape, options.dtype)
     for name, run in sides.items():
-        if not np.isclose(run(), sides["own"](), rtol=1e-3, atol=1e-3 * (m * n * k) ** 0.5):
+        if not np.isclose(run(), sides["own"](), rtol=1e-3, atol=(1e-3 if options.dtype == "float32" else 2e-2) * (m * n * k) ** 0.5):
             raise SystemExit("%s: %s computes something else" % (shape, name))
     count = max(1, int(options.work / (2 * m * n * k)))
     times, peak = {name: [] for name in sides}, []
@@ -134,6 +137,7 @@ def main():
     p.add_argument("--work", type=float, default=4e9, help="operations per round and side")
     p.add_argument("--peer", action="append", choices=["openblas", "torch"], help="openblas where none is named")
     p.add_argument("--cpu", default="native", help="as of stepc compile")
+    p.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"], help="of the operands and the product")
     p.add_argument("--json", metavar="FILE")
     p.add_argument("shapes", nargs="*", default=SHAPES, metavar="LAYOUTxMxNxK, as tn512x128x768")
     options = p.parse_args()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Large products, whose right operand lies in panels: every layout, sizes that no tile divides, long sums, more columns than rows, with work
-behind them, in loops; in float32 and bfloat16; on one thread and on three, for every instruction set of this machine. Operands are small whole numbers, so that sums
+behind them, in loops; in float32 and 16 bits; on one thread and on three, for every instruction set of this machine. Operands are small whole numbers, so that sums
 are exact in any order: a single wrong element is seen.
 
     tests/products/products.py STEPC
@@ -34,7 +34,8 @@ CASES = [
 PAIRS = [CASES[0], CASES[1], CASES[3], ("a @ b", (229, 5004), (5004, 67)), ("a @ b", (40, 64), (64, 24)), ("a @ b", (300, 40), (40, 5000)),
          ("a @ transpose(b)", (515, 640), (200, 640)), ("a @ transpose(b)", (400, 1024), (1000, 1024)), ("a @ transpose(b)", (333, 2056), (259, 2056)),
          ("transpose(a) @ b", (512, 384), (512, 640)), ("transpose(a) @ b", (778, 333), (778, 1001)), ("transpose(a) @ b", (4100, 640), (4100, 96)),
-         ("transpose(a) @ transpose(b)", (334, 777), (401, 334)), ("einsum('bij,bjk->bik', a, b)", (3, 50, 34), (3, 34, 70)),
+         ("transpose(a) @ transpose(b)", (333, 777), (401, 333)), ("transpose(a) @ b", (777, 334), (777, 1001)), ("a @ b", (333, 2047), (2047, 209)),
+         ("a @ transpose(b)", (400, 1023), (1000, 1023)), ("einsum('bij,bjk->bik', a, b)", (3, 50, 34), (3, 34, 70)),
          *CASES[16:20]]
 BEHIND = ["%s", "relu(%s + mean(b) * 0 + 1) * 2", "minimum(%s, 5) + maximum(%s, c) - c"]
 
@@ -52,16 +53,18 @@ def levels(pairs=False):
         ["native"] * (pairs and "avx512_bf16" in flags)
 
 
-def rounded(x):
-    """To bfloat16, ties to even."""
+def rounded(x, dtype):
+    """Ties to even."""
+    if dtype != "bfloat16":
+        return x.astype(dtype).astype("f8")
     bits = x.astype("f4").view("u4")
     return (bits + 0x7fff + (bits >> 16 & 1) & 0xffff0000).view("f4").astype("f8")
 
 
-def document(whole, half, **operands):
+def document(whole, dtype, **operands):
     tensor = lambda x: {"shape": list(x.shape), "dtype": "float32", "axes": [None] * x.ndim}
-    for name in "ab" * half:
-        whole = re.sub(r"\b%s\b" % name, "bfloat16(%s)" % name, whole)
+    for name in "ab" * (dtype != "float32"):
+        whole = re.sub(r"\b%s\b" % name, "%s(%s)" % (dtype, name), whole)
     return {"stepc": 1, "name": "product", "inputs": {name: tensor(x) for name, x in operands.items()},
             "model": {"type": "param", "name": "w", "shape": [1], "init": {"type": "ones"}},
             "loss": "sum((%s) * c) * sum(model)" % whole, "optimizer": {"type": "sgd", "learning_rate": 0.0}}
@@ -70,21 +73,23 @@ def document(whole, half, **operands):
 def cases():
     for number, (expr, *shapes) in enumerate(CASES):
         for behind in (BEHIND[0], BEHIND[1 + number % 2]):
-            yield behind.replace("%s", expr), shapes, False
-    for expr, *shapes in PAIRS:
-        yield expr, shapes, True
+            yield behind.replace("%s", expr), shapes, "float32"
+    for number, (expr, *shapes) in enumerate(PAIRS):
+        yield expr, shapes, "bfloat16"
+        if number % 3 == 1:
+            yield expr, shapes, "float16"
 
 
 def check_needs(tmp):
     """An object asks for AVX512_BF16 where it multiplies pairs, and nowhere else."""
     a, wrong = np.zeros((256, 256), "f4"), 0
-    for half, cpu, numerics in (True, "znver4", "reproducible"), (True, "x86-64-v4", "reproducible"), (False, "znver4", "reproducible"), \
-            (True, "znver4", "invariant"):
-        path, so = runner.write_json(os.path.join(tmp, "needs.json"), document("a @ b", half, a=a, b=a, c=a)), os.path.join(tmp, "needs.so")
+    for dtype, cpu, numerics in ("bfloat16", "znver4", "reproducible"), ("bfloat16", "x86-64-v4", "reproducible"), \
+            ("float32", "znver4", "reproducible"), ("bfloat16", "znver4", "invariant"):
+        path, so = runner.write_json(os.path.join(tmp, "needs.json"), document("a @ b", dtype, a=a, b=a, c=a)), os.path.join(tmp, "needs.so")
         runner.call(STEPC, "compile", path, "-o", so, "--cpu", cpu, "--numerics", numerics)
         needed = "avx512bf16" in json.loads(runner.call(STEPC, "explain", so, "--json"))["target"]["features"]
-        if needed != (half and cpu == "znver4" and numerics == "reproducible"):
-            print("bfloat16 %s, --cpu %s, %s: AVX512_BF16 needed: %s" % (half, cpu, numerics, needed))
+        if needed != (dtype == "bfloat16" and cpu == "znver4" and numerics == "reproducible"):
+            print("%s, --cpu %s, %s: AVX512_BF16 needed: %s" % (dtype, cpu, numerics, needed))
             wrong += 1
     return wrong
 
@@ -93,13 +98,13 @@ def main():
     random, wrong, count = np.random.default_rng(1), 0, 0
     with tempfile.TemporaryDirectory(prefix="stepc-products-") as tmp:
         wrong += check_needs(tmp)
-        for whole, shapes, half in cases():
+        for whole, shapes, dtype in cases():
             a, b = (random.integers(-1, 2, s).astype("f4") for s in shapes)
             c = random.integers(0, 2, reference(whole, a, b, 0).shape).astype("f4") * 2 - 1
             want = reference(whole, *(x.astype("f8") for x in (a, b, c)))
-            want = float(((rounded(want) if half else want) * c).sum())
-            path = runner.write_json(os.path.join(tmp, "model.json"), document(whole, half, a=a, b=b, c=c))
-            for cpu in levels(half):
+            want = float((rounded(want, dtype) * c).sum())
+            path = runner.write_json(os.path.join(tmp, "model.json"), document(whole, dtype, a=a, b=b, c=c))
+            for cpu in levels(dtype == "bfloat16"):
                 so = os.path.join(tmp, "%d-%s.so" % (count, cpu))
                 runner.call(STEPC, "compile", path, "-o", so, "--cpu", cpu, "--blas", "own")
                 for threads in (1, 3):
@@ -108,7 +113,7 @@ def main():
                         loss = m.step(a=a, b=b, c=c).loss
                     count += 1
                     if loss != want:
-                        print("%s of %s, %s, %d threads: %r instead of %r" % (whole, shapes, cpu, threads, loss, want))
+                        print("%s of %s, %s, %s, %d threads: %r instead of %r" % (whole, shapes, dtype, cpu, threads, loss, want))
                         wrong += 1
                 os.unlink(so)
     print("%d products, %d wrong" % (count, wrong))
