@@ -1,6 +1,7 @@
 /* Sums over the members of a group, element by element, in an order that depends on the group alone: neighbours by two,
  * these sums by two, and so on (a binary counter), whoever computes them, so that threads, ranks and both at once give
  * the same bits. Floats of 16 bits and fewer are summed as float32 and rounded at the end; sums of integers wrap. */
+#include "kernels/num.h"
 #include "runtime/rt.h"
 
 #include <string.h>
@@ -34,6 +35,8 @@ static int64_t integer_at(const void *data, uint32_t dtype, int64_t i)
 static void load(union level *to, enum kind kind, uint32_t dtype, const struct rt_part *p, int64_t n)
 {
     if (p->summed || dtype == STEP_F32 || kind == F64) memcpy(to, p->data, (size_t)n * rt_sum_bytes(dtype));
+    else if (dtype == STEP_BF16)
+        for (int64_t i = 0; i < n; i++) to->f32[i] = k_float_of_bf16(((const uint16_t *)p->data)[i]);
     else if (kind == F32)
         for (int64_t i = 0; i < n; i++) to->f32[i] = (float)rt_number_at(p->data, dtype, i);
     else
@@ -55,27 +58,32 @@ static int64_t combine_integer(int64_t a, int64_t b, uint32_t reduction, uint32_
     return greater == (reduction == STEPC_MAX) ? a : b;
 }
 
-static void add_f32(float *restrict acc, const float *restrict x, int64_t n)
+static void add_f32(float *to, const float *a, const float *b, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) acc[i] += x[i];
+    for (int64_t i = 0; i < n; i++) to[i] = a[i] + b[i];
 }
 
-static void merge(union level *acc, const union level *x, enum kind kind, const struct stepc_command *c, int64_t n)
+/* a and b, either of which may lie where the result goes. */
+static void merge(union level *to, const union level *a, const union level *b, enum kind kind,
+                  const struct stepc_command *c, int64_t n)
 {
     bool sum = c->reduction == STEPC_SUM;
-    if (kind == F32 && sum) add_f32(acc->f32, x->f32, n);
+    if (kind == F32 && sum) {
+        add_f32(to->f32, a->f32, b->f32, n);
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
-        if (kind == INTEGER) acc->integer[i] = combine_integer(acc->integer[i], x->integer[i], c->reduction, c->dtype);
-        else if (kind == F64)
-            acc->f64[i] = sum ? acc->f64[i] + x->f64[i] : combine(acc->f64[i], x->f64[i], c->reduction);
-        else if (!sum) acc->f32[i] = (float)combine(acc->f32[i], x->f32[i], c->reduction);
-        else return;
+        if (kind == INTEGER) to->integer[i] = combine_integer(a->integer[i], b->integer[i], c->reduction, c->dtype);
+        else if (kind == F64) to->f64[i] = sum ? a->f64[i] + b->f64[i] : combine(a->f64[i], b->f64[i], c->reduction);
+        else to->f32[i] = (float)combine(a->f32[i], b->f32[i], c->reduction);
 }
 
 static void store(void *out, const union level *from, enum kind kind, uint32_t dtype, bool summed, int64_t n)
 {
     uint32_t item = rt_dtype_bytes(dtype);
     if (summed || dtype == STEP_F32 || kind == F64) memcpy(out, from, (size_t)n * rt_sum_bytes(dtype));
+    else if (dtype == STEP_BF16)
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = k_bf16_of_float(from->f32[i]);
     else if (kind == F32)
         for (int64_t i = 0; i < n; i++) rt_number_put(out, dtype, i, from->f32[i]);
     else
@@ -85,32 +93,38 @@ static void store(void *out, const union level *from, enum kind kind, uint32_t d
         }
 }
 
+static bool is_aligned(const void *data) { return (uintptr_t)data % _Alignof(union level) == 0; }
+
+/* What is added, with how many members' sums it is and of whom the first. */
+struct summand {
+    const union level *data; /* in place, or the level */
+    uint32_t first, count;
+};
+
 static void reduce_chunk(const struct stepc_command *c, rt_part_fn *part, const void *context, uint32_t parts,
                          int64_t at, int64_t n, void *out, bool summed)
 {
     _Alignas(64) union level levels[RT_LEVELS];
-    uint32_t first[RT_LEVELS], count[RT_LEVELS], depth = 0;
+    struct summand s[RT_LEVELS + 1];
+    uint32_t depth = 0;
     enum kind kind = kind_of(c->dtype);
+    bool direct = kind == F32 && (summed || c->dtype == STEP_F32) && is_aligned(out);
     for (uint32_t k = 0; k < parts; k++) {
         struct rt_part p = part(context, k, at);
-        bool in_place = kind == F32 && (p.summed || c->dtype == STEP_F32) && (uintptr_t)p.data % sizeof(float) == 0;
-        bool pair = depth && count[depth - 1] == p.count && first[depth - 1] % (2 * p.count) == 0;
-        if (pair && in_place && c->reduction == STEPC_SUM) {
-            add_f32(levels[depth - 1].f32, p.data, n);
-            count[depth - 1] *= 2;
-        } else {
-            load(&levels[depth], kind, c->dtype, &p, n);
-            first[depth] = p.first;
-            count[depth++] = p.count;
-        }
-        while (depth > 1 && count[depth - 2] == count[depth - 1] && first[depth - 2] % (2 * count[depth - 1]) == 0) {
-            depth--;
-            merge(&levels[depth - 1], &levels[depth], kind, c, n);
-            count[depth - 1] *= 2;
+        bool in_place = kind == F32 && (p.summed || c->dtype == STEP_F32) && is_aligned(p.data);
+        if (!in_place) load(&levels[depth], kind, c->dtype, &p, n);
+        s[depth] = (struct summand){in_place ? p.data : &levels[depth], p.first, p.count};
+        for (depth++; depth > 1; depth--) {
+            struct summand *a = &s[depth - 2], *b = a + 1;
+            bool pair = a->count == b->count && a->first % (2 * b->count) == 0;
+            if (!pair && k + 1 < parts) break; /* what is left at the end is added from the last one on */
+            union level *to = direct && depth == 2 && k + 1 == parts ? out : &levels[depth - 2];
+            merge(to, a->data, b->data, kind, c, n);
+            a->data = to;
+            a->count += b->count;
         }
     }
-    for (; depth > 1; depth--) merge(&levels[depth - 2], &levels[depth - 1], kind, c, n);
-    store(out, levels, kind, c->dtype, summed, n);
+    if (s[0].data != out) store(out, s[0].data, kind, c->dtype, summed, n);
 }
 
 void rt_reduce(const struct stepc_command *c, rt_part_fn *part, const void *context, uint32_t parts, int64_t at,

@@ -115,11 +115,13 @@ static void all_reduce(struct rt_worker *w, const struct stepc_command *c, struc
     uint32_t item = rt_dtype_bytes(c->dtype), threads = w->instance->threads;
     int64_t lo, hi;
     rt_share((int64_t)c->count, rank * threads + w->index, g->count * threads, &lo, &hi);
-    if (lo == hi) return;
-    char *first = (char *)rt_comm_operand(w, c, g, 0, 1) + (size_t)lo * item;
-    rt_reduce(c, operand, &o, g->count, lo, hi - lo, first, false);
-    for (uint32_t k = 1; k < g->count; k++)
-        rt_piece_copy(rt_comm_operand(w, c, g, k, 1), o.from, first - (size_t)lo * item, o.from, lo, hi, item);
+    char *first = rt_comm_operand(w, c, g, 0, 1);
+    for (int64_t n; lo < hi; lo += n) { /* as long as it is in the cache */
+        n = hi - lo < RT_LEAST ? hi - lo : RT_LEAST;
+        rt_reduce(c, operand, &o, g->count, lo, n, first + (size_t)lo * item, false);
+        for (uint32_t k = 1; k < g->count; k++)
+            rt_piece_copy(rt_comm_operand(w, c, g, k, 1), o.from, first, o.from, lo, lo + n, item);
+    }
 }
 
 static void reduce_scatter(struct rt_worker *w, const struct stepc_command *c, struct rt_group *g, uint32_t rank)
