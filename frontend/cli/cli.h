@@ -145,7 +145,15 @@ int cli_with_stack(int (*main)(int, char **), int argc, char **argv);
 /* explain.c: prints the report (JSON as ir_report writes it) as text, the sections that were asked for. */
 int cli_explain_report(struct cli *, const char *report, size_t length);
 /* links.c: what collectives send over each axis, and for how long by --link. */
-int cli_links(struct cli *, const char *const *axes, uint32_t count, const double *sent /* by mask of axes */,
+/* A kernel, or a collective: what of a step takes time. */
+struct cli_timed {
+    uint32_t command, until; /* until: the command before which a collective has to be there */
+    uint32_t axes;           /* that it runs over; 0: a kernel */
+    uint32_t rounds;         /* of messages, one after the other */
+    double flops, bytes;     /* bytes that a kernel reads and writes, or that each device sends */
+    double times;
+};
+int cli_links(struct cli *, const char *const *axes, uint32_t count, const struct cli_timed *in_order, uint32_t n,
               struct str *out);
 int cli_summary(struct cli *, const char *report, size_t length); /* its one line */
 const char *cli_report_name(struct cli *, const char *report);    /* of the model; "": it has none */

@@ -5,6 +5,7 @@
 #include "ir/ir.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -566,11 +567,32 @@ static void fusion(struct view *v, node e)
     none_of(v, name);
 }
 
+/* Messages wait for each other in a sum: shares go to who finishes them and from there to all (runtime/comm_cross.c).
+ */
+static uint32_t rounds_of(const struct view *v, node collective)
+{
+    enum { FEW = 4096 /* bytes that everybody sums alone */ };
+    return strcmp(text_at(v, collective, "kind"), "all_reduce") == 0 && number_at(collective, "payload") > FEW ? 2 : 1;
+}
+
+/* The step's kernels up to command `before`. */
+static node add_kernels(node g, double before, struct cli_timed *list, uint32_t *n)
+{
+    for (; g && number_at(g, "command") < before; g = next(g))
+        list[(*n)++] = (struct cli_timed){.command = (uint32_t)number_at(g, "command"),
+                                          .flops = number_at(g, "flops"),
+                                          .bytes = number_at(g, "bytes"),
+                                          .times = number_at(g, "times")};
+    return g;
+}
+
 static int comm(struct view *v, node e)
 {
     const char *name = "comm", *axes[IR_MAX_AXES];
-    double sent[1 << IR_MAX_AXES] = {0};
-    uint32_t count = 0;
+    node g = first(at(e, "groups"));
+    struct cli_timed *list = arena_new_array(v->cli->arena, struct cli_timed,
+                                             count_of(at(e, "groups")) + count_of(at(e, "collectives")) + 1);
+    uint32_t count = 0, n = 0;
     int wide = 4;
     for (node c = first(at(e, "collectives")); c; c = next(c)) wide = at(c, "until") ? 9 : wide;
     for (node a = first(at(v->root, "mesh")); a && count < IR_MAX_AXES; a = next(a)) axes[count++] = a->string;
@@ -590,12 +612,21 @@ static int comm(struct view *v, node e)
         add_type(v, c);
         str_addf(&v->out, ", %s B, ", grouped(v, number_at(c, "payload")));
         str_addf(&v->out, "%s B sent, %.0f times per step", grouped(v, number_at(c, "ring")), number_at(c, "times"));
-        sent[mask] += number_at(c, "ring") * number_at(c, "times");
+        g = add_kernels(g, number_at(c, "command"), list, &n);
+        if (!n || !list[n - 1].axes || list[n - 1].command != (uint32_t)number_at(c, "command"))
+            list[n++] = (struct cli_timed){.command = (uint32_t)number_at(c, "command"),
+                                           .until = (uint32_t)number_at(c, "until"),
+                                           .axes = mask,
+                                           .times = number_at(c, "times")};
+        struct cli_timed *whole = &list[n - 1]; /* one command for several tensors */
+        whole->bytes += number_at(c, "ring");
+        whole->rounds = rounds_of(v, c) > whole->rounds ? rounds_of(v, c) : whole->rounds;
         add_place(v, c);
         str_add(&v->out, "\n");
     }
     none_of(v, name);
-    return cli_links(v->cli, axes, count, sent, &v->out);
+    add_kernels(g, HUGE_VAL, list, &n);
+    return cli_links(v->cli, axes, count, list, n, &v->out);
 }
 
 static void layouts(struct view *v)
@@ -645,6 +676,8 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     }
     if (cli_count(cli, "json") && cli_count(cli, "link"))
         return cli_usage(cli, "--link is for the text: --json gives the bytes of every collective");
+    if (cli_count(cli, "device") && !cli_count(cli, "link"))
+        return cli_usage(cli, "--device says what hides communication: say also how fast the links are, by --link");
     if (cli_count(cli, "json")) {
         int code = cli_print(cli, report, length);
         return code ? code : cli_print(cli, "\n", 1);

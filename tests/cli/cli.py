@@ -417,7 +417,23 @@ class Cli(runner.Case):
         text = self.stepc("explain", model, "--link", "data=1kB/s,model=0.5MB/s").stdout
         found = float(re.search(r"over data: .*, ([\d.e+]+) ms\n", text).group(1))
         self.assertAlmostEqual(found / over["data"], 1, delta=0.01)
-        for link, said in (("data=1", "expected a rate"), ("data", "AXIS=RATE"), ("date=1GB/s", 'did you mean "data"'), ("model=1GB/s", 'how fast "data" is')):
+        timed = lambda *o: self.stepc("explain", model, *o).stdout
+        rounds = {k: int(n) for k, n in re.findall(r"over ([a-z ]+): .* in (\d+) rounds", text)}
+        text = timed("--link", "data=1TB/s:1s,model=1TB/s:2s")
+        took = {k: float(t) for k, t in re.findall(r"over ([a-z ]+): .*, ([\d.e+]+) ms\n", text)}
+        for axes, n in rounds.items():  # a latency for every round, that of the slowest axis
+            self.assertAlmostEqual(took[axes] / (1000 * n * (2 if "model" in axes else 1)), 1, delta=0.01)
+        usual = float(re.search(r"([\d.e+-]+) ms of comm", timed("--link", "data=1TB/s,model=1TB/s")).group(1)) / sum(rounds.values())
+        self.assertAlmostEqual(usual, 5e-3, delta=1e-4)
+        step = lambda *o: [float(t) for t in re.search(r"([\d.e+-]+) ms of communication per step, ([\d.e+-]+) ms of it while kernels run; a step takes ([\d.e+-]+) ms", timed(*o)).groups()]
+        slow, fast = step("--link", "data=1TB/s:1s,model=1TB/s:1s", "--device", "1GFLOP/s"), step("--link", "data=1TB/s:1ns,model=1TB/s:1ns", "--device", "1FLOP/s:1kB/s")
+        self.assertLess(slow[0] - slow[1] - slow[2], 0)  # a step is no shorter than what nothing hides
+        self.assertLess(abs(slow[2] / (slow[0] - slow[1]) - 1), 0.01)
+        self.assertGreater(fast[2], 1000)  # nothing but kernels
+        for device, said in (("1", "what one computes"), ("1GFLOP/s:1", "what one computes")):
+            self.assertIn(said, self.stepc("explain", model, "--link", "data=1GB/s,model=1GB/s", "--device", device, code=2).stderr)
+        self.assertIn("by --link", self.stepc("explain", model, "--device", "1GFLOP/s", code=2).stderr)
+        for link, said in (("data=1", "expected a rate"), ("data=1GB/s:5", "expected a latency"), ("data=1GB/s:", "expected a latency"), ("data", "AXIS=RATE"), ("date=1GB/s", 'did you mean "data"'), ("model=1GB/s", 'how fast "data" is')):
             self.assertIn(said, self.stepc("explain", model, "--link", link, code=2).stderr)
         self.stepc("compile", model, "-o", so)
         self.assertIn("explain the document", self.stepc("explain", so, "--sharding").stdout)
