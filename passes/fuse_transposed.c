@@ -177,22 +177,28 @@ static bool may_end(const struct ir_func *f, const struct ir_node *n)
     return n->op == OP_add && (ir_get(f, n->args[0])->op == OP_pad || ir_get(f, n->args[1])->op == OP_pad);
 }
 
-bool fuse_is_transposed(struct fuse_transposed *t, const struct ir_func *f, ir_value v)
+/* `from`: where the image begins in the sum. */
+static bool recognise(struct fuse_transposed *t, const struct ir_func *f, ir_value v, int64_t *from)
 {
     const struct ir_node *n = ir_get(f, v);
-    return may_end(f, n) && find(t, f, v, &n->type);
+    bool crop = crops(f, n);
+    ir_value sum = crop ? n->args[0] : v;
+    for (uint32_t i = 0; i < n->type.rank; i++) from[i] = crop ? -n->attr[0].v[i] : 0;
+    return may_end(f, ir_get(f, sum)) && find(t, f, sum, &n->type) && !(crop && t->rest_count);
+}
+
+bool fuse_is_transposed(struct fuse_transposed *t, const struct ir_func *f, ir_value v)
+{
+    int64_t from[IR_MAX_RANK];
+    return recognise(t, f, v, from);
 }
 
 ir_value fuse_transpose(struct fuse_transposed *t, struct ir_builder *b, const struct ir_func *f, ir_value v,
                         const ir_value *map)
 {
-    const struct ir_node *n = ir_get(f, v);
-    bool crop = crops(f, n);
-    int64_t from[IR_MAX_RANK] = {0};
-    for (uint32_t i = 0; i < n->type.rank && crop; i++) from[i] = -n->attr[0].v[i];
-    ir_value sum = crop ? n->args[0] : v;
-    if (!may_end(f, ir_get(f, sum)) || !find(t, f, sum, &n->type) || (crop && t->rest_count)) return 0;
-    ir_value result = make(t, b, map, &n->type, from);
+    int64_t from[IR_MAX_RANK];
+    if (!recognise(t, f, v, from)) return 0;
+    ir_value result = make(t, b, map, &ir_get(f, v)->type, from);
     for (uint32_t i = 0; i < t->rest_count; i++) result = ir_binary(b, OP_add, result, map[t->rest[i]]);
     return result;
 }

@@ -139,9 +139,14 @@ ir_value shard_window_pad(const struct shard *s, const struct shard_func *f, str
                           const ir_value *args)
 {
     const struct ir_node *n = ir_get(f->func, v);
-    int64_t pad[3][IR_MAX_RANK];
-    ir_value x = args[0];
+    int64_t pad[3][IR_MAX_RANK], crop[2][IR_MAX_RANK], none[IR_MAX_RANK] = {0};
     for (uint32_t i = 0; i < 3; i++) memcpy(pad[i], n->attr[i].v, n->attr[i].n * sizeof **pad);
+    for (uint32_t d = 0; d < n->type.rank; d++) /* what is cut off of other dimensions is not sent, nor computed */
+        for (uint32_t i = 0; i < 2; i++) {
+            crop[i][d] = pad[i][d] < 0 && !pad[2][d] && !f->made[v].dim[d] ? pad[i][d] : 0;
+            pad[i][d] -= crop[i][d];
+        }
+    ir_value x = ir_pad(b, args[0], args[1], crop[0], crop[1], none);
     for (uint32_t d = 0; d < n->type.rank; d++) {
         const uint32_t axes = f->made[v].dim[d];
         const struct shard_lead lead = {f->wanted[v][0].step[d], f->made[v].step[d]};

@@ -77,7 +77,7 @@ def main():
         name, (ours, count, temporaries) = document["name"], sent(found)
         theirs = recorded[name]
         bytes_over, memory_over = ours / theirs["ring"], temporaries / theirs["temporaries"]
-        faults = ["sends more"] * (bytes_over > programs.REACHED.get(name, MOST)) + ["is larger"] * (memory_over > programs.LARGER.get(name, LARGEST))
+        faults = ["sends more"] * (bytes_over > programs.REACHED.get(name, MOST)) + ["is larger"] * (memory_over > LARGEST)
         faults += ["holds %d bytes, XLA %d" % (state(found), theirs["state"])] * (state(found) > theirs["state"])
         wrong += bool(faults)
         print("%-26s %10.0f %10.0f %5.2f %4d, %3d   %5.2f %s" % (name, ours, theirs["ring"], bytes_over, count, theirs["collectives"], memory_over, " ".join(faults)))
