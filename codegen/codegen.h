@@ -70,6 +70,7 @@ bool cg_lower(const struct plan_module *, const struct plan *, const struct cg_t
 /* Fills the target from "native", "x86-64-v2|v3|v4" or an LLVM CPU name. False: unknown name (message in *why). */
 /* Columns of a panel: those of a register tile of a product. */
 uint32_t cg_panel_columns(const struct cg_target *);
+uint32_t cg_panel_rows(const struct cg_target *); /* of a tile of so many columns, at most */
 bool cg_target_init(struct cg_target *, const char *cpu, const char **why, struct arena *);
 /* llvm_object.c, describe.c, link.c: the whole way; *object gets the bytes of the file, whose note has no checksum yet
  * (stepc/step_open.h). Returns an exit code (0, 1, 2 for a bad --cuda-arch, 3) with *why. */

@@ -121,3 +121,5 @@ const char *cg_target_needs(const struct cg_target *target, bool pairs)
 
 /* Two vectors: tall tiles read the least, and few columns are left over where a product is narrow or cut into heads. */
 uint32_t cg_panel_columns(const struct cg_target *target) { return 2 * target->vector_bytes / 4; }
+
+uint32_t cg_panel_rows(const struct cg_target *target) { return target->vector_registers >= 32 ? 14 : 6; }

@@ -179,8 +179,10 @@ static int pass_settings(struct way *w)
     struct cg_target target = {0};
     const char *why = NULL;
     bool own = !w->options.one_by_one && w->options.blas != 2;
-    if (own && cg_target_init(&target, cli_text(cli, "cpu", "native"), &why, cli->arena))
+    if (own && cg_target_init(&target, cli_text(cli, "cpu", "native"), &why, cli->arena)) {
         w->options.panel_columns = cg_panel_columns(&target);
+        w->options.panel_rows = cg_panel_rows(&target);
+    }
     w->options.panel_pairs = own && target.pairs && !w->options.invariant;
     if (!w->options.invariant) return 0;
     if (w->options.one_by_one || w->options.blas == 2)

@@ -144,15 +144,15 @@ void eval_dot(struct eval_call *c)
     const struct ir_ints *attr = c->n->attr;
     struct dot_side a = dot_side(c->e, eval_arg(c, 0), &attr[0], &attr[2], true);
     struct dot_side b = dot_side(c->e, eval_arg(c, 1), &attr[1], &attr[3], false);
-    int64_t m = a.size[GROUP_FREE], row = b.size[GROUP_FREE], k = a.size[GROUP_CONTRACT];
-    int64_t n = attr[5].n ? attr[5].v[0] : row;
+    int64_t rows = a.size[GROUP_FREE], row = b.size[GROUP_FREE], k = a.size[GROUP_CONTRACT];
+    int64_t n = attr[5].n && attr[5].v[0] ? attr[5].v[0] : row, m = attr[5].n > 1 && attr[5].v[1] ? attr[5].v[1] : rows;
     double *out = c->out->t->v;
     int64_t count = ir_type_elements(&c->n->type);
     memset(out, 0, (size_t)count * sizeof(double));
     for (int64_t batch = 0; batch < a.size[GROUP_BATCH]; batch++)
         for (int64_t i = 0; i < m; i++, out += n)
             for (int64_t p = 0; p < k; p++) {
-                double x = a.x.v[(batch * m + i) * k + p];
+                double x = a.x.v[(batch * rows + i) * k + p];
                 const double *y = b.x.v + (batch * k + p) * row;
                 for (int64_t j = 0; j < n; j++) out[j] += x * y[j];
             }

@@ -466,15 +466,16 @@ static bool matching(struct infer *c, struct ir_ints x_dims, struct ir_ints y_di
     return true;
 }
 
-/* Columns in panels, of which the last one may be filled up, are one dimension. */
-static bool has_columns(struct infer *c, struct ir_ints columns, struct ir_type *free)
+/* Columns of y (of x: rows) in panels, of which the last one may be filled up, are one dimension. */
+static bool has_columns(struct infer *c, struct ir_ints columns, uint32_t number, struct ir_type *free)
 {
-    if (!columns.n) return true;
-    int64_t all = free->rank == 2 ? free->dim[0] * free->dim[1] : 0;
-    if (columns.n != 1 || columns.v[0] < 1 || columns.v[0] > all || columns.v[0] <= all - free->dim[1])
-        return infer_fail(c, "expected columns that fill the panels of y, found %s", infer_ints_text(c, columns));
+    if (columns.n <= number || (columns.n == 2 && !columns.v[number])) return true;
+    int64_t all = free->rank == 2 ? free->dim[0] * free->dim[1] : 0, n = columns.v[number];
+    if (columns.n > 2 || n < 1 || n > all || n <= all - free->dim[1])
+        return infer_fail(c, "expected columns that fill the panels of %s, found %s", number ? "x" : "y",
+                          infer_ints_text(c, columns));
     free->rank = 1;
-    free->dim[0] = columns.v[0];
+    free->dim[0] = n;
     return true;
 }
 
@@ -490,7 +491,7 @@ static bool infer_dot(struct infer *c)
     if (!matching(c, a[0], a[1], "batch") || !matching(c, a[2], a[3], "contracted")) return false;
     if (!has_leaves(c, a[4], x, a[2])) return false;
     struct ir_type x_free = without_dims(x, x_mask), y_free = without_dims(y, y_mask);
-    if (!has_columns(c, a[5], &y_free)) return false;
+    if (!has_columns(c, a[5], 0, &y_free) || !has_columns(c, a[5], 1, &x_free)) return false;
     uint32_t rank = a[0].n + x_free.rank + y_free.rank;
     if (rank > IR_MAX_RANK)
         return infer_fail(c, "expected a result of at most %d dimensions, found %u", IR_MAX_RANK, rank);

@@ -113,7 +113,7 @@ struct fuse_sums {
 struct fuse_loop;
 struct fuse_panels {
     struct arena *arena;
-    uint32_t columns;
+    uint32_t columns, rows;
     bool pairs; /* of bfloat16, two steps of the contraction lie side by side */
     const struct ir_func *f;
     int64_t *cut;            /* of its values: see find_cuts */
@@ -125,6 +125,10 @@ void fuse_panels_of_loops(struct fuse_panels *, const struct ir_module *);
 bool fuse_wants_even(struct fuse_panels *, const struct ir_func *, ir_value);
 ir_value fuse_even(struct ir_builder *, const struct ir_node *, const ir_value *map);
 bool fuse_wants_panels(struct fuse_panels *, const struct ir_func *, ir_value);
+/* The same of the left operand. */
+bool fuse_wants_rows(struct fuse_panels *, const struct ir_func *, ir_value);
+ir_value fuse_rows(const struct fuse_panels *, struct ir_builder *, const struct ir_func *, const struct ir_node *,
+                   const ir_value *map);
 ir_value fuse_panels(const struct fuse_panels *, struct ir_builder *, const struct ir_func *, const struct ir_node *,
                      const ir_value *map);
 ir_value fuse_loop(const struct fuse_panels *, struct ir_builder *, const struct ir_node *, const ir_value *map);

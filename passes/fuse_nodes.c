@@ -106,8 +106,9 @@ static void mark_stored(struct fuse *z, ir_value v)
         for (uint32_t i = 0; i < node->arg_count; i++) store(z, node->args[i]);
         break;
     case FUSE_DOT:
-        if (!z->node[node->args[0]].tile) store_operand(z, node->args[0]);
-        if (node->attr[5].n) z->node[node->args[1]].needs_buffer = true;
+        if (node->attr[5].n > 1) z->node[node->args[0]].needs_buffer = true;
+        else if (!z->node[node->args[0]].tile) store_operand(z, node->args[0]);
+        if (node->attr[5].n == 1) z->node[node->args[1]].needs_buffer = true;
         else if (!z->node[node->args[1]].tile) store_operand(z, node->args[1]);
         break;
     case FUSE_SCATTER: store_operand(z, node->args[0]); break;

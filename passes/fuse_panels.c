@@ -15,6 +15,8 @@ enum { ROUND_ROWS = 4, ROUND_ELEMENTS = 4096 };
 /* Rows from which on packing in every round is cheap beside the product, and panels before the loop (of all weights of
  * a network, in a loop over microbatches) would only take memory. */
 enum { MANY_ROWS = 512 };
+/* Rows, and steps of k, of products that share x, and panels that they have. */
+enum { SHARED_ROWS = 64, SHARED_PANELS = 8 };
 
 /* A captured operand of a loop's body that lies in panels: a new one. */
 struct packed {
@@ -168,6 +170,24 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     return !is_attention(p, f, v);
 }
 
+/* More columns than rows: workers share the columns out, and each of them would pack rows of x for itself, which lie
+ * k-major: gradients of weights. */
+bool fuse_wants_rows(struct fuse_panels *p, const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (!p->columns || !p->rows || n->op != OP_dot || n->type.dtype != IR_F32) return false;
+    if (n->attr[0].n || n->attr[4].n || n->attr[5].n || n->attr[2].n + 2 > IR_MAX_RANK) return false;
+    const struct ir_type *x = ir_type(f, n->args[0]);
+    struct pass_dims free = pass_free_dims(x, n->attr[0], n->attr[2]);
+    if (!free.n || free.v[free.n - 1] + 1 != x->rank || x->dim[x->rank - 1] < SHARED_ROWS) return false;
+    int64_t k = extent_of(x, n->attr[2]), columns = k ? ir_type_elements(ir_type(f, n->args[1])) / k : 0;
+    int64_t rows = k ? ir_type_elements(x) / k : 0, inner = find_cuts(p, f)[v];
+    if (k < SHARED_ROWS || rows < SHARED_ROWS || columns <= rows || columns < SHARED_PANELS * p->columns) return false;
+    if ((inner && inner % p->columns && inner < columns) || !is_plain(f, n->args[0]) || is_slices(f, n->args[0]))
+        return false;
+    return !is_attention(p, f, v);
+}
+
 /* [panel, contracted dimensions, column of the panel] of y; of bfloat16 with the steps of the last contracted dimension
  * in pairs, and the two of a pair last: [.., pair, column of the panel, 2]. */
 static ir_value pack(struct ir_builder *b, ir_value y, struct ir_ints contract, int64_t columns)
@@ -178,11 +198,14 @@ static ir_value pack(struct ir_builder *b, ir_value y, struct ir_ints contract, 
     int64_t order[IR_MAX_RANK], shape[IR_MAX_RANK], none[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, n = 1;
     for (uint32_t i = 0; i < rank; i++) order[i] = contract.v[i], shape[i] = from.dim[contract.v[i]];
     for (uint32_t i = 0; i < free.n; i++) order[rank + i] = free.v[i], n *= from.dim[free.v[i]];
-    shape[rank] = n;
+    int64_t more = (columns - n % columns) % columns, panels = (n + more) / columns;
+    bool first = free.n == 1; /* where it stands: then no position is found by division */
+    ir_value zero = ir_number(b, ir_type_scalar((enum ir_dtype)from.dtype), 0);
+    high[first ? free.v[0] : rank] = more;
+    if (more && first) y = ir_pad(b, y, zero, none, high, none);
+    shape[rank] = n + (first ? more : 0);
     y = ir_reshape(b, ir_transpose(b, y, order), rank + 1, shape);
-    high[rank] = (columns - n % columns) % columns;
-    if (high[rank]) y = ir_pad(b, y, ir_number(b, ir_type_scalar((enum ir_dtype)from.dtype), 0), none, high, none);
-    int64_t panels = (n + high[rank]) / columns;
+    if (more && !first) y = ir_pad(b, y, zero, none, high, none);
     bool pairs = from.dtype == IR_BF16;
     if (pairs) shape[rank - 1] /= 2, shape[rank] = 2;
     shape[rank + pairs] = panels, shape[rank + pairs + 1] = columns;
@@ -266,4 +289,20 @@ ir_value fuse_loop(const struct fuse_panels *p, struct ir_builder *b, const stru
     }
     return ir_loop(b, b->f->module->funcs.items[n->func], args[0], args + 1, carried, n->attr[1].v[0] != 0,
                    args + 1 + carried, count - 1 - carried);
+}
+
+ir_value fuse_rows(const struct fuse_panels *p, struct ir_builder *b, const struct ir_func *from,
+                   const struct ir_node *node, const ir_value *map)
+{
+    struct ir_ints contract = node->attr[2];
+    const struct ir_type *x = ir_type(from, node->args[0]);
+    int64_t dims[IR_MAX_RANK], m = ir_type_elements(x) / extent_of(x, contract), count = (m + p->rows - 1) / p->rows;
+    int64_t numbers[] = {0, m};
+    ir_value args[] = {pack(b, map[node->args[0]], contract, (m + count - 1) / count), map[node->args[1]]};
+    for (uint32_t i = 0; i < contract.n; i++) dims[i] = 1 + i;
+    struct ir_node dot = {.op = OP_dot, .arg_count = 2, .args = args, .place = node->place};
+    dot.attr[2] = (struct ir_ints){dims, contract.n};
+    dot.attr[3] = node->attr[3];
+    dot.attr[5] = (struct ir_ints){numbers, 2};
+    return ir_reshape(b, ir_make(b, dot), node->type.rank, node->type.dim);
 }

@@ -113,7 +113,8 @@ static bool has_many(struct preparing *p, const struct ir_module *m)
         for (ir_value v = 1; v < m->funcs.items[i]->count; v++) {
             terms += fuse_is_scalar_sum(ir_get(m->funcs.items[i], v));
             any |= is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v) ||
-                   fuse_wants_even(&p->panels, m->funcs.items[i], v);
+                   fuse_wants_even(&p->panels, m->funcs.items[i], v) ||
+                   fuse_wants_rows(&p->panels, m->funcs.items[i], v);
             any |= fuse_is_transposed(p->transposed, m->funcs.items[i], v);
         }
         any |= terms >= FUSE_MANY_TERMS;
@@ -138,6 +139,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     if (row) return row;
     if (fuse_wants_panels(&p->panels, from, old)) return fuse_panels(&p->panels, b, from, node, map);
     if (fuse_wants_even(&p->panels, from, old)) return fuse_even(b, node, map);
+    if (fuse_wants_rows(&p->panels, from, old)) return fuse_rows(&p->panels, b, from, node, map);
     if (node->op == OP_loop) {
         ir_value loop = fuse_loop(&p->panels, b, node, map);
         if (loop) return loop;
@@ -161,12 +163,14 @@ static void number(struct preparing *p, const struct ir_module *m)
 
 struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
 {
-    struct preparing user = {
-        p,
-        {.arena = &p->scratch, .join = !p->options->one_by_one},
-        {.arena = &p->scratch, .columns = p->options->panel_columns, .pairs = p->options->panel_pairs},
-        arena_new(&p->scratch, struct fuse_transposed),
-        NULL};
+    struct preparing user = {p,
+                             {.arena = &p->scratch, .join = !p->options->one_by_one},
+                             {.arena = &p->scratch,
+                              .columns = p->options->panel_columns,
+                              .rows = p->options->panel_rows,
+                              .pairs = p->options->panel_pairs},
+                             arena_new(&p->scratch, struct fuse_transposed),
+                             NULL};
     fuse_panels_of_loops(&user.panels, m);
     if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;
     if (m->copies) number(&user, m);

@@ -14,6 +14,7 @@ struct pass_options {
     bool one_by_one;        /* a command computes one group: a launch of a GPU has one set of buffers */
     bool check_finite;      /* objects say what is not finite: nothing else may be */
     int blas;               /* 0 auto, 1 own, 2 openblas */
+    uint32_t panel_rows;    /* of packed left operands of products; 0: they are not packed */
     uint32_t panel_columns; /* of packed operands of products; 0: they are not packed */
     bool panel_pairs;       /* those of bfloat16 are, too, two steps of the contraction side by side */
     bool invariant;         /* --numerics invariant */

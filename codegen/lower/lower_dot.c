@@ -105,7 +105,7 @@ static void choose_way(struct lower_dot_product *p)
     bool plain = l->axes[AXIS_B].extent == 1 && l->axes[AXIS_M].parts == 1 && l->axes[AXIS_N].parts == 1 &&
                  l->axes[AXIS_K].parts == 1 && !p->leaf && !l->target->cuda;
     p->by_columns = plain && p->n > p->m && (p->columns || (p->m >= LEAST_ROWS && p->n * p->k >= LEAST_ELEMENTS));
-    p->tall = p->columns || p->by_columns;
+    p->tall = p->columns || p->shared_rows || p->by_columns;
 }
 
 static void choose_columns(struct lower_dot_product *p)
@@ -140,6 +140,7 @@ static void choose_rows(struct lower_dot_product *p)
             p->rows = (uint32_t)r;
             break;
         }
+    if (p->shared_rows) p->rows = (uint32_t)ir_type(p->l->f, p->x.value)->dim[ir_type(p->l->f, p->x.value)->rank - 1];
     if (p->rows == 0) p->rows = 1;
     p->blocks = p->m / p->rows;
     p->tail_rows = p->m % p->rows;
@@ -198,7 +199,7 @@ static void choose_blocks(struct lower_dot_product *p)
     bool one_part = l->axes[AXIS_K].parts == 1;
     p->outer_k = p->leaf ? UINT32_MAX : choose_outer_k(&l->axes[AXIS_K]);
     p->block_k = p->k;
-    bool apart = rows_apart(p), tall_blocks = p->tall && apart && p->k > 2 * BLOCK_TALL;
+    bool apart = rows_apart(p), tall_blocks = p->tall && (apart || p->shared_rows) && p->k > 2 * BLOCK_TALL;
     if (tall_blocks) {
         int64_t count = p->k / BLOCK_TALL;
         p->block_k = ((p->k + count - 1) / count + p->lanes - 1) / p->lanes * p->lanes;
@@ -337,7 +338,7 @@ static void finish_block(struct lower_dot_product *p, uint32_t rows, const void 
 
 static void panel_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, struct panel *panel)
 {
-    if (p->pack) dot_pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
+    if (p->pack && !p->pack_group) dot_pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
     if (p->pack_rows && p->local_blocks) each_block(p, chunk, dot_pack_block, &panel->extent_k);
     each_block(p, chunk, tile_block, panel);
 }
@@ -406,10 +407,11 @@ static void each_panel_of(struct lower_dot_product *p, const struct lower_pos *c
     struct lower_pos number = *group, tail = p->at[AXIS_N]; /* there the number is known */
     for (uint32_t i = 0; i < group->term_count; i++)
         lower_pos_add_term(l, &tail, group->term[i].var, -p->panel_columns * group->term[i].scale);
-    if (p->group > 1)
-        lower_pos_add_term(
-            l, &number, dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->group, p->panel_columns, NULL),
-            1);
+    if (p->group > 1) {
+        nest_var var = dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->group, p->panel_columns, NULL);
+        lower_pos_add_term(l, &number, var, 1);
+        if (p->pack_group) lower_pos_add_term(l, &p->local_panel, var, 1);
+    }
     if (p->panels > 0) {
         if (some) nest_open_if(&l->b, compare(l, OP_lt, &number, p->panels));
         body(p, chunk, p->vectors, false, user);
@@ -428,6 +430,7 @@ static void each_panel(struct lower_dot_product *p, const struct lower_pos *chun
     struct lower_dot_place before = dot_place(p);
     if (group) {
         each_panel_of(p, chunk, group, body, user);
+        p->local_panel = lower_pos_constant(0);
         dot_return(p, &before);
         return;
     }
@@ -443,7 +446,7 @@ static void panel_tiles(struct lower_dot_product *p, const struct lower_pos *chu
                         const void *extent_k)
 {
     struct panel panel = {vectors, masked, false, *(const int64_t *)extent_k};
-    if (p->pack) dot_pack_panel(p, vectors, masked, panel.extent_k);
+    if (p->pack && !p->pack_group) dot_pack_panel(p, vectors, masked, panel.extent_k);
     each_block(p, chunk, tile_block, &panel);
 }
 
@@ -455,11 +458,30 @@ static void panel_finish(struct lower_dot_product *p, const struct lower_pos *ch
     each_block(p, chunk, finish_block, &panel);
 }
 
+static void panel_row(struct lower_dot_product *p, const struct lower_pos *chunk, uint32_t vectors, bool masked,
+                      const void *user)
+{
+    (void)chunk, (void)user;
+    dot_pack_row(p, vectors, masked);
+}
+
+/* The rows of y are read once, each as long as all panels of the group. */
+static void pack_group(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group,
+                       int64_t extent_k)
+{
+    struct lower_dot_place before = dot_place(p);
+    if (!p->pack_group) return;
+    dot_open_steps(p, extent_k);
+    each_panel(p, chunk, group, panel_row, NULL);
+    dot_return(p, &before);
+}
+
 /* All panels by one block of k: what is packed of x serves all of them. */
 static void panels_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group,
                            int64_t extent_k)
 {
     if (p->pack_rows) each_block(p, chunk, dot_pack_block, &extent_k);
+    pack_group(p, chunk, group, extent_k);
     each_panel(p, chunk, group, panel_tiles, &extent_k);
 }
 
@@ -491,6 +513,7 @@ static void all_panels(struct lower_dot_product *p, const struct lower_pos *chun
         return;
     }
     if (p->pack_rows && !p->local_blocks) each_block(p, chunk, dot_pack_block, &p->block_k);
+    pack_group(p, chunk, group, p->block_k);
     each_panel(p, chunk, group, one_panel, NULL);
     if (p->wide) each_block(p, chunk, finish_rows, NULL);
 }
@@ -522,7 +545,9 @@ static void choose_locals(struct lower_dot_product *p, bool panels_parallel)
         int64_t planes = lower_tree_levels(l->axes[AXIS_K].extent / p->leaf) + 1;
         p->tree_local = nest_local(&l->b, p->sum, planes * p->rows * p->panel_columns);
     }
-    if (p->pack) p->panel_local = nest_local(&l->b, p->factor, dot_packed_k(p) * p->panel_columns);
+    p->pack_group = p->pack && p->group > 1 && l->lane_stride == 1 && (p->by_blocks || !p->local_blocks) &&
+                    p->group * dot_packed_panel(p) * 4 <= GROUP_BYTES;
+    if (p->pack) p->panel_local = nest_local(&l->b, p->factor, (p->pack_group ? p->group : 1) * dot_packed_panel(p));
     if (p->pack_rows)
         p->rows_local = nest_local(&l->b, p->factor,
                                    p->rows_stride ? rows * p->rows_stride : p->chunk * dot_packed_block(p));
@@ -625,8 +650,9 @@ static bool find_leaves(struct lower_dot_product *p, const struct ir_node *node)
 static void fill_gemm(const struct lower_dot_product *p, struct cg_gemm *g)
 {
     const struct lower *l = p->l;
-    if (p->dtype != IR_F32 || p->columns || l->group->outputs.count != 1 || l->group->outputs.items[0] != p->root ||
-        l->group->nodes.count != 1 || !l->argument[p->x.value] || !l->argument[p->y.value])
+    if (p->dtype != IR_F32 || p->columns || p->shared_rows || l->group->outputs.count != 1 ||
+        l->group->outputs.items[0] != p->root || l->group->nodes.count != 1 || !l->argument[p->x.value] ||
+        !l->argument[p->y.value])
         return;
     for (uint32_t class = 0; class < 4; class ++)
         if (p->x.count[class] > 1 || p->y.count[class] > 1) return;
@@ -663,9 +689,10 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
     describe(&p.x, l->f, node->args[0], AXIS_M, node->attr[0], node->attr[2]);
     describe(&p.y, l->f, node->args[1], AXIS_N, node->attr[1], node->attr[3]);
     p.columns = node->attr[5].n ? node->attr[5].v[0] : 0;
+    p.shared_rows = node->attr[5].n > 1 ? node->attr[5].v[1] : 0;
     choose_pairs(&p);
     if (l->axis_count == 0) {
-        int64_t extent[4] = {class_extent(&p.x, AXIS_B), class_extent(&p.x, AXIS_M),
+        int64_t extent[4] = {class_extent(&p.x, AXIS_B), p.shared_rows ? p.shared_rows : class_extent(&p.x, AXIS_M),
                              p.columns ? p.columns : class_extent(&p.y, AXIS_N), class_extent(&p.x, AXIS_K)};
         l->axis_count = 4;
         for (uint32_t i = 0; i < 4; i++)

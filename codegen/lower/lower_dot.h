@@ -19,12 +19,13 @@ enum { LEAST_ROWS = 64, LEAST_ELEMENTS = 100000, MANY_ROWS_BYTES = 2 << 20 };
 /* Of sums that go by blocks of k while the tiles wait: steps of a block about, elements that wait at most. */
 enum {
     BLOCK_TALL = 512,
+    GROUP_BYTES = 2 << 20 /* that are packed at a time */,
     PACKED_APART = 112 /* elements between packed blocks, for other cache sets */,
     WAITING_ELEMENTS = 1 << 19
 };
 
 /* Steps of k that a load of the tile, and one of what is packed, is ahead. */
-enum { CACHE_LINE = 64, AHEAD_TILE = 24, AHEAD_PACKED = 16 };
+enum { CACHE_LINE = 64, AHEAD_TILE = 64, AHEAD_PACKED = 16 };
 
 struct lower_dot_run {
     int64_t extent, stride;
@@ -44,6 +45,7 @@ struct lower_dot_product {
     bool pairs;           /* k counts pairs of bfloat16 */
     struct lower_dot_operand x, y;
     int64_t columns;      /* of y, if it lies in panels (fuse_panels.c); 0 */
+    int64_t shared_rows;  /* of x, the same */
     int64_t leaf;         /* steps of k that are a leaf, if the sum is a tree (lower_tree.c) of several; 0 */
     uint32_t tree_local;  /* sums that wait */
     int64_t m, n, k;      /* extents of the last parts, which the tile covers */
@@ -66,8 +68,10 @@ struct lower_dot_product {
     int64_t rows_stride; /* of packed rows that stay rows; 0: they go k-major */
     int64_t packed_rows; /* so many of a block are packed for a step of k: whole vectors if most of it is rows */
     bool pack, pack_rows, local_tile;
-    bool by_blocks;    /* all panels by one block of k, then by the next one */
-    bool local_blocks; /* k goes by blocks */
+    bool pack_group;              /* all panels of a group row by row, before the first tile */
+    struct lower_pos local_panel; /* inside the group */
+    bool by_blocks;               /* all panels by one block of k, then by the next one */
+    bool local_blocks;            /* k goes by blocks */
     uint32_t panel_local, rows_local, tile_local;
     int64_t panel_columns;  /* row length of the packed panel */
     bool wide;              /* the local tile holds whole rows, so that the epilogue streams through memory */
@@ -88,6 +92,12 @@ static inline int64_t dot_packed_k(const struct lower_dot_product *p)
 {
     const struct lower_axis *k = &p->l->axes[AXIS_K];
     return k->parts == 1 ? p->block_k : p->outer_k == UINT32_MAX ? k->extent : k->extent / k->part[p->outer_k];
+}
+
+/* Elements of a packed panel, of which a group has several. */
+static inline int64_t dot_packed_panel(const struct lower_dot_product *p)
+{
+    return dot_packed_k(p) * p->panel_columns + (p->pack_group ? PACKED_APART : 0);
 }
 
 /* Elements of packed rows that are one block. */
@@ -116,6 +126,8 @@ void dot_parts(struct lower_dot_product *);
 nest_value dot_operand_value(struct lower_dot_product *,
                              const struct lower_dot_operand *); /* where the open loops stand */
 void dot_pack_panel(struct lower_dot_product *, uint32_t vectors, bool masked, int64_t extent_k);
+void dot_pack_row(struct lower_dot_product *, uint32_t vectors, bool masked); /* one step of k, of one panel */
+void dot_open_steps(struct lower_dot_product *, int64_t extent_k);
 void dot_pack_block(struct lower_dot_product *, uint32_t rows, const void *extent_k); /* rows of x, k-major */
 void dot_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors, bool masked, int64_t extent_k, bool first);
 void dot_finish(struct lower_dot_product *,

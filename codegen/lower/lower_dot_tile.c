@@ -107,11 +107,19 @@ struct lower_pos dot_tile_pos(struct lower_dot_product *p, const struct lower_do
     return at;
 }
 
+/* Where a step of k stands in the packed panel. */
+static struct lower_pos packed_step(struct lower_dot_product *p, const struct lower_pos *step)
+{
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add(p->l, &at, &p->local_panel, dot_packed_panel(p));
+    lower_pos_add(p->l, &at, step, p->panel_columns);
+    return at;
+}
+
 static struct lower_pos local_pos(struct lower_dot_product *p, const struct lower_pos *row,
                                   const struct lower_dot_column *c)
 {
-    struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add(p->l, &at, row, p->panel_columns);
+    struct lower_pos at = packed_step(p, row);
     lower_pos_add_term(p->l, &at, c->vector, p->width);
     lower_pos_add_term(p->l, &at, c->lane, 1);
     return at;
@@ -193,12 +201,21 @@ void dot_pack_panel(struct lower_dot_product *p, uint32_t vectors, bool masked, 
     }
     struct lower_dot_place before = dot_place(p);
     open_k(p, extent);
+    dot_pack_row(p, vectors, masked);
+    dot_return(p, &before);
+}
+
+void dot_pack_row(struct lower_dot_product *p, uint32_t vectors, bool masked)
+{
+    struct lower_dot_place before = dot_place(p);
     prefetch_operand(p, &p->y, AHEAD_PACKED, p->panel_columns);
     struct lower_dot_column c = dot_open_column(p, vectors, masked);
     struct lower_pos at = local_pos(p, &p->local_k, &c);
-    nest_store(&l->b, p->panel_local, lower_pos_index(l, &at), dot_operand_value(p, &p->y), 0);
+    nest_store(&p->l->b, p->panel_local, lower_pos_index(p->l, &at), dot_operand_value(p, &p->y), 0);
     dot_return(p, &before);
 }
+
+void dot_open_steps(struct lower_dot_product *p, int64_t extent) { open_k(p, extent); }
 
 /* Where row `m` of a block stands in the packed rows: blocks one after the other, k-major inside, or one row after the
  * other. */
@@ -248,10 +265,10 @@ static nest_value multiply_add(struct lower_dot_product *p, nest_value x, nest_v
 
 static void prefetch_tile(struct lower_dot_product *p)
 {
-    struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add(p->l, &at, &p->local_k, p->panel_columns);
+    struct lower_pos at = packed_step(p, &p->local_k);
     if (p->pack) prefetch(p, p->panel_local, &at, AHEAD_TILE * p->panel_columns, p->panel_columns);
     else prefetch_operand(p, &p->y, AHEAD_TILE, p->panel_columns);
+    if (p->shared_rows) prefetch_operand(p, &p->x, AHEAD_TILE, p->rows);
     if (!p->pack_rows || p->rows_stride) return;
     at = packed_row(p, UINT32_MAX);
     prefetch(p, p->rows_local, &at, AHEAD_TILE * p->packed_rows, p->packed_rows);

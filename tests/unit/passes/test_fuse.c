@@ -115,6 +115,25 @@ START_TEST(large_operands_lie_in_panels)
 }
 END_TEST
 
+/* Of a product with more columns than rows the left operand is, if its rows are neighbours: once for both of these. */
+START_TEST(shared_rows_lie_in_panels)
+{
+    struct fixture x;
+    start(&x);
+    x.options.panel_columns = 32, x.options.panel_rows = 14;
+    ir_value a = param(&x, IR_ROLE_INPUT, F32(300, 100)), turned = param(&x, IR_ROLE_INPUT, F32(100, 300));
+    ir_value b = param(&x, IR_ROLE_INPUT, F32(300, 333)), c = param(&x, IR_ROLE_INPUT, F32(300, 500));
+    output(&x, ir_unary(&x.b, OP_neg, product(&x, a, b, 0, 0)));
+    output(&x, product(&x, a, c, 0, 0));
+    output(&x, product(&x, turned, c, 1, 0));
+    const struct plan *p = finish(&x);
+    ck_assert_uint_eq(kinds(p, GROUP_DOT), 3);
+    ck_assert_uint_eq(kinds(p, GROUP_MAP), 1);
+    ck_assert_uint_eq(p->arena_bytes, (8 * 300 * 13 * 4 + 63) / 64 * 64);
+    drop(&x);
+}
+END_TEST
+
 /* Of bfloat16, two steps of the contraction lie side by side, where the CPU multiplies them so; else it is widened. An
  * odd number of steps gets one more. */
 START_TEST(panels_of_pairs)
@@ -378,8 +397,8 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse",
-                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, panels_of_pairs,
-                            operands_of_loops_lie_in_panels, layer_norm_is_two_kernels, adam_is_one_kernel,
-                            layers_and_memory, tensors_end_to_end, crowds_of_small_tensors, taps_stay_or_are_laid_out));
+    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, shared_rows_lie_in_panels,
+                                    panels_of_pairs, operands_of_loops_lie_in_panels, layer_norm_is_two_kernels,
+                                    adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
+                                    taps_stay_or_are_laid_out));
 }
