@@ -92,7 +92,7 @@ static step_status read_member(struct reader *r, const char *name)
         else if (key && strcmp(key, "hash") == 0) m->hash = scan_string(&r->scan);
         else if (!key || !scan_skip(&r->scan, DEPTH)) break;
     }
-    return r->scan.fault || !bytes || !m->hash ? wrong(r, "expected bytes and hash of a file") : STEP_OK;
+    return r->scan.fault || !bytes || !m->hash ? wrong(r, "bytes, hash of a file") : STEP_OK;
 }
 
 static int by_name(const void *a, const void *b)
@@ -125,10 +125,10 @@ static step_status read_piece(struct reader *r)
         else if (!key || !scan_skip(&r->scan, DEPTH)) break;
     }
     if (r->scan.fault || !file || !p->key || !p->hash || start < 0 || start != shape)
-        return wrong(r, "expected file, key, start, shape and hash of a piece");
+        return wrong(r, "file, key, start, shape, hash of a piece");
     const struct st_member *m = member_of(r->c, file);
     size_t n = strlen(file);
-    if (!m || n < 12 || strcmp(file + n - 12, ".safetensors") != 0) return wrong(r, "a piece in a file that is none");
+    if (!m || n < 12 || strcmp(file + n - 12, ".safetensors") != 0) return wrong(r, "file of a piece");
     p->member = (uint32_t)(m - r->c->members);
     p->bytes = (uint64_t)start; /* the rank, until it is compared with the tensor's */
     return STEP_OK;
@@ -154,17 +154,19 @@ static step_status check_pieces(struct reader *r, const struct st_tensor *t)
 {
     struct st_piece *first = &r->c->pieces[t->offset];
     uint64_t count = r->c->piece_count - t->offset, filled = 0, all = volume(t->shape, t->rank);
-    if (count > PIECES) return damaged(r, "tensor \"%.200s\": more than %d pieces", t->name, PIECES);
-    for (struct st_piece *p = first; p < first + count; p++) {
+    if (count > PIECES) all = UINT64_MAX; /* of no tensor */
+    for (struct st_piece *p = first; p < first + count && all + 1; p++) {
         bool good = p->bytes == (uint64_t)t->rank;
         for (int32_t i = 0; good && i < t->rank; i++) good = p->start[i] + p->shape[i] <= t->shape[i];
         uint64_t n = volume(p->shape, t->rank);
         for (struct st_piece *q = first; good && n && q < p; q++) good = !overlap(p, q, t->rank);
-        if (!good) return damaged(r, "tensor \"%.200s\": pieces that overlap or lie outside", t->name);
+        if (!good) all = UINT64_MAX;
         filled += n;
         p->bytes = n * rt_dtype_bytes(t->dtype);
     }
-    return all >> 48 || filled != all ? damaged(r, "tensor \"%.200s\": its pieces do not fill it", t->name) : STEP_OK;
+    return all >> 48 || filled != all
+               ? damaged(r, "tensor \"%.200s\": pieces overlap, lie outside, are too many or do not fill it", t->name)
+               : STEP_OK;
 }
 
 static step_status read_slot(struct reader *r, const char *name)
@@ -190,7 +192,7 @@ static step_status read_slot(struct reader *r, const char *name)
     }
     for (uint32_t d = STEP_BOOL; dtype && d <= STEP_F64; d++)
         if (strcmp(rt_dtype_name(d), dtype) == 0) t->dtype = d;
-    if (r->scan.fault || !t->dtype || t->rank < 0 || !pieces) return wrong(r, "expected dtype, shape and pieces");
+    if (r->scan.fault || !t->dtype || t->rank < 0 || !pieces) return wrong(r, "dtype, shape, pieces");
     step_status status = check_pieces(r, t);
     t->bytes = volume(t->shape, t->rank) * rt_dtype_bytes(t->dtype);
     return status;

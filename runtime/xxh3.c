@@ -120,28 +120,40 @@ static void hash_to_240(const unsigned char *at, uint64_t n, uint64_t out[2])
     out[1] = 0 - avalanche(sum[0] * P1 + sum[1] * P4 + n * P2);
 }
 
-/* Two lanes at a time, as every x86-64 has them. */
-typedef uint64_t lanes __attribute__((vector_size(16), aligned(8), may_alias));
+/* Two lanes at a time, as every x86-64 has them; the eight sums stay in registers from stripe to stripe. */
+typedef uint64_t lanes __attribute__((vector_size(16), aligned(1), may_alias));
 #if defined(__SSE2__)
+#define HIGH_HALVES(a) ((lanes)_mm_shuffle_epi32((__m128i)(a), 0xf5))
 #define PRODUCT(a, b) ((lanes)_mm_mul_epu32((__m128i)(a), (__m128i)(b)))
 #else
+#define HIGH_HALVES(a) ((a) >> 32)
 #define PRODUCT(a, b) (((a)&UINT32_MAX) * ((b)&UINT32_MAX))
 #endif
 
-static void take_stripe(uint64_t sums[8], const unsigned char *at, uint32_t offset)
+static void take_stripes(uint64_t sums[8], const unsigned char *at, const unsigned char *end, const char *keys)
 {
-    for (uint32_t i = 0; i < 8; i += 2) {
-        lanes data, keyed, *sum = (lanes *)(void *)&sums[i];
-        memcpy(&data, at + 8 * i, sizeof data);
-        memcpy(&keyed, key(offset + 8 * i), sizeof keyed);
-        keyed ^= data;
-        *sum += __builtin_shufflevector(data, data, 1, 0) + PRODUCT(keyed, keyed >> 32);
+    lanes *all = (lanes *)(void *)sums, a = all[0], b = all[1], c = all[2], d = all[3];
+    for (; at < end; at += STRIPE, keys += 8) {
+        const lanes *with = (const lanes *)(const void *)keys, *from = (const lanes *)(const void *)at;
+        lanes data, keyed;
+#define TAKE(sum, i) \
+    data = from[i], keyed = data ^ with[i], \
+    sum += __builtin_shufflevector(data, data, 1, 0) + PRODUCT(keyed, HIGH_HALVES(keyed))
+        TAKE(a, 0);
+        TAKE(b, 1);
+        TAKE(c, 2);
+        TAKE(d, 3);
+#undef TAKE
     }
+    all[0] = a;
+    all[1] = b;
+    all[2] = c;
+    all[3] = d;
 }
 
 static void take_block(struct st_hash *h, const unsigned char *at)
 {
-    for (uint32_t i = 0; i < BLOCK / STRIPE; i++) take_stripe(h->sums, at + STRIPE * i, 8 * i);
+    take_stripes(h->sums, at, at + BLOCK, key(0));
     for (uint32_t i = 0; i < 8; i++) h->sums[i] = (h->sums[i] ^ h->sums[i] >> 47 ^ read64(key(128 + 8 * i))) * P32_1;
     memcpy(h->held, at + BLOCK - STRIPE, STRIPE);
 }
@@ -182,8 +194,9 @@ void st_hash_end(struct st_hash *h, char text[ST_HASH])
     if (h->bytes <= 16) hash_to_16(at, h->bytes, out);
     else if (h->bytes <= 240) hash_to_240(at, h->bytes, out);
     else {
-        for (uint32_t i = 0; i < (h->pending - 1) / STRIPE; i++) take_stripe(h->sums, at + STRIPE * i, 8 * i);
-        take_stripe(h->sums, at + h->pending - STRIPE, 121);
+        const unsigned char *last = at + h->pending - STRIPE;
+        take_stripes(h->sums, at, last, key(0));
+        take_stripes(h->sums, last, last + STRIPE, key(121));
         out[0] = merge(h->sums, 11, h->bytes * P1);
         out[1] = merge(h->sums, 117, ~(h->bytes * P2));
     }
