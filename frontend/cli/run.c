@@ -74,8 +74,10 @@ static int read_steps(struct run *r)
                          steps ? "--steps and --epochs exclude each other" : "--steps N or --epochs N is missing");
     r->steps = (uint64_t)cli_integer(r->cli, steps ? "steps" : "epochs", 0);
     if (epochs && !r->data.steps) return cli_usage(r->cli, "--epochs needs --data");
-    if (epochs && __builtin_mul_overflow(r->steps, r->data.steps, &r->steps))
+    uint64_t one = r->data.rows ? r->data.rows : r->data.steps;
+    if (epochs && (__builtin_mul_overflow(r->steps, one, &r->steps) || r->steps > INT64_MAX))
         return cli_usage(r->cli, "--epochs: too many steps");
+    if (epochs && r->data.rows) r->steps = (r->steps + r->data.batch - 1) / r->data.batch;
     return 0;
 }
 
@@ -303,12 +305,13 @@ static int start(struct run *r)
     bool evaluates = cli_count(r->cli, "eval-data") > 0, infers_data = infer && !cli_count(r->cli, "infer-data");
     bool trains = cli_count(r->cli, "steps") || cli_count(r->cli, "epochs") || infers_data || (!infer && !evaluates);
     if (!infer && cli_count(r->cli, "infer-data")) return cli_usage(r->cli, "--infer-data needs --infer FILE");
+    r->infer_data.some = r->infer_data.once = r->eval_data.once = true;
+    r->data.once = infers_data && !cli_count(r->cli, "steps") && !cli_count(r->cli, "epochs");
     int code = trains ? run_data_open(r, &r->data, "--data") : 0;
     if (!code) code = read_options(r);
     if (!code) code = read_steps(r);
     if (!code) code = run_checkpoint_options(r);
     if (!code) code = run_init_options(r);
-    r->infer_data.some = r->infer_data.rows_allowed = r->eval_data.rows_allowed = true;
     if (!code && cli_count(r->cli, "infer-data")) code = run_data_open(r, &r->infer_data, "--infer-data");
     if (!code && cli_count(r->cli, "eval-data")) code = run_data_open(r, &r->eval_data, "--eval-data");
     if (code) return code;

@@ -16,16 +16,20 @@ struct run_data {
         const struct st_tensor *tensor;
         uint64_t bytes; /* of one step */
         char *memory;   /* all steps, or one step where `streamed` */
-        char *last;     /* by rows: the batch that they do not fill, and zeros */
+        char *gathered; /* by rows: a batch that does not lie in `memory` as it is */
+        bool rows;      /* else what all batches share, or steps */
+        bool tokens;    /* 16 bits in the file, 32 in the input */
     } *tensors;
     struct step_array *arrays;
     size_t count;
     uint64_t steps; /* leading extent; 0 if the step has no inputs */
     bool streamed;
-    bool some;         /* inputs without a tensor are left out: infer does not need all */
-    bool rows_allowed; /* tensors without the dimension of steps: rows, from which batches are taken */
-    uint64_t rows;     /* then: how many; 0: tensors count steps */
-    uint64_t batch;    /* then: rows of a batch */
+    bool some;       /* inputs without a tensor are left out: infer does not need all */
+    bool once;       /* rows are taken once, zeros fill the last batch; else over their end, as training does */
+    uint64_t rows;   /* tensors without the dimension of steps: how many; 0: they count steps */
+    uint64_t batch;  /* then: rows of a batch */
+    uint64_t *order; /* of --shuffle: of the rows in this round; NULL: as they are */
+    uint64_t seed, round;
     VEC(struct st_file *) files;
 };
 
@@ -128,9 +132,22 @@ int run_data_open(struct run *, struct run_data *, const char *option);
 int run_data_batch(struct run *, struct run_data *, uint64_t k, struct step_batch *); /* batch of step k, from 0 */
 void run_data_close(struct run_data *);
 
-/* run_npy.c: a NumPy file as a file of one tensor of that name; 0 or an exit code after a message. */
+/* run_rows.c: the batch of step k where it lies in memory, or gathered; all rows of a tensor into its memory. */
+int run_rows_open(struct run *, struct run_data *);
+int run_rows_load(struct run *, const struct run_data *, const struct run_tensor *);
+int run_rows_batch(struct run *, struct run_data *, struct run_tensor *, uint64_t k, char **data);
+void run_rows_close(struct run_data *);
+
+/* Files of other formats as files of tensors. 0 or an exit code after a message.
+ * run_npy.c, run_npz.c: NumPy's; the array between two places of the file is one more tensor; the room for it is there.
+ * run_csv.c: a table (name NULL: columns by the names of inputs). run_tokens.c: windows of tokens. */
 bool run_is_npy(const char *path);
 int run_npy_open(const struct cli *, struct st_file *, const char *name, const char *path);
+int run_npy_read(const struct cli *, struct st_file *, const char *name, uint64_t from, uint64_t to);
+int run_npz_open(const struct cli *, struct st_file *, const char *path);
+int run_csv_open(struct run *, struct st_file *, const char *name, const char *path);
+int run_tokens_open(const struct cli *, struct st_file *, const struct step_tensor *input, const char *path,
+                    uint64_t late);
 
 /* run_infer.c */
 int run_infer(struct run *, const char *path); /* the outputs of the model into a file */

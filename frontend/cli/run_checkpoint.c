@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #define RUN_ITEM "stepc_run" /* its text: RUN_FORM */
-#define RUN_FORM "{\"batches\":%" PRIu64 ",\"step\":%" PRIu64 ",\"data\":%" PRIu64 "}"
-#define RUN_SCAN "{\"batches\":%" SCNu64 ",\"step\":%" SCNu64 ",\"data\":%" SCNu64 "}"
+#define RUN_FORM "{\"batches\":%" PRIu64 ",\"step\":%" PRIu64 ",\"data\":%" PRIu64 "%s}"
+#define RUN_SCAN "{\"batches\":%" SCNu64 ",\"step\":%" SCNu64 ",\"data\":%" SCNu64
 
 int run_checkpoint_options(struct run *r)
 {
@@ -114,6 +114,34 @@ int run_checkpoint_begin(struct run *r)
     return 0;
 }
 
+/* How training takes its rows, as the item says it: "" where data count steps. */
+static const char *order_text(const struct run *r)
+{
+    const struct run_data *d = &r->data;
+    if (!d->rows) return "";
+    return d->order ? arena_format(r->cli->arena, ",\"batch\":%" PRIu64 ",\"shuffle\":%" PRIu64, d->batch, d->seed)
+                    : arena_format(r->cli->arena, ",\"batch\":%" PRIu64, d->batch);
+}
+
+/* Rows that are taken in another order would be taken twice or not at all. */
+static int check_order(struct run *r, const char *text)
+{
+    const char *was = strstr(text, ",\"batch\":"), *is = order_text(r);
+    size_t length = was ? strcspn(was, "}") : 0;
+    if (!r->steps || (length == strlen(is) && memcmp(was ? was : "", is, length) == 0)) return 0;
+    const char *seed = was ? strstr(was, "\"shuffle\":") : NULL;
+    const char *before = !was   ? "without --shuffle, from batches"
+                         : seed ? arena_format(r->cli->arena, "with --shuffle=%.*s",
+                                               (int)strspn(seed + 10, "0123456789"), seed + 10)
+                                : "without --shuffle, from rows";
+    uint64_t batch = was ? strtoull(was + 9, NULL, 10) : 0;
+    if (batch) before = arena_format(r->cli->arena, "%s, in batches of %" PRIu64, before, batch);
+    return cli_failed(r->cli, EXIT_WRONG,
+                      "--resume: that run took its data %s; to go on from another order, or with other batches, begin "
+                      "with --init",
+                      before);
+}
+
 /* After the counter of the state was read: how far that run was in its data. */
 int run_checkpoint_position(struct run *r)
 {
@@ -122,6 +150,8 @@ int run_checkpoint_position(struct run *r)
     uint64_t batches, step, data;
     c->step = r->first_step;
     if (text && sscanf(text, RUN_SCAN, &batches, &step, &data) == 3) {
+        int differs = check_order(r, text);
+        if (differs) return differs;
         r->first_step = batches;
         c->step = step;
         if (data != r->data.steps && r->steps)
@@ -190,8 +220,8 @@ static int save(struct run *r)
     if (!code && one)
         code = cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: another rank could not save step %" PRIu64, c->saved);
     if (code) return code;
-    char text[128];
-    snprintf(text, sizeof text, RUN_FORM, r->first_step + r->done, c->step, r->data.steps);
+    char text[256];
+    snprintf(text, sizeof text, RUN_FORM, r->first_step + r->done, c->step, r->data.steps, order_text(r));
     struct step_item item = {.size = sizeof item, .name = RUN_ITEM, .json = text};
     struct step_hyper *metrics = arena_new_array(r->cli->arena, struct step_hyper, 2 * (size_t)r->scalar_count + 1);
     size_t count = 0;

@@ -1,7 +1,6 @@
-/* Batches from safetensors or NumPy files: one tensor per input of the step, with a leading dimension that counts
- * steps. What is evaluated or inferred may also be rows, as many as there are: batches are taken from them, zeros fill
- * the last one. Everything is checked before the first step, all problems at once. Data that fit are read at the start,
- * others step by step. */
+/* Batches from files of several formats: one tensor per input of the step, with a leading dimension that counts steps,
+ * or rows, as many as there are, from which batches are taken (run_rows.c). Everything is checked before the first
+ * step, all problems at once. Data that fit are read at the start, others step by step. */
 #include "frontend/cli/run.h"
 #include "ir/ir.h"
 
@@ -64,16 +63,52 @@ static bool are_rows(const struct run *r, const struct run_data *d)
     return rows > 0;
 }
 
-/* FILE of safetensors, or NAME=FILE of NumPy. */
+static bool ends_with(const char *path, const char *end)
+{
+    size_t length = strlen(path), n = strlen(end);
+    return length > n && strcmp(path + length - n, end) == 0;
+}
+
+/* Of FILE.bin+1, NULL: the path has no such end. */
+static const char *late_tokens(const char *path)
+{
+    const char *plus = strrchr(path, '+');
+    bool late = plus && plus - path > 4 && strncmp(plus - 4, ".bin", 4) == 0 && plus[1];
+    return late && !plus[1 + strspn(plus + 1, "0123456789")] ? plus : NULL;
+}
+
+static int open_tokens(struct run *r, const char *option, const char *name, const char *path, struct st_file *f)
+{
+    const char *plus = late_tokens(path);
+    size_t length = plus ? (size_t)(plus - path) : strlen(path);
+    struct step_tensor input = {.size = sizeof input};
+    if (!name)
+        return cli_usage(r->cli,
+                         "%s %s: a token file holds one input: %s NAME=%s, and NAME=%.*s+1 for the tokens after these",
+                         option, path, option, path, (int)length, path);
+    for (size_t i = 0; i < r->api->tensor_count(r->instance, STEP_INPUT); i++) {
+        r->api->tensor_at(r->instance, STEP_INPUT, i, &input);
+        if (strcmp(input.name, name) == 0)
+            return run_tokens_open(r->cli, f, &input, arena_string_n(r->cli->arena, path, length),
+                                   plus ? strtoull(plus + 1, NULL, 10) : 0);
+    }
+    return cli_failed(r->cli, EXIT_WRONG, "%s: \"%s\" is no input of this step", path, name);
+}
+
+/* FILE of safetensors, a NumPy archive or a table with a head; NAME=FILE of NumPy, tokens or a table. */
 static int open_file(struct run *r, const char *option, const char *given, struct st_file *f)
 {
     char error[ST_TEXT];
     const char *equals = strchr(given, '='), *path = equals ? equals + 1 : given;
-    size_t length = strlen(path);
-    bool npy = run_is_npy(path) || (length > 4 && strcmp(path + length - 4, ".npy") == 0); /* a damaged one, too */
-    if (equals && npy)
-        return run_npy_open(r->cli, f, arena_string_n(r->cli->arena, given, (size_t)(equals - given)), path);
+    const char *name = equals ? arena_string_n(r->cli->arena, given, (size_t)(equals - given)) : NULL;
+    bool npy = run_is_npy(path) || ends_with(path, ".npy"); /* a damaged one, too */
+    if (name && npy) return run_npy_open(r->cli, f, name, path);
     if (npy) return cli_usage(r->cli, "%s %s: a NumPy file holds one input: %s NAME=%s", option, given, option, given);
+    if (ends_with(path, ".csv")) return run_csv_open(r, f, name, path);
+    if (ends_with(path, ".bin") || late_tokens(path)) return open_tokens(r, option, name, path, f);
+    if (ends_with(given, ".npz") && !equals) return run_npz_open(r->cli, f, given);
+    if (ends_with(path, ".npz"))
+        return cli_usage(r->cli, "%s %s: an archive names its arrays itself: %s %s", option, given, option, path);
     step_status status = st_open(f, given, error);
     return status ? cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s: %s", option, error)
                   : 0;
@@ -105,8 +140,7 @@ static void find_tensor(struct run_data *d, size_t i, const char *name, struct p
 }
 
 /* All rows are as many, but for tensors that all batches share. */
-static void bind_rows(struct run_data *d, const struct run_tensor *t, const struct step_tensor *input,
-                      struct problems *p)
+static void bind_rows(struct run_data *d, struct run_tensor *t, const struct step_tensor *input, struct problems *p)
 {
     uint64_t rows = (uint64_t)t->tensor->shape[0], batch = (uint64_t)input->shape[0];
     if (!rows) problem(p, "%s: tensor \"%s\" holds no row", t->file->path, input->name);
@@ -115,7 +149,11 @@ static void bind_rows(struct run_data *d, const struct run_tensor *t, const stru
         problem(p, "%s: tensor \"%s\" has %llu rows in batches of %llu; others have %llu in batches of %llu",
                 t->file->path, input->name, (unsigned long long)rows, (unsigned long long)batch,
                 (unsigned long long)d->rows, (unsigned long long)d->batch);
-    else if (batch) d->rows = rows, d->batch = batch, d->steps = (rows + batch - 1) / batch;
+    else if (!d->once && rows < batch)
+        problem(p, "%s: tensor \"%s\" has %llu rows, fewer than a batch of %llu", t->file->path, input->name,
+                (unsigned long long)rows, (unsigned long long)batch);
+    else if (batch) d->rows = rows, d->batch = batch, d->steps = (rows + batch - 1) / batch, t->rows = true;
+    t->tokens = t->rows && t->tensor->bytes == rows * (t->bytes / batch) / 2; /* run_tokens.c */
 }
 
 /* NumPy makes 64-bit numbers of most things; data are not converted silently. */
@@ -132,7 +170,7 @@ static void bind_input(struct run *r, struct run_data *d, size_t i, const struct
     struct run_tensor *t = &d->tensors[i];
     struct arena *a = r->cli->arena;
     const char *wanted = type_text(a, input->dtype, input->rank, input->shape, "steps");
-    if (d->rows_allowed && input->rank)
+    if (input->rank)
         wanted = arena_format(a, "%s or %s", wanted,
                               type_text(a, input->dtype, input->rank - 1, input->shape + 1, "rows"));
     if (!t->tensor && d->some) return;
@@ -165,7 +203,7 @@ static void bind_inputs(struct run *r, struct run_data *d, struct problems *p)
         r->api->tensor_at(r->instance, STEP_INPUT, i, &input);
         find_tensor(d, i, input.name, p);
     }
-    bool rows = d->rows_allowed && are_rows(r, d);
+    bool rows = are_rows(r, d);
     for (int shared = 0; shared < 2; shared++)
         for (size_t i = 0; i < d->count; i++) {
             struct step_tensor input = {.size = sizeof input};
@@ -215,13 +253,16 @@ static int read_data(struct run *r, struct run_data *d)
     d->streamed = total > RUN_MEMORY;
     for (size_t i = 0; i < d->count; i++) {
         struct run_tensor *t = &d->tensors[i];
-        uint64_t bytes = d->streamed ? t->bytes : t->tensor->bytes;
+        uint64_t bytes = d->streamed ? t->bytes : t->rows ? t->bytes / d->batch * d->rows : t->tensor->bytes;
+        int code = 0;
         t->memory = malloc(bytes + 64);
         if (!t->memory)
             return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path,
                               (unsigned long long)bytes);
-        if (!d->streamed && st_read(t->file, t->tensor, 0, t->memory, bytes, error))
-            return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+        if (!d->streamed && t->rows) code = run_rows_load(r, d, t);
+        else if (!d->streamed && st_read(t->file, t->tensor, 0, t->memory, bytes, error))
+            code = cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+        if (code) return code;
     }
     return 0;
 }
@@ -260,22 +301,8 @@ int run_data_open(struct run *r, struct run_data *d, const char *option)
     if (d->some) leave_out(d);
     if (p.count) return cli_failed(r->cli, EXIT_WRONG, "%s: %s", option, str_text(&p.text));
     if (!d->rows && !r->cli->quiet) warn_of_lengths(d);
-    return read_data(r, d);
-}
-
-/* The batch that the last rows do not fill. */
-static int fill_last(struct run *r, struct run_data *d, struct run_tensor *t, uint64_t rows, const char *from)
-{
-    uint64_t bytes = t->bytes / d->batch * rows;
-    char error[ST_TEXT];
-    if (!t->last) t->last = calloc(1, t->bytes + 64);
-    if (!t->last)
-        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path,
-                          (unsigned long long)t->bytes);
-    if (!d->streamed) memcpy(t->last, from, bytes);
-    else if (st_read(t->file, t->tensor, t->tensor->bytes - bytes, t->last, bytes, error))
-        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
-    return 0;
+    code = read_data(r, d);
+    return code ? code : run_rows_open(r, d);
 }
 
 int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_batch *batch)
@@ -283,16 +310,14 @@ int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_ba
     char error[ST_TEXT];
     for (size_t i = 0; i < d->count; i++) { /* each tensor wraps around at its own end */
         struct run_tensor *t = &d->tensors[i];
-        bool rows = d->rows && (uint64_t)t->tensor->shape[0] == d->rows && t->tensor->rank == d->arrays[i].rank;
-        uint64_t at = d->rows ? (rows ? k % d->steps : 0) : k % (uint64_t)t->tensor->shape[0];
-        uint64_t left = rows ? d->rows - at * d->batch : 0;
-        d->arrays[i].data = t->memory + (d->streamed ? 0 : at * t->bytes);
-        if (rows && left < d->batch) {
-            int code = fill_last(r, d, t, left, d->arrays[i].data);
-            if (code) return code;
-            d->arrays[i].data = t->last;
-        } else if (d->streamed && st_read(t->file, t->tensor, at * t->bytes, t->memory, t->bytes, error))
+        char *data = t->memory;
+        uint64_t at = d->rows ? 0 : k % (uint64_t)t->tensor->shape[0];
+        int code = t->rows ? run_rows_batch(r, d, t, k, &data) : 0;
+        if (code) return code;
+        if (!t->rows && !d->streamed) data += at * t->bytes;
+        if (!t->rows && d->streamed && st_read(t->file, t->tensor, at * t->bytes, data, t->bytes, error))
             return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+        d->arrays[i].data = data;
     }
     *batch = (struct step_batch){
         .size = sizeof *batch, .inputs = d->count ? d->arrays : NULL, .input_count = d->count, .flags = r->policy};
@@ -303,8 +328,9 @@ void run_data_close(struct run_data *d)
 {
     for (size_t i = 0; d->tensors && i < d->count; i++) {
         free(d->tensors[i].memory);
-        free(d->tensors[i].last);
+        free(d->tensors[i].gathered);
     }
+    run_rows_close(d);
     for (size_t i = 0; i < d->files.count; i++) st_close(d->files.items[i]);
     d->files.count = 0;
     d->count = 0;

@@ -91,6 +91,8 @@ int run_infer(struct run *r, const char *path)
     struct outputs o = {0};
     uint64_t batches = data->steps ? data->steps : 1;
     char error[ST_TEXT];
+    run_rows_close(data); /* training is over: rows once, in their own order */
+    data->once = true;
     int code = outputs_open(r, data, &o, batches);
     if (!code) code = outputs_compute(r, data, &o, batches);
     if (!code && !run_stopped(r)) {

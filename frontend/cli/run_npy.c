@@ -62,35 +62,34 @@ static uint64_t bytes_of(const struct st_tensor *t)
     return bytes;
 }
 
-static int read_header(const struct cli *cli, struct st_file *f, const char *name)
+int run_npy_read(const struct cli *cli, struct st_file *f, const char *name, uint64_t from, uint64_t to)
 {
     unsigned char head[12] = {0};
-    struct stat s;
-    if (fstat(f->fd, &s) || pread(f->fd, head, sizeof head, 0) < 10)
-        return refused(cli, f->path, "no NumPy file: it is too short");
+    ssize_t got = to - from < 10 ? 0 : pread(f->fd, head, sizeof head, (off_t)from);
+    if (got < 10 || memcmp(head, magic, 6) != 0)
+        return refused(cli, f->path, got < 10 ? "no NumPy file: it is too short" : "no NumPy file");
     size_t begin = head[6] == 1 ? 10 : 12;
     size_t length = head[8] + 256u * head[9] + (head[6] == 1 ? 0 : 65536u * head[10] + ((size_t)head[11] << 24));
     if (length > LONGEST) return refused(cli, f->path, "no NumPy file of numbers: its header is too long");
-    struct st_tensor *t = f->tensors = calloc(1, sizeof *t);
-    f->text = calloc(1, length + 1 + strlen(name) + 1);
-    if (!t || !f->text) return cli_failed(cli, EXIT_ENVIRONMENT, "%s: out of memory", f->path);
-    if (pread(f->fd, f->text, length, (off_t)begin) != (ssize_t)length)
+    struct st_tensor *t = &f->tensors[f->count];
+    char *text = arena_alloc(cli->arena, length + 1);
+    text[length] = 0;
+    if (begin + length > to - from || pread(f->fd, text, length, (off_t)(from + begin)) != (ssize_t)length)
         return refused(cli, f->path, "the file is cut off");
-    if (!read_dtype(value_of(f->text, "'descr'"), &t->dtype))
+    if (!read_dtype(value_of(text, "'descr'"), &t->dtype))
         return refused(cli, f->path,
                        "its numbers are of a type that is not supported (little-endian ones and bool are)");
-    const char *order = value_of(f->text, "'fortran_order'");
+    const char *order = value_of(text, "'fortran_order'");
     if (!order || strncmp(order, "False", 5) != 0)
         return refused(cli, f->path,
                        "it is stored by columns: np.save(FILE, np.ascontiguousarray(a)) writes it by rows");
-    if (!read_shape(value_of(f->text, "'shape'"), t))
+    if (!read_shape(value_of(text, "'shape'"), t))
         return refused(cli, f->path, "its shape cannot be read, or has too many dimensions");
-    t->name = memcpy(f->text + length + 1, name, strlen(name) + 1);
-    t->offset = begin + length;
+    t->name = name;
+    t->offset = from + begin + length;
     t->bytes = bytes_of(t);
-    f->count = 1;
-    if (t->bytes > (uint64_t)s.st_size - t->offset || (uint64_t)s.st_size < t->offset)
-        return refused(cli, f->path, "the file is cut off");
+    if (t->bytes > to - t->offset) return refused(cli, f->path, "the file is cut off");
+    f->count++;
     return 0;
 }
 
@@ -105,9 +104,12 @@ bool run_is_npy(const char *path)
 
 int run_npy_open(const struct cli *cli, struct st_file *f, const char *name, const char *path)
 {
+    struct stat s;
     *f = (struct st_file){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (f->fd < 0) return cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
-    int code = read_header(cli, f, name);
+    if (f->fd < 0 || fstat(f->fd, &s)) return cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+    f->tensors = calloc(1, sizeof *f->tensors);
+    int code = f->tensors ? run_npy_read(cli, f, name, 0, (uint64_t)s.st_size)
+                          : cli_failed(cli, EXIT_ENVIRONMENT, "%s: out of memory", path);
     if (code) st_close(f);
     return code;
 }

@@ -205,7 +205,10 @@ void run_head(struct run *r)
     if (r->manifest) fputc('\n', stderr);
     fprintf(stderr, "run      %s step%s", cli_grouped(a, (double)r->steps), r->steps == 1 ? "" : "s");
     if (r->first_step) fprintf(stderr, " after step %s", cli_grouped(a, (double)r->first_step));
-    if (r->data.steps)
+    if (r->data.rows)
+        fprintf(stderr, ", %s rows in batches of %s%s", cli_grouped(a, (double)r->data.rows),
+                cli_grouped(a, (double)r->data.batch), r->data.order ? ", shuffled" : "");
+    else if (r->data.steps)
         fprintf(stderr, ", data for %s%s", cli_grouped(a, (double)r->data.steps),
                 r->data.steps < r->steps ? " (used again from the start)" : "");
     fputc('\n', stderr);

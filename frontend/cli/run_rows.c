@@ -1,0 +1,106 @@
+/* Rows in their order, gathered into batches. Training takes a batch from where the one before it ended, over the end
+ * of the data into their next round: each row is taken as often as every other one, and no row is made up. What is
+ * evaluated or inferred is taken once, and zeros fill the last batch. The order of --shuffle follows from its seed and
+ * from the number of the round alone (Fisher and Yates' shuffle): a run that continues, every mesh and every rank has
+ * the same. */
+#include "frontend/cli/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* splitmix64's finaliser. */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static void shuffle(uint64_t *order, uint64_t rows, uint64_t seed, uint64_t round)
+{
+    uint64_t state = mix(mix(seed + 0x9e3779b97f4a7c15u) + round);
+    for (uint64_t i = 0; i < rows; i++) order[i] = i;
+    for (uint64_t i = rows; i > 1; i--) {
+        uint64_t at = mix(state += 0x9e3779b97f4a7c15u) % i, row = order[at];
+        order[at] = order[i - 1];
+        order[i - 1] = row;
+    }
+}
+
+/* The row at a position of the training, whose rounds follow each other. */
+static uint64_t row_at(struct run_data *d, uint64_t position)
+{
+    uint64_t round = position / d->rows;
+    if (!d->order) return position % d->rows;
+    if (round != d->round) shuffle(d->order, d->rows, d->seed, d->round = round);
+    return d->order[position % d->rows];
+}
+
+/* Rows of a file, and tokens as the input's numbers: the file has them in 16 bits. */
+static int read_rows(struct run *r, const struct run_tensor *t, uint64_t row, uint64_t rows, uint64_t bytes, char *to)
+{
+    char error[ST_TEXT];
+    char *from = t->tokens ? to + bytes * rows / 2 : to; /* the upper half of what they become */
+    uint64_t stored = t->tokens ? bytes / 2 : bytes;
+    if (st_read(t->file, t->tensor, row * stored, from, rows * stored, error))
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+    for (uint64_t i = 0; t->tokens && i < rows * stored / 2; i++) {
+        uint16_t token;
+        memcpy(&token, from + 2 * i, sizeof token);
+        memcpy(to + 4 * i, &(int32_t){token}, sizeof(int32_t));
+    }
+    return 0;
+}
+
+int run_rows_open(struct run *r, struct run_data *d)
+{
+    const char *seed = d->once ? NULL : cli_text(r->cli, "shuffle", NULL);
+    d->round = UINT64_MAX;
+    if (!seed) return 0;
+    if (!d->rows)
+        return cli_usage(r->cli,
+                         "--shuffle: %s holds batches, a leading dimension that counts steps; plain rows are "
+                         "what can be shuffled",
+                         d->option);
+    char *end;
+    d->seed = strtoull(seed, &end, 10);
+    if (*seed && (*seed < '0' || *seed > '9' || *end))
+        return cli_usage(r->cli, "--shuffle=%s: expected a whole number as seed", seed);
+    if (!(d->order = calloc(d->rows, sizeof *d->order)))
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "--shuffle: out of memory (%llu rows)",
+                          (unsigned long long)d->rows);
+    return 0;
+}
+
+int run_rows_load(struct run *r, const struct run_data *d, const struct run_tensor *t)
+{
+    return read_rows(r, t, 0, d->rows, t->bytes / d->batch, t->memory);
+}
+
+int run_rows_batch(struct run *r, struct run_data *d, struct run_tensor *t, uint64_t k, char **data)
+{
+    uint64_t bytes = t->bytes / d->batch, first = k * d->batch, n;
+    uint64_t at = first % d->rows;
+    if (!d->streamed && !d->order && at + d->batch <= d->rows) return *data = t->memory + at * bytes, 0;
+    if (!t->gathered && !(t->gathered = calloc(1, t->bytes + 64)))
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path,
+                          (unsigned long long)t->bytes);
+    *data = t->gathered;
+    for (uint64_t i = 0; i < d->batch; i += n) {
+        char *to = t->gathered + i * bytes;
+        if (d->once && first + i >= d->rows) return memset(to, 0, (d->batch - i) * bytes), 0;
+        uint64_t row = row_at(d, first + i), last = d->once ? d->rows - first : d->batch;
+        for (n = 1; i + n < d->batch && i + n < last && row_at(d, first + i + n) == row + n;) n++;
+        int code = 0;
+        if (d->streamed) code = read_rows(r, t, row, n, bytes, to);
+        else memcpy(to, t->memory + row * bytes, n * bytes);
+        if (code) return code;
+    }
+    return 0;
+}
+
+void run_rows_close(struct run_data *d)
+{
+    free(d->order);
+    d->order = NULL;
+}

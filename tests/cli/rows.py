@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""stepc run --data of rows: NumPy files and archives, tables, tokens, safetensors. The same training as from batches that were made of
+the rows by hand, bit for bit; shuffled, resumed, on a mesh and on ranks' threads; wrong files of each kind by name, row and column.
+
+usage: rows.py STEPC
+"""
+import json
+import os
+import struct
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner, safetensors
+
+ROWS, BATCH = 27, 8
+MODEL = {
+    "stepc": 1, "name": "rows",
+    "inputs": {"x": {"shape": [BATCH, 4], "axes": ["batch", None]}, "y": {"shape": [BATCH], "dtype": "int32", "axes": ["batch"]}},
+    "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 16}, {"type": "relu"}, {"type": "linear", "features": 3}]},
+    "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "y", "reduction": "mean"},
+    "metrics": {"accuracy": "mean(argmax(model, axis=-1) == y)"},
+    "optimizer": {"type": "adamw", "learning_rate": 0.01}, "seed": 0}
+TEXT = {
+    "stepc": 1, "name": "text",
+    "inputs": {"tokens": {"shape": [4, 5], "dtype": "int32", "axes": ["batch", None]}, "next": {"shape": [4, 5], "dtype": "int32", "axes": ["batch", None]}},
+    "model": {"type": "sequential", "input": "tokens", "layers": [{"type": "embed", "num_embeddings": 1000, "features": 8}, {"type": "linear", "features": 1000}]},
+    "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "next", "reduction": "mean"},
+    "optimizer": {"type": "adam", "learning_rate": 0.01}, "seed": 0}
+
+
+class Rows(runner.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.tmp = tempfile.TemporaryDirectory(prefix="stepc-rows-")
+        random = np.random.default_rng(1)
+        cls.x, cls.y = random.normal(size=(ROWS, 4)).astype("f4"), random.integers(0, 3, ROWS).astype("i4")
+        for name, document in (("model", MODEL), ("mesh", {**MODEL, "mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]}}), ("text", TEXT)):
+            with open(cls.path(name + ".json"), "w") as f:
+                json.dump(document, f)
+            code, said = cls.run_stepc("compile", cls.path(name + ".json"), "-o", cls.path(name + ".so"))
+            assert code == 0, said
+        np.save(cls.path("x.npy"), cls.x)
+        np.save(cls.path("y.npy"), cls.y)
+        np.savez(cls.path("rows.npz"), y=cls.y, x=cls.x)
+        safetensors.write(cls.path("rows.st"), {"x": cls.x, "y": cls.y})
+        lines = ["%s,%d" % (",".join("%.9g" % v for v in row), label) for row, label in zip(cls.x, cls.y)]
+        cls.write("table.csv", "\r\n".join(['"x.0",x.1,x.2, x.3 ,y', *lines, ""]))
+        cls.write("x.csv", "\n".join(line.rpartition(",")[0] for line in lines))
+        cls.write("y.csv", "label\n" + "".join('"%d.0"\n' % label for label in cls.y))
+        cls.tokens = random.integers(0, 1000, 103).astype("<u2")
+        cls.tokens.tofile(cls.path("plain.bin"))
+        cls.write("head.bin", struct.pack("<256i", 20240520, 1, len(cls.tokens), *[0] * 253) + cls.tokens.tobytes())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.tmp.cleanup()
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.tmp.name, name)
+
+    @classmethod
+    def run_stepc(cls, *args):
+        done = runner.attempt(cls.program, *args)
+        return done.returncode, done.stderr
+
+    @classmethod
+    def write(cls, name, what):
+        with open(cls.path(name), "wb") as f:
+            f.write(what if isinstance(what, bytes) else what.encode())
+
+    def run_to(self, program, *args, code=0):
+        """All state at the end, and what the metrics say."""
+        got, said = self.run_stepc("run", self.path(program), *args, "--save", self.path("state.st"), "--all-state", "--metrics", self.path("metrics.jsonl"))
+        self.assertEqual(got, code, said)
+        if code:
+            return said
+        with open(self.path("state.st"), "rb") as state, open(self.path("metrics.jsonl")) as metrics:
+            return state.read(), metrics.read()
+
+    def batches(self, order, batch=BATCH, **rows):
+        """The file of batches that an order of rows makes."""
+        order = np.asarray(order)[: len(order) // batch * batch]
+        safetensors.write(self.path("batches.st"), {name: a[order].reshape(-1, batch, *a.shape[1:]) for name, a in rows.items()})
+        return self.path("batches.st")
+
+    def order(self, seed, rounds):
+        """The rows as a run takes them, in so many rounds."""
+        mask = (1 << 64) - 1
+
+        def mix(x):
+            x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & mask
+            x = (x ^ (x >> 27)) * 0x94D049BB133111EB & mask
+            return x ^ (x >> 31)
+
+        out = []
+        for at in range(rounds):
+            state, order = mix(mix((seed + 0x9E3779B97F4A7C15) & mask) + at & mask), list(range(ROWS))
+            for i in range(ROWS, 1, -1):
+                state = (state + 0x9E3779B97F4A7C15) & mask
+                k = mix(state) % i
+                order[k], order[i - 1] = order[i - 1], order[k]
+            self.assertEqual(sorted(order), list(range(ROWS)))
+            out += order
+        return out
+
+    def formats(self):
+        p = self.path
+        return (p("rows.st"),), ("x=" + p("x.npy"), "y=" + p("y.npy")), (p("rows.npz"),), (p("table.csv"),), ("x=" + p("x.csv"), "y=" + p("y.csv"))
+
+    def test_the_same_training(self):
+        """Three rounds are 81 rows, 11 batches: the last one takes the first rows of the next round."""
+        for more, order in (((), np.arange(4 * ROWS) % ROWS), (("--shuffle",), self.order(0, 4)), (("--shuffle=7",), self.order(7, 4))):
+            for program in ("model.so", "model.json", "mesh.so"):
+                want = self.run_to(program, "--steps", "11", "--data", self.batches(order, x=self.x, y=self.y))
+                for data in self.formats() if program == "model.so" else self.formats()[:1]:
+                    self.assertEqual(self.run_to(program, "--epochs", "3", "--data", *data, *more), want, (program, more, data))
+
+    def test_resumed(self):
+        data = ("--data", self.path("rows.npz"), "--shuffle=3")
+        for program in ("model.so", "model.json"):
+            folder = self.path("runs-" + program)
+            want = self.run_to(program, "--steps", "13", *data)
+            self.run_to(program, "--steps", "6", *data, "--save-dir", folder)
+            for wrong, said in ((("--shuffle=4",), "with --shuffle=3, in batches of 8"), ((), "with --shuffle=3")):
+                self.assertIn(said, self.run_to(program, "--steps", "13", *data[:2], *wrong, "--save-dir", folder, "--resume", "auto", code=1))
+            self.assertEqual(self.run_to(program, "--steps", "13", *data, "--save-dir", folder, "--resume", "auto")[0], want[0])
+
+    def test_tokens(self):
+        """20 windows of 5 tokens, the last token only as what follows; over their end as other rows."""
+        windows = np.stack([self.tokens[5 * k : 5 * k + 5] for k in range(20)]).astype("i4")
+        after = np.stack([self.tokens[5 * k + 1 : 5 * k + 6] for k in range(20)]).astype("i4")
+        want = self.run_to("text.so", "--steps", "7", "--data", self.batches(np.arange(40) % 20, 4, tokens=windows, next=after))
+        for name in ("plain.bin", "head.bin"):
+            self.assertEqual(self.run_to("text.so", "--steps", "7", "--data", "tokens=" + self.path(name), "next=" + self.path(name) + "+1"), want)
+        self.write("high.bin", np.where(np.arange(103) == 50, 1000, self.tokens).astype("<u2").tobytes())
+        said = self.run_to("text.so", "--epochs", "1", "--data", "tokens=" + self.path("high.bin"), "next=" + self.path("high.bin") + "+1", code=1)
+        self.assertIn("is 1000", said)
+        self.assertIn("0 <= value < 1000", said)
+
+    def test_wrong_files(self):
+        p = self.path
+        with open(p("table.csv")) as f:
+            lines = f.read().split("\n")
+        table = lambda name, text: (self.write(name + ".csv", text), p(name + ".csv"))[1]
+        np.savez_compressed(p("small.npz"), x=self.x, y=self.y)
+        with open(p("rows.npz"), "rb") as f:
+            whole = f.read()
+        self.write("cut.npz", whole[:-30])
+        at = whole.index(self.x.tobytes()) + 5
+        self.write("flipped.npz", whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        self.write("version.bin", struct.pack("<256i", 20240520, 7, 3, *[0] * 253) + b"123456")
+        self.write("cut.bin", struct.pack("<256i", 20240520, 1, 300, *[0] * 253) + self.tokens.tobytes())
+        self.write("odd.bin", b"123")
+        self.write("short.bin", b"1234567890")
+        np.save(p("few.npy"), self.x[:5])
+        np.save(p("fewer.npy"), self.y[:5])
+        np.save(p("double.npy"), self.x.astype("f8"))
+        cells = lambda row, column, value: "\n".join(",".join(value if (i, k) == (row, column) else c for k, c in enumerate(line.split(","))) for i, line in enumerate(lines))
+        for data, says in (((p("small.npz"),), "compressed, which is not supported: np.savez("), ((p("cut.npz"),), "cut off"), ((p("flipped.npz"),), "x.npy is damaged: checksum"),
+                           ((table("word", cells(3, 2, "many")),), 'word.csv:4: column 3 ("x.2"): "many" is no number'),
+                           ((table("nan", cells(3, 2, "nan")),), '"nan" is no number'), ((table("quote", cells(2, 0, '"1"2')),), "is no number"),
+                           ((table("gap", cells(5, 1, "")),), 'gap.csv:6: column 2 ("x.1"): the cell is empty'),
+                           ((table("half", cells(5, 4, "1.5")),), '"1.5" is no whole number'), ((table("large", cells(5, 0, "1e39")),), "does not fit into float32"),
+                           ((table("wide", cells(5, 4, "3000000000")),), "does not fit into int32"),
+                           ((table("more", cells(2, 4, "1,2")),), "more.csv:3: more cells than the 5 columns"), ((table("less", cells(2, 4, "1").replace(",1\n", "\n", 1)),), "4 cells for 5 columns"),
+                           ((table("line", "\n".join(lines[:4] + [""] + lines[4:])),), "line.csv:5: the line is empty"),
+                           ((table("head", "\n".join(lines[:1])),), "holds no row"), ((table("none", ""),), "empty"), ((table("bare", "\n".join(lines[1:])),), "no head"),
+                           ((table("lost", cells(0, 2, "x.5")),), "a row of this input has 4 numbers"), ((table("twice", cells(0, 2, "x.1")),), "is there twice"),
+                           ((table("other", cells(0, 4, "Y")),), '"Y" is no input of this step'), (("z=" + p("x.csv"), "y=" + p("y.csv")), '"z" is no input of this step'),
+                           (("x=" + p("y.csv"), "y=" + p("y.csv")), '1 column for input "x", of which a row has 4 numbers'),
+                           (("x=" + p("few.npy"), "y=" + p("fewer.npy")), "has 5 rows, fewer than a batch of 8"), (("x=" + p("x.npy"), "y=" + p("fewer.npy")), "5 rows in batches of 8; others have 27"),
+                           (("x=" + p("double.npy"), "y=" + p("y.npy")), "a.astype(np.float32)"), (("x=" + p("plain.bin"), "y=" + p("y.npy")), "takes no tokens")):
+            self.assertIn(says, self.run_to("model.so", "--steps", "1", "--data", *data, code=1))
+        for name, says in (("version.bin", "version 7"), ("cut.bin", "cut off"), ("odd.bin", "3 bytes are no tokens"), ("short.bin", "no window of 5"), ("plain.bin+2", "at the second")):
+            self.assertIn(says, self.run_to("text.so", "--steps", "1", "--data", "tokens=" + p(name), "next=" + p("plain.bin"), code=1))
+        for args, says in (((p("plain.bin"),), "--data NAME="), (("x=" + p("rows.npz"),), "names its arrays itself"),
+                           ((self.batches(np.arange(16), x=self.x, y=self.y), "--shuffle"), "plain rows"), ((p("rows.st"), "--shuffle=a"), "expected a whole number")):
+            self.assertIn(says, self.run_to("model.so", "--steps", "1", "--data", *args, code=2))
+
+
+if __name__ == "__main__":
+    runner.main()
