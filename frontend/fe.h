@@ -59,7 +59,9 @@ struct fe {
     const struct fe_scope *constants; /* names of numbers: constants, define parameters (innermost first) */
     const uint32_t *inputs;           /* slots of the declared inputs, in document order (document.c) */
     uint32_t input_count;
-    uint32_t *places; /* per value of the document: its place in the module, 0 = none yet (json.c) */
+    uint32_t again, blocks_again; /* the block that is made again of what is traced now, and how many there are */
+    struct map places_again;      /* number of the block, value of the document -> place */
+    uint32_t *places;             /* per value of the document: its place in the module, 0 = none yet (json.c) */
     /* per value of the document: 1 + its index in the array that holds it, 0 = not known yet (json.c) */
     uint32_t *positions;
     struct map graph_env; /* a name's address -> index into graph_envs, for those of graphs (structure.c) */

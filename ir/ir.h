@@ -192,7 +192,8 @@ struct ir_func {
 struct ir_place {
     struct diag_span span;
     const char *pointer;
-}; /* in the document */
+    uint32_t again; /* block that is made again for gradients, by its number; 0: none */
+};                  /* in the document */
 
 struct ir_mesh {
     uint32_t axis_count;
@@ -231,6 +232,13 @@ struct ir_chunks {
     const char *why;
 };
 
+/* What is made again instead of kept; for reports. */
+struct ir_again {
+    bool any;
+    int level;       /* of pass remat */
+    uint32_t blocks; /* that the document names */
+};
+
 /* What the document says of memory, or the command line, and what was chosen. */
 struct ir_memory {
     uint64_t most;      /* bytes on one device; 0: any */
@@ -252,6 +260,7 @@ struct ir_module {
     struct ir_mesh mesh;
     VEC(struct ir_layout) layouts; /* from pass shard on, if there are several devices; not in the text form */
     VEC(struct ir_chunks) chunks;  /* from pass chunk on; not in the text form */
+    struct ir_again again;         /* from pass remat on; not in the text form */
     struct ir_memory memory;       /* not in the text form */
     bool copies;                   /* equal nodes stay several: pass remat made them; not in the text form */
     const char *after;             /* the pass whose result this is; NULL: none */

@@ -88,7 +88,7 @@ int64_t ir_part_extent(const struct ir_mesh *mesh, int64_t extent, uint32_t axes
 uint32_t ir_place_new(struct ir_module *m, struct diag_span span, const char *pointer)
 {
     const char *copy = pointer ? arena_string(&m->arena, pointer) : NULL;
-    vec_push(&m->arena, &m->places, ((struct ir_place){span, copy}));
+    vec_push(&m->arena, &m->places, ((struct ir_place){.span = span, .pointer = copy}));
     return (uint32_t)(m->places.count - 1);
 }
 

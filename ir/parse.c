@@ -164,7 +164,13 @@ static void read_place(struct parse_state *p)
     parse_need_sign(p, '+');
     span.length = (uint32_t)parse_need_integer(p, 0, UINT32_MAX);
     const char *pointer = p->token == TOKEN_STRING ? parse_need(p, TOKEN_STRING, "a JSON pointer") : NULL;
-    if (!p->failed) ir_place_new(p->m, span, pointer);
+    uint32_t again = 0;
+    if (parse_take_word(p, "again")) {
+        parse_need_sign(p, '=');
+        again = (uint32_t)parse_need_integer(p, 1, UINT32_MAX);
+    }
+    uint32_t place = p->failed ? 0 : ir_place_new(p->m, span, pointer);
+    if (place) p->m->places.items[place].again = again;
 }
 
 static void read_slot_detail(struct parse_state *p, struct ir_slot *slot)

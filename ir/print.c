@@ -233,6 +233,7 @@ void ir_print(const struct ir_module *m, struct str *out)
         str_addf(out, "place %zu %u+%u", i, p->span.offset, p->span.length);
         if (p->pointer) str_add(out, " ");
         if (p->pointer) add_string(out, p->pointer);
+        if (p->again) str_addf(out, " again=%u", p->again);
         str_add(out, "\n");
     }
     for (size_t i = 0; i < m->slots.count; i++) add_slot(out, m, (uint32_t)i);

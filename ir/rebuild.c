@@ -13,8 +13,11 @@ struct ir_module *ir_module_like(const struct ir_module *from)
     to->mesh = from->mesh;
     for (uint32_t i = 0; i < from->mesh.axis_count; i++) to->mesh.name[i] = arena_string(arena, from->mesh.name[i]);
     for (size_t i = 0; i < from->slots.count; i++) ir_slot_new(to, from->slots.items[i]);
-    for (size_t i = 1; i < from->places.count; i++)
+    for (size_t i = 1; i < from->places.count; i++) {
         ir_place_new(to, from->places.items[i].span, from->places.items[i].pointer);
+        to->places.items[i].again = from->places.items[i].again;
+    }
+    to->again = from->again;
     for (size_t i = 0; i < from->layouts.count; i++) vec_push(arena, &to->layouts, from->layouts.items[i]);
     for (size_t i = 0; i < from->chunks.count; i++) vec_push(arena, &to->chunks, from->chunks.items[i]);
     for (size_t i = 0; i < from->funcs.count; i++)

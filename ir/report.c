@@ -137,6 +137,15 @@ static void add_chunks(struct report *r)
     }
 }
 
+static void add_again(struct report *r)
+{
+    const struct ir_again *again = &r->pm->module->again;
+    if (!again->any) return;
+    struct json_tree t = json_add_object(r->out, "again");
+    json_add_integer(t, "level", again->level);
+    json_add_integer(t, "blocks", again->blocks);
+}
+
 /* ---------------------------------------------------------------- the module */
 
 static void add_slots(struct report *r)
@@ -463,6 +472,7 @@ const char *ir_report(const struct plan_module *pm, struct arena *arena, void (*
     add_slots(&r);
     add_layouts(&r);
     add_chunks(&r);
+    add_again(&r);
     struct json_tree entries = json_add_array(r.out, "entries");
     for (size_t i = 0; i < pm->plans.count; i++) add_entry(&r, json_add_object(entries, NULL), pm->plans.items[i]);
     if (r.texts.count) {

@@ -9,6 +9,8 @@
  * blocks do, and makes whole blocks again. Scores of attention by tiles take no memory and count for none. Numbers
  * stay; only what is pure is made twice.
  *
+ * Blocks that the document names (`remat`) are made again at every level; what others read of them is kept.
+ *
  * From here on the module says that equal nodes stay several, or the next one to rebuild it would share them again. */
 #include "passes/fuse.h"
 #include <string.h>
@@ -26,7 +28,8 @@ struct remat {
     ir_value *again;   /* by value: made once more */
     ir_value turn;     /* what comes later reads what is made again */
     ir_value *last[2]; /* by value: its last reader at all, and its last one before the turn */
-    uint64_t dropped;  /* bytes, of level 0 */
+    uint64_t dropped;  /* bytes that cross the turn no more */
+    uint32_t blocks;   /* of the document, of which something is */
 };
 
 static uint64_t bytes_of(const struct ir_func *f, ir_value v)
@@ -147,6 +150,7 @@ static void drop_cheap(struct remat *r, const bool *is)
 {
     uint32_t *steps = arena_new_array(&r->pass->scratch, uint32_t,
                                       r->f->count); /* from what is kept; STEPS: too many */
+    uint64_t saved = 0;
     for (ir_value v = 1; v < r->turn; v++) {
         const struct ir_node *n = ir_get(r->f, v);
         bool view = ir_ops[n->op].emit == EMIT_view, read = is[v] && r->last[0][v] >= r->turn;
@@ -161,9 +165,38 @@ static void drop_cheap(struct remat *r, const bool *is)
         }
         if (view) continue;
         r->kept[v] = !cheap || steps[v] >= STEPS || r->last[0][v] == r->f->count;
-        if (!r->kept[v] && read) r->dropped += bytes_of(r->f, v);
+        if (!r->kept[v] && read) saved += bytes_of(r->f, v);
         if (r->kept[v]) steps[v] = read || !is[v] ? 0 : STEPS;
     }
+    for (ir_value v = 1; v < r->turn && saved < LARGE; v++) r->kept[v] = true;
+}
+
+static uint32_t block_of(const struct ir_func *f, ir_value v)
+{
+    return f->module->places.items[ir_get(f, v)->place].again;
+}
+
+/* What the document puts into blocks that are made again: but for what others read of them. */
+static void drop_blocks(struct remat *r)
+{
+    for (ir_value v = 1; v < r->turn; v++)
+        r->kept[v] &= !block_of(r->f, v) || !is_arithmetic(ir_get(r->f, v)) || r->last[0][v] == r->f->count;
+    for (ir_value v = 1; v < r->turn; v++)
+        for (uint32_t i = 0; r->live[v] && i < ir_get(r->f, v)->arg_count; i++) {
+            ir_value a = ir_get(r->f, v)->args[i];
+            r->kept[a] |= block_of(r->f, a) && block_of(r->f, a) != block_of(r->f, v);
+        }
+}
+
+static void count_dropped(struct remat *r, const bool *is)
+{
+    struct map known = MAP(&r->pass->scratch);
+    for (ir_value v = 1; v < r->turn; v++) {
+        if (r->kept[v] || !is[v] || r->last[0][v] < r->turn) continue;
+        r->dropped += bytes_of(r->f, v);
+        if (block_of(r->f, v)) map_set_number(&known, block_of(r->f, v), 1);
+    }
+    r->blocks = (uint32_t)known.count;
 }
 
 /* Returns the bytes that cross the turn. */
@@ -185,6 +218,8 @@ static uint64_t plan(struct remat *r, int level)
     }
     if (level > 1) keep_borders(r, is, (uint32_t)level - 1);
     if (level == 0) drop_cheap(r, is);
+    drop_blocks(r);
+    count_dropped(r, is);
     return bytes;
 }
 
@@ -201,9 +236,10 @@ struct ir_module *pass_remat(struct pass *p, struct ir_module *m)
         uint64_t bytes = plan(&r, p->options->remat);
         if (bytes > most) most = bytes, best = r;
     }
-    if (!best.f || (p->options->remat == 0 && best.dropped < LARGE)) return m;
+    if (!best.f || (p->options->remat == 0 && !best.dropped)) return m;
     struct ir_module *to = ir_module_like(m);
     to->copies = true;
+    to->again = (struct ir_again){best.dropped > 0, p->options->remat, best.blocks};
     for (size_t i = 0; i < m->funcs.count; i++) {
         const struct ir_func *from = m->funcs.items[order[i]];
         if (from == best.f) rebuild(&best, to->funcs.items[order[i]]);

@@ -112,9 +112,16 @@ uint32_t fe_place(struct fe *fe, fe_json v)
 {
     if (!v || !fe->module || v < fe->json.values || v >= fe->json.values + fe->json.count) return 0;
     if (!fe->places) fe->places = arena_new_array(fe->arena, uint32_t, fe->json.count);
-    uint32_t *place = &fe->places[v - fe->json.values];
-    if (!*place) *place = ir_place_new(fe->module, (struct diag_span){v->offset, v->length}, fe_pointer(fe, v));
-    return *place;
+    uint32_t known = fe->places[v - fe->json.values];
+    uint64_t key = (uint64_t)fe->again << 32 | (uint64_t)(v - fe->json.values);
+    if (!fe->places_again.arena) fe->places_again = MAP(fe->arena);
+    if (fe->again) known = map_get_number(&fe->places_again, key);
+    if (known && known != MAP_NONE) return known;
+    uint32_t place = ir_place_new(fe->module, (struct diag_span){v->offset, v->length}, fe_pointer(fe, v));
+    fe->module->places.items[place].again = fe->again;
+    if (fe->again) map_set_number(&fe->places_again, key, place);
+    else fe->places[v - fe->json.values] = place;
+    return place;
 }
 
 /* ---------------------------------------------------------------- errors */

@@ -242,11 +242,11 @@ static struct fe_val block_remat(struct fe_block *block)
     if (!READ_ARGS(block, remat_args, args)) return fe_bad();
     if (args[1].given && !args[1].null)
         return fe_block_fail(block, args[1].json, "E0111", "\"policy\" is not supported yet");
-    if (!fe_state(fe)->declared) {
-        struct diag *d = fe_warning(fe, block->json, "W0117", "what the block computes is kept for its gradient");
-        d->hint = "--remat 2, or \"memory\": {\"remat\": 2}, makes blocks again, those of all layers";
-    }
-    return fe_block_child(block, args[0].json, "", block->env, block->in, block->in_count);
+    uint32_t around = fe->again;
+    fe->again = ++fe->blocks_again;
+    struct fe_val out = fe_block_child(block, args[0].json, "", block->env, block->in, block->in_count);
+    fe->again = around;
+    return out;
 }
 
 static struct fe_val block_micro_vmap(struct fe_block *block)
@@ -342,7 +342,9 @@ static const struct structure {
     ROW(expr, expr_args, "The value of an expression, in which x is the input."),
     ROW(param, param_args, "A parameter by itself: its value is the block's output."),
     ROW(remat, remat_args,
-        "The block inside. What it computes is kept for its gradient: computing it again is not there yet."),
+        "The block inside. For its gradient it is computed again from its input, instead of kept, if it is part of "
+        "what "
+        "crosses the instant at which most is alive (stepc explain --memory); --remat 0 keeps all. Numbers stay."),
     ROW(micro_vmap, fe_micro_vmap_args,
         "The block inside as a function of one row, mapped over the batch a few rows at a time."),
     ROW(sharding_constraint, constraint_args, "Its input, split over the mesh as the spec says."),

@@ -54,6 +54,9 @@ TALL = {"stepc": 1, "name": "tall", "inputs": {"x": {"shape": [16384, D], "dtype
         "loss": "mean((model - x) ** 2)", "optimizer": {"type": "sgd", "learning_rate": 1e-2}, "seed": 0}
 
 
+BY_HAND = dict(DOCUMENT, model=dict(DOCUMENT["model"], layers=[{"type": "remat", "block": BLOCK}] * LAYERS + [{"type": "linear", "features": V}]))
+
+
 def main():
     stepc = sys.argv[1]
     rng = np.random.default_rng(0)
@@ -81,6 +84,11 @@ def main():
         comparison.all_agree(got, weights, rtol=1e-4, atol=1e-6)
         comparison.all_agree({k: np.array([l[k] for l in other]) for k in ("loss", "accuracy")},
                              {k: np.array([l[k] for l in lines]) for k in ("loss", "accuracy")}, rtol=1e-5, atol=1e-6)
+        whole, _, (weights, _) = trained("--chunk-rows", "16")
+        peak, text, (got, _) = trained("--chunk-rows", "16", document=BY_HAND)
+        assert peak <= 0.8 * whole and "%d blocks of the document" % LAYERS in text, (peak, whole, text)
+        comparison.all_agree(got, weights, rtol=1e-5, atol=1e-7)
+        assert "remat" not in trained("--chunk-rows", "16", "--remat", "0", document=BY_HAND)[1]
         one_gradient(stepc, tmp)
         rows = {"x": rng.standard_normal((3, 16384, D), "f4")}
         whole, _, (weights, _) = trained("--remat", "0", document=TALL, data=rows)

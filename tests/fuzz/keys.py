@@ -33,7 +33,7 @@ NOTHING = {
     "*.num_features": "a check: another size is refused", "*.in_features": "a check: another size is refused", "*.in_kv_features": "a check: another size is refused",
     "block.*.precision": "products of float32 are exact to rounding here, whatever is asked for", "block.conv*.preferred_element_type": "types that the layer has already, others are refused",
     "block.batch_norm.axis_name": "statistics are those of all devices anyway", "optimizer.sam.batch_axis_name": "gradients are those of all devices anyway",
-    "block.remat.prevent_cse": "nothing is computed again (W0117)", "block.rnn.unroll": "speed, in JAX", "block.rms_norm.use_fast_variance": "there is no mean to subtract, so both are one formula",
+    "block.remat.prevent_cse": "what is computed again is never shared with what was computed before", "block.rnn.unroll": "speed, in JAX", "block.rms_norm.use_fast_variance": "there is no mean to subtract, so both are one formula",
     "block.dropout.rng_collection": "a seed that is a number is that of all streams", "block.weight_norm.param_dtype": "Flax takes no notice of it: the scale is float32",
     "block.spectral_norm.error_on_non_matrix": "a check: kernels that are no matrices are refused", "block.multi_head_attention.deterministic": "recorded with a rate of 0", "block.multi_head_attention.broadcast_dropout": "recorded with a rate of 0",
     "block.max_pool.padding": "recorded with its default alone", "block.bidirectional.return_carry": "recorded with its default alone", "define.params": "recorded where no parameter has the default",
