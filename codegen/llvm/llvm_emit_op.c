@@ -2,12 +2,32 @@
  * division by zero is -1, NaN wins in max and min, shifts by the width or more are defined, floats convert to
  * integers with saturation and NaN to 0. bf16 and f16 compute in f32 and round after every operation. */
 #include "codegen/llvm/llvm_emit.h"
+#include <string.h>
 
 /* ---------------------------------------------------------------- rounding to 16 bits */
 
-/* To nearest, ties to even, on the bits; NaN stays NaN. */
+/* Is it what arithmetic gives, and so no denormal? (Steps run with these flushed to zero.) */
+static bool is_flushed(LLVMValueRef x)
+{
+    LLVMOpcode op = LLVMIsAInstruction(x) ? LLVMGetInstructionOpcode(x) : LLVMRet;
+    if (op == LLVMFAdd || op == LLVMFSub || op == LLVMFMul || op == LLVMFDiv) return true;
+    size_t length = 0;
+    const char *name = op == LLVMCall ? LLVMGetValueName2(LLVMGetCalledValue(x), &length) : "";
+    return strncmp(name, "llvm.fma.", 9) == 0 || strncmp(name, "llvm.x86.avx512bf16.dpbf16ps.", 29) == 0;
+}
+
+/* To nearest, ties to even, on the bits; NaN stays NaN. The CPU's conversion takes denormals for zeros: it is for what
+ * has none. */
 static LLVMValueRef round_bf16(struct emit *e, LLVMValueRef x)
 {
+    uint32_t lanes = emit_lane_count(LLVMTypeOf(x));
+    if (e->target->pairs && !e->target->invariant && (lanes == 8 || lanes == 16) && is_flushed(x)) {
+        const char *name = lanes == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512"
+                                       : "llvm.x86.avx512bf16.cvtneps2bf16.256";
+        LLVMValueRef half = emit_intrinsic(e, name, NULL, 0, &x, 1);
+        e->has_pairs = true;
+        return emit_half_from_bits(e, IR_BF16, LLVMBuildBitCast(e->b, half, LLVMVectorType(e->i16, lanes), ""));
+    }
     LLVMValueRef bits = emit_bits(e, x);
     LLVMTypeRef type = LLVMTypeOf(bits);
     LLVMValueRef odd = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, bits, emit_int(type, 16), ""), emit_int(type, 1), "");

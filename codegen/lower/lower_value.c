@@ -290,7 +290,7 @@ static nest_value load(struct lower *l, uint32_t buffer, const struct lower_pos 
     nest_value cond = l->cond;
     bool moves = false;
     for (uint32_t i = 0; i < p->term_count && l->probing; i++)
-        if (p->term[i].var == l->probe_var) l->lane_stride = p->term[i].scale;
+        if (p->term[i].var == l->probe_var) l->lane_stride = p->term[i].scale / (pair ? 2 : 1);
     for (uint32_t i = 0; i < p->term_count && l->tile_mask; i++) {
         const struct lower_var_info *info = &l->vars.items[p->term[i].var];
         moves |= info->splits && info->axis == l->tile_axis && info->part == l->tile_part;
