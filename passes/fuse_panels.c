@@ -154,7 +154,6 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     int64_t k = extent_of(y, n->attr[3]), elements = ir_type_elements(y);
     const struct fuse_loop *loop = loop_of(p, f, n);
     double rows = rows_of(f, n);
-    if (loop && n->type.dtype != IR_F32 && (!pairs || is_odd(f, n))) return false;
     if (loop && rows >= ROUND_ROWS && rows * loop->times >= PANEL_ROWS) {
         if (elements < ROUND_ELEMENTS || elements < k * p->columns) return false;
     } else if (elements < PANEL_ELEMENTS || elements > ir_type_elements(x) || rows < PANEL_ROWS ||
@@ -228,15 +227,23 @@ static ir_value split(struct ir_builder *b, ir_value x, struct ir_ints *contract
     return ir_reshape(b, x, type.rank, type.dim);
 }
 
-static struct ir_type packed_type(const struct ir_type *y, struct ir_ints contract, int64_t columns)
+/* An operand as it is multiplied: pairs of an even number of steps, or widened. */
+static ir_value factor(const struct fuse_panels *p, struct ir_builder *b, ir_value v, struct ir_ints contract)
 {
+    const struct ir_type *type = ir_type(b->f, v);
+    if (type->dtype != IR_BF16 || !p->pairs) return ir_cast(b, v, IR_F32);
+    return type->dim[contract.v[contract.n - 1]] % 2 ? even(b, v, contract) : v;
+}
+
+static struct ir_type packed_type(const struct fuse_panels *p, const struct ir_type *y, struct ir_ints contract)
+{
+    bool pairs = y->dtype == IR_BF16 && p->pairs;
     int64_t shape[IR_MAX_RANK], n = ir_type_elements(y);
     for (uint32_t i = 0; i < contract.n; i++) shape[1 + i] = y->dim[contract.v[i]], n /= shape[1 + i];
-    shape[0] = (n + columns - 1) / columns;
-    bool pairs = y->dtype == IR_BF16;
-    if (pairs) shape[contract.n] /= 2;
-    shape[1 + contract.n] = columns, shape[2 + contract.n] = 2;
-    return ir_type_of((enum ir_dtype)y->dtype, contract.n + 2 + pairs, shape);
+    shape[0] = (n + p->columns - 1) / p->columns;
+    if (pairs) shape[contract.n] = (shape[contract.n] + 1) / 2;
+    shape[1 + contract.n] = p->columns, shape[2 + contract.n] = 2;
+    return ir_type_of(pairs ? IR_BF16 : IR_F32, contract.n + 2 + pairs, shape);
 }
 
 /* The panels are made before the loop: a new parameter of its body, one for all products that read them. */
@@ -250,7 +257,7 @@ static ir_value take_packed(const struct fuse_panels *p, struct ir_builder *b, s
             memcmp(k->contract.v, contract.v, contract.n * sizeof *contract.v) == 0)
             return k->param;
     }
-    made.param = ir_param_new(b, "panels", packed_type(&weights->type, contract, p->columns), -1);
+    made.param = ir_param_new(b, "panels", packed_type(p, &weights->type, contract), -1);
     vec_push(p->arena, &loop->packed, made);
     return made.param;
 }
@@ -261,16 +268,14 @@ ir_value fuse_panels(const struct fuse_panels *p, struct ir_builder *b, const st
     const struct ir_node *y = ir_get(from, node->args[1]);
     struct fuse_loop *loop = loop_of(p, from, node);
     int64_t dims[IR_MAX_RANK], of_x[IR_MAX_RANK], n = ir_type_elements(&y->type) / extent_of(&y->type, node->attr[3]);
-    bool pairs = is_paired(p, node);
-    ir_value args[] = {map[node->args[0]], map[node->args[1]]};
-    for (int i = 0; i < 2 && pairs && is_odd(from, node); i++) args[i] = even(b, args[i], node->attr[2 + i]);
-    for (int i = 0; i < 2 && !pairs; i++) args[i] = ir_cast(b, args[i], IR_F32);
-    args[1] = loop ? take_packed(p, b, loop, y, node->attr[3]) : pack(b, args[1], node->attr[3], p->columns);
+    ir_value args[] = {factor(p, b, map[node->args[0]], node->attr[2]),
+                       loop ? take_packed(p, b, loop, y, node->attr[3])
+                            : pack(b, factor(p, b, map[node->args[1]], node->attr[3]), node->attr[3], p->columns)};
     for (uint32_t i = 0; i < node->attr[3].n; i++) dims[i] = 1 + i;
     dims[node->attr[3].n] = 2 + node->attr[3].n; /* of pairs */
     struct ir_node dot = {.op = OP_dot, .arg_count = 2, .args = args, .place = node->place};
     dot.attr[2] = node->attr[2];
-    if (pairs) args[0] = split(b, args[0], &dot.attr[2], of_x);
+    if (is_paired(p, node)) args[0] = split(b, args[0], &dot.attr[2], of_x);
     dot.attr[3] = (struct ir_ints){dims, dot.attr[2].n};
     dot.attr[5] = (struct ir_ints){&n, 1};
     return ir_cast(b, ir_reshape(b, ir_make(b, dot), node->type.rank, node->type.dim), node->type.dtype);
@@ -285,7 +290,7 @@ ir_value fuse_loop(const struct fuse_panels *p, struct ir_builder *b, const stru
     for (uint32_t i = 0; i < count; i++) args[i] = map[n->args[i]];
     for (size_t i = 0; i < loop->packed.count; i++) {
         const struct packed *k = &loop->packed.items[i];
-        args[count++] = pack(b, map[n->args[k->number]], k->contract, p->columns);
+        args[count++] = pack(b, factor(p, b, map[n->args[k->number]], k->contract), k->contract, p->columns);
     }
     return ir_loop(b, b->f->module->funcs.items[n->func], args[0], args + 1, carried, n->attr[1].v[0] != 0,
                    args + 1 + carried, count - 1 - carried);

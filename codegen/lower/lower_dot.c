@@ -228,9 +228,10 @@ static void choose_blocks(struct lower_dot_product *p)
     p->packed_rows = p->tall && p->rows * 4 >= lines * 3 ? lines : p->rows;
     p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
     /* neighbours along k, but the rows of a tile fight for the same sets */
-    bool along = one_part && p->tall && nk == 1 && nm && distance(p, &p->x, AXIS_K, 0) == 1;
-    if (along && p->k >= 64 && p->n > 2 * p->panel_columns &&
-        (distance(p, &p->x, AXIS_M, nm - 1) % ALIASED_ROWS == 0 || is_narrow(p))) {
+    bool narrow = is_narrow(p),
+         along = one_part && (p->tall || narrow) && nk == 1 && nm && distance(p, &p->x, AXIS_K, 0) == 1;
+    if (along && p->k >= 64 && p->n > (narrow ? 1 : 2) * p->panel_columns &&
+        (narrow || distance(p, &p->x, AXIS_M, nm - 1) % ALIASED_ROWS == 0)) {
         p->pack_rows = true;
         p->rows_stride = (p->block_k + p->lanes - 1) / p->lanes * p->lanes + p->lanes;
     }
