@@ -476,6 +476,28 @@ int cli_check(struct cli *cli)
     return code || !cli_count(cli, "grad") ? code : check_gradient(cli);
 }
 
+/* The report as text, or as the pictures that were asked for. */
+static int explain(struct cli *cli, const char *report, size_t length, const char *layers)
+{
+    return cli_explain_pictures(cli) ? cli_explain_page(cli, report, length, layers)
+                                     : cli_explain_report(cli, report, length);
+}
+
+/* Of an object, whose report has no blocks: those of the document in it. */
+static int explain_object(struct way *w, const char *what, const char *report, size_t length)
+{
+    const char *document = cli_report_document(w->cli, report, length), *layers = NULL;
+    int code = 0;
+    if (document && cli_explain_pictures(w->cli)) {
+        code = finish(
+            w, to_module(w, arena_format(w->cli->arena, "the document in %s", what), document, strlen(document)));
+        if (!code) layers = ir_report_layers(w->first, w->cli->arena);
+    }
+    if (!code) code = explain(w->cli, report, length, layers);
+    way_free(w);
+    return code;
+}
+
 int cli_explain(struct cli *cli)
 {
     const char *what = cli->operands.items[0], *report = NULL;
@@ -489,7 +511,8 @@ int cli_explain(struct cli *cli)
     if (code) return code;
     if (report && (cli_count(cli, "define") || cli_count(cli, "mesh") || cli_count(cli, "numerics")))
         return cli_usage(cli, "-D, --mesh and --numerics change a document; %s is compiled already", what);
-    if (report) return cli_explain_report(cli, report, report_length);
+    if (cli_count(cli, "bench") && !cli_count(cli, "html")) return cli_usage(cli, "--bench needs --html FILE");
+    if (report) return explain_object(&w, what, report, report_length);
     if ((code = pass_settings(&w))) return code;
     cli_limits_begin(cli, &w.limits);
     if (length > w.limits.document)
@@ -500,7 +523,7 @@ int cli_explain(struct cli *cli)
     code = finish(&w, code);
     if (!code && w.plans) {
         report = ir_report(w.plans, cli->arena, NULL, NULL);
-        code = cli_explain_report(cli, report, strlen(report));
+        code = explain(cli, report, strlen(report), NULL);
     }
     way_free(&w);
     return code;

@@ -239,6 +239,18 @@ struct ir_again {
     uint32_t blocks; /* that the document names */
 };
 
+/* A block of the model as the document names it, in the order in which they are computed; for reports. */
+struct ir_layer {
+    const char *path, *type; /* path: of its parameters, "" of the model's own block */
+    uint32_t place, parent;  /* parent: 1 + the index of the block that it stands in, 0: none */
+    struct ir_type output;   /* the first of `outputs` tensors */
+    uint32_t outputs;
+    /* Of blocks without others inside, and of those that make something of what blocks inside give: the blocks that
+     * made what it reads, or ~slot; more: and others. */
+    VEC(int32_t) from;
+    bool more;
+};
+
 /* What the document says of memory, or the command line, and what was chosen. */
 struct ir_memory {
     uint64_t most;      /* bytes on one device; 0: any */
@@ -261,6 +273,7 @@ struct ir_module {
     VEC(struct ir_layout) layouts; /* from pass shard on, if there are several devices; not in the text form */
     VEC(struct ir_chunks) chunks;  /* from pass chunk on; not in the text form */
     struct ir_again again;         /* from pass remat on; not in the text form */
+    VEC(struct ir_layer) layers;   /* not in the text form */
     struct ir_memory memory;       /* not in the text form */
     bool copies;                   /* equal nodes stay several: pass remat made them; not in the text form */
     const char *after;             /* the pass whose result this is; NULL: none */

@@ -229,4 +229,5 @@ bool plan_verify(const struct plan_module *, struct str *faults, struct plan_pla
 struct json_tree;
 const char *ir_report(const struct plan_module *, struct arena *, void (*more)(void *user, struct json_tree),
                       void *user);
+const char *ir_report_layers(const struct ir_module *, struct arena *); /* its "layers" alone */
 #endif

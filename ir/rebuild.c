@@ -20,6 +20,13 @@ struct ir_module *ir_module_like(const struct ir_module *from)
     to->again = from->again;
     for (size_t i = 0; i < from->layouts.count; i++) vec_push(arena, &to->layouts, from->layouts.items[i]);
     for (size_t i = 0; i < from->chunks.count; i++) vec_push(arena, &to->chunks, from->chunks.items[i]);
+    for (size_t i = 0; i < from->layers.count; i++) {
+        struct ir_layer l = from->layers.items[i];
+        l.path = arena_string(arena, l.path);
+        l.type = arena_string(arena, l.type);
+        if (l.from.count) l.from.items = arena_copy(arena, l.from.items, l.from.count * sizeof *l.from.items);
+        vec_push(arena, &to->layers, l);
+    }
     for (size_t i = 0; i < from->funcs.count; i++)
         ir_func_new(to, from->funcs.items[i]->name, from->funcs.items[i]->entry);
     return to;

@@ -148,6 +148,32 @@ static void add_again(struct report *r)
 
 /* ---------------------------------------------------------------- the module */
 
+/* The blocks of the model, in the order in which they are computed. */
+static struct json_tree layers_of(struct arena *arena, const struct ir_module *m)
+{
+    struct json_tree list = json_array(arena);
+    for (size_t i = 0; i < m->layers.count; i++) {
+        const struct ir_layer *l = &m->layers.items[i];
+        struct json_tree t = json_add_object(list, NULL);
+        json_add_text(t, "path", l->path);
+        json_add_text(t, "type", l->type);
+        json_add_integer(t, "parent", (int64_t)l->parent - 1);
+        if (l->outputs) add_type(t, &l->output);
+        json_add_integer(t, "outputs", l->outputs);
+        struct json_tree from = json_add_array(t, "from");
+        for (size_t k = 0; k < l->from.count; k++) {
+            int32_t source = l->from.items[k];
+            if (source < 0) json_add_text(from, NULL, m->slots.items[~source].name);
+            else json_add_integer(from, NULL, source);
+        }
+        if (l->more) json_add_bool(t, "more", true);
+        json_add_text(t, "place", place_of(m, l->place));
+    }
+    return list;
+}
+
+const char *ir_report_layers(const struct ir_module *m, struct arena *arena) { return json_print(layers_of(arena, m)); }
+
 static void add_slots(struct report *r)
 {
     const struct ir_module *m = r->pm->module;
@@ -310,6 +336,26 @@ static void add_peak(struct report *r, struct json_tree to)
     }
 }
 
+/* Where every temporary lies and when: what `explain --html` draws. */
+static void add_buffers(struct report *r, struct json_tree to, const struct plan *p)
+{
+    struct json_tree list = json_add_array(to, "buffers");
+    for (size_t i = 0; i < p->buffers.count; i++) {
+        const struct plan_buffer *b = &p->buffers.items[i];
+        if (b->space != PLAN_ARENA || !b->bytes || b->first > b->last) continue;
+        const struct ir_node *node = b->func && b->value ? &b->func->nodes[b->value] : NULL;
+        struct json_tree t = json_add_object(list, NULL);
+        add_bytes(t, "offset", b->offset);
+        add_bytes(t, "bytes", b->bytes);
+        json_add_integer(t, "first", (int64_t)b->first);
+        json_add_integer(t, "last", (int64_t)b->last);
+        if (!node) continue; /* workspace of a kernel */
+        json_add_text(t, "type", ir_type_text(r->kept, &node->type));
+        json_add_text(t, "op", origin(b));
+        json_add_text(t, "place", place_of_value(b->func, b->value));
+    }
+}
+
 static const char *place_of_group(const struct plan_group *g)
 {
     ir_value at = g->root ? g->root : g->outputs.count ? g->outputs.items[0] : 0;
@@ -426,6 +472,7 @@ static void add_entry(struct report *r, struct json_tree e, const struct plan *p
         add_memory(r, e, p);
         add_peak(r, e);
         add_commands(r, json_add_array(e, "groups"), p, false, times);
+        if (!r->brief && is_step(p)) add_buffers(r, e, p);
         if (!r->brief || collectives) add_commands(r, json_add_array(e, "collectives"), p, true, times);
     }
     arena_free(&r->scratch);
@@ -473,6 +520,7 @@ const char *ir_report(const struct plan_module *pm, struct arena *arena, void (*
     add_layouts(&r);
     add_chunks(&r);
     add_again(&r);
+    if (!r.brief) json_add(r.out, "layers", layers_of(arena, m));
     struct json_tree entries = json_add_array(r.out, "entries");
     for (size_t i = 0; i < pm->plans.count; i++) add_entry(&r, json_add_object(entries, NULL), pm->plans.items[i]);
     if (r.texts.count) {

@@ -144,6 +144,11 @@ int cli_with_stack(int (*main)(int, char **), int argc, char **argv);
 
 /* explain.c: prints the report (JSON as ir_report writes it) as text, the sections that were asked for. */
 int cli_explain_report(struct cli *, const char *report, size_t length);
+/* explain_page.c: --html, --dot and --svg of a report; `layers`: of one whose report has none, the list of another.
+ * Whether any was asked for; 0 or an exit code. */
+bool cli_explain_pictures(const struct cli *);
+const char *cli_report_document(struct cli *, const char *report, size_t length); /* as JSON; NULL: it has none */
+int cli_explain_page(struct cli *, const char *report, size_t length, const char *layers);
 /* links.c: what collectives send over each axis, and for how long by --link. */
 /* A kernel, or a collective: what of a step takes time. */
 struct cli_timed {

@@ -16,17 +16,6 @@ static const struct {
                     {"#a0468a", "#e79bcb", "9 3 2 3"}, {"#8a6d00", "#f0e442", "12 4"},    {"#444444", "#dddddd", "4 4"},
                     {"#b00020", "#ff6b7a", "1 3"},     {"#00639c", "#9ad0ff", "14 3 3 3"}};
 
-static void escape(struct str *out, const char *text)
-{
-    for (; *text; text++) switch (*text) {
-        case '<': str_add(out, "&lt;"); break;
-        case '>': str_add(out, "&gt;"); break;
-        case '&': str_add(out, "&amp;"); break;
-        case '"': str_add(out, "&quot;"); break;
-        default: str_add_n(out, text, 1);
-        }
-}
-
 static double across(const struct plot *p, double x) { return LEFT + plot_place(&p->x, x) * (WIDTH - LEFT - RIGHT); }
 
 static double down(const struct plot *p, double top, double y)
@@ -37,7 +26,7 @@ static double down(const struct plot *p, double top, double y)
 static void add_text(struct str *out, double x, double y, const char *anchor, const char *class, const char *text)
 {
     str_addf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, class);
-    escape(out, text);
+    str_add_xml(out, text);
     str_add(out, "</text>\n");
 }
 
@@ -112,9 +101,9 @@ const char *plot_svg(const struct plot *p)
         &out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"",
         WIDTH, height);
-    escape(&out, p->y.title);
+    str_add_xml(&out, p->y.title);
     str_add(&out, " of ");
-    escape(&out, p->title);
+    str_add_xml(&out, p->title);
     str_add(&out, "\">\n");
     add_style(&out);
     str_addf(&out, "<rect class=\"ground\" width=\"%d\" height=\"%.0f\"/>\n", WIDTH, height);
@@ -192,7 +181,7 @@ static void add_data(struct str *out, const struct plot *p)
 static void add_cell(struct str *out, const char *text)
 {
     str_add(out, "<td>");
-    escape(out, text);
+    str_add_xml(out, text);
     str_add(out, "</td>");
 }
 
@@ -202,10 +191,10 @@ const char *plot_html(const struct plot *p)
     struct arena *a = p->arena;
     str_add(&out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
                   "content=\"width=device-width\"><title>");
-    escape(&out, p->title);
+    str_add_xml(&out, p->title);
     str_addf(&out, "</title><style>\n%s</style></head><body>\n%s<div id=\"at\"></div>\n", page_style, plot_svg(p));
     str_add(&out, "<table><tr><th>curve</th><th>values</th><th>first</th><th>last</th><th>least</th><th>at ");
-    escape(&out, p->x.title);
+    str_add_xml(&out, p->x.title);
     str_add(&out, "</th><th>largest</th><th>not drawn</th></tr>\n");
     for (size_t i = 0; i < p->series.count; i++) {
         const struct plot_series *s = &p->series.items[i];

@@ -18,6 +18,7 @@
     template microbatches
     text cli_names_gpt2 "cli/names/gpt2.json"
     text cli_names_llama "cli/names/llama.json"
+    text cli_explain_template "cli/templates/explain.html"
     .section .note.GNU-stack,"",%progbits
 #ifdef __CET__
 #include <cet.h> /* nothing here keeps the linker from marking the program */

@@ -162,7 +162,9 @@ struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *
     if (!read_inputs(&block, env)) return fe_bad();
     block.env = block.in_count ? fe_bind(fe->arena, env, "x", block.in[0]) : env;
     struct fe_hook hook = fe_hook_set(&block.site);
+    uint32_t begun = fe_outline_begin(&block);
     struct fe_val v = dispatch(&block);
+    fe_outline_end(&block, begun, &v);
     fe_hook_reset(&block.site, hook);
     return v;
 }

@@ -52,6 +52,11 @@ struct fe_trace_own {
     const struct fe_env *inputs; /* the names of the top level */
     const struct fe_scope *constants;
     VEC(const char *) open_defines; /* uses that are being traced, to find recursion */
+    struct {
+        const struct ir_func *func; /* that the model is traced into */
+        VEC(uint32_t) maker;        /* per value of it: 1 + the innermost block that made it, 0: none */
+        uint32_t open;              /* 1 + the block that is being traced */
+    } outline;
 };
 
 /* What a wrapper does to the parameters of the block inside, in every trace but the one that declares them
@@ -118,6 +123,11 @@ struct fe_val fe_block_fail(struct fe_block *, fe_json where, const char *code, 
 #define fe_block_wrong(...) (fe_block_fail(__VA_ARGS__), false) /* the same, and false */
 /* Structural blocks (structure.c): true if `type` is one, then *out is its value. */
 bool fe_structure(struct fe_block *, struct fe_val *out);
+
+/* block_outline.c: notes a block in the module's layers, in the trace that declares the parameters, before and after it
+ * is traced. */
+uint32_t fe_outline_begin(struct fe_block *);
+void fe_outline_end(struct fe_block *, uint32_t begun, const struct fe_val *made);
 
 /* adapters.c. What a linear layer gives, y = product(x, kernel) and a bias, with the adapter of its path added, if
  * there is one. `product` is an einsum "input,kernel->output"; `below` the path of the product below the block's,

@@ -63,6 +63,20 @@ size_t str_utf8(const unsigned char *p, size_t left)
     return n;
 }
 
+void str_add_xml(struct str *s, const char *text)
+{
+    static const struct {
+        char sign;
+        const char *name;
+    } names[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}};
+    for (; *text; text++) {
+        size_t i = 0, count = sizeof names / sizeof *names;
+        while (i < count && names[i].sign != *text) i++;
+        if (i < count) str_add(s, names[i].name);
+        else str_add_n(s, text, 1);
+    }
+}
+
 void str_add_json(struct str *s, const char *text)
 {
     str_add_n(s, "\"", 1);

@@ -20,6 +20,7 @@ const char *str_text(struct str *); /* "" if empty */
 void str_add_number(struct str *, double, bool single);
 /* The text as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void str_add_json(struct str *, const char *text);
+void str_add_xml(struct str *, const char *text); /* as content or attribute of XML and HTML */
 /* Bytes of the UTF-8 sequence at p, 0 if it is not valid. */
 size_t str_utf8(const unsigned char *p, size_t left);
 
