@@ -103,8 +103,8 @@ static step_status take_texts(struct step_instance *t, struct rt_job *j, const s
     for (size_t i = 0; i < save->item_count; i++, at += save->items->size) {
         struct step_item item;
         if (!at || !rt_take(&item, sizeof item, at) || !item.json || !is_name(item.name))
-            return rt_fail(t, STEP_EINVAL,
-                           "save: item %zu: wrong size, no text, or a name not of letters, digits, _ - and .", i);
+            return rt_fail(t, STEP_EINVAL, "save: item %zu: wrong size, no text, or a name beyond letters, digits, _-.",
+                           i);
         for (const char *name = j->documents.at; name && name < j->documents.at + j->documents.length;) {
             size_t n = strlen(item.name);
             if (strncmp(name + 6, item.name, n) == 0 && strcmp(name + 6 + n, ".json") == 0)
@@ -122,8 +122,7 @@ static step_status take_texts(struct step_instance *t, struct rt_job *j, const s
     at = (const char *)save->metrics;
     for (size_t i = 0; i < save->metric_count; i++, at += save->metrics->size)
         if (i == ST_METRICS || !at || !rt_take(&h, sizeof h, at) || !add_pair(&j->numbers, h.name, h.value))
-            return rt_fail(t, STEP_EINVAL, "save: metric %zu: wrong size, no name in UTF-8, or more than %d", i,
-                           ST_METRICS);
+            return rt_fail(t, STEP_EINVAL, "save: metric %zu: wrong size, no UTF-8 name, or over %d", i, ST_METRICS);
     st_add(&j->numbers, "},\"layout\":{\"mesh\":{");
     for (uint32_t i = 0; i < t->program->axis_count; i++)
         add_pair(&j->numbers, t->program->axis_names[i], (double)t->program->axis_sizes[i]);
@@ -336,7 +335,7 @@ static step_status load_directory(struct step_instance *t, const struct step_loa
             snprintf(path, room, "%s/step-%" PRIu64, load->path, steps[i]);
             status = load_one(t, load, path, use);
             if (status != STEP_ECORRUPT) break;
-            rt_log(t, 1, "%s%s", rt_last_error(t), i + 1 < count ? "; the one before it is taken" : "");
+            rt_log(t, 1, "%s%s", rt_last_error(t), i + 1 < count ? "; the one before is taken" : "");
         }
     free(steps);
     free(path);
