@@ -58,13 +58,23 @@ static bool number_within(const struct stepc_slot *s, const char *at)
     return x >= least && x <= STEPC_BOUND;
 }
 
+/* Of one that the first part of the step has written already, that one. */
+static const char *number_at(const struct step_instance *t, const struct rt_device *d, const struct stepc_slot *s)
+{
+    const struct stepc_entry *e = t->entries[RT_STEP].table;
+    for (uint32_t i = 0; i < e->buffer_count; i++)
+        if (e->buffers[i].space == STEPC_AT_EARLY && e->buffers[i].offset == s->offset) return d->other + s->offset;
+    return d->state + s->offset;
+}
+
 static bool step_within(struct step_instance *t)
 {
     const struct stepc_slot *slots = t->program->slots;
     for (RT_MINE(t, d)) {
         for (uint32_t i = 0; i < t->program->slot_count; i++)
             if (slots[i].bits & STEPC_PACKED_BOUNDED && slots[i].role < STEP_INPUT &&
-                !number_within(&slots[i], d->state + slots[i].offset))
+                !(number_within(&slots[i], d->state + slots[i].offset) &&
+                  number_within(&slots[i], number_at(t, d, &slots[i]))))
                 return false;
         for (uint32_t i = 0; i < t->input_count; i++) {
             const struct stepc_slot *s = &slots[t->input_slots[i]];

@@ -188,11 +188,43 @@ static void see_all(struct search *s)
     }
 }
 
+/* What is expected of a single number, the runtime looks at also in what an early command has written there. */
+static bool looked_at(const struct search *s, uint32_t b)
+{
+    const struct plan_buffer *at = buffer(s, b);
+    const struct ir_slot *slot = &s->f->module->slots.items[at->slot];
+    return s->out->expected[at->slot] && cg_is_number((enum ir_role)slot->role, &slot->type) && s->last[b] &&
+           !s->out->late[s->writes[s->last[b]].command];
+}
+
+/* Does one kernel alone compute it? Others may come to other bits. */
+static bool made_once(const struct search *s, ir_value v)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < s->plan->groups.count; i++) {
+        const struct plan_group *g = &s->plan->groups.items[i];
+        for (size_t k = 0; k < g->nodes.count && g->func == s->f; k++) count += g->nodes.items[k] == v;
+    }
+    return count == 1;
+}
+
+static void see_numbers(struct search *s)
+{
+    for (uint32_t b = 0; b < s->plan->buffers.count; b++)
+        for (size_t i = 0; buffer(s, b)->space == PLAN_NEXT && looked_at(s, b) && i < s->f->results.count; i++) {
+            const struct ir_result *r = &s->f->results.items[i];
+            if ((uint32_t)r->slot == buffer(s, b)->slot && seen_can_be(ir_type(s->f, r->value)) &&
+                made_once(s, r->value))
+                s->seen[r->value] = true;
+        }
+}
+
 /* Whether all floats that late commands make of the state are finite; those of which it is not known do not wait. */
 static bool prove(struct search *s)
 {
     const struct plan *plan = s->plan;
     see_all(s);
+    see_numbers(s);
     bool good = true, *proved = arena_new_array(s->arena, bool, s->f->module->slots.count + 1);
     for (size_t i = 0; i < s->f->module->slots.count; i++) s->out->positive[i] = s->slot_written[i];
     const struct cg_bounds *bounds = cg_bounds_find(s->f, s->seen, s->out->positive, s->out->expected, s->arena);
@@ -206,7 +238,7 @@ static bool prove(struct search *s)
         const struct plan_buffer *b = buffer(s, (uint32_t)i);
         if (b->space != PLAN_NEXT) continue;
         const struct ir_slot *slot = &s->f->module->slots.items[b->slot];
-        s->numbers &= proved[b->slot] || cg_is_watched(slot->role, &slot->type);
+        s->numbers &= proved[b->slot] || cg_is_watched(slot->role, &slot->type) || looked_at(s, (uint32_t)i);
     }
     for (uint32_t i = 0; i < plan->commands.count; i++)
         for (size_t k = 0; s->out->late[i] && k < plan->commands.items[i].writes.count; k++) {
