@@ -7,7 +7,7 @@
 bool fe_get_int(struct fe_call *c, uint32_t arg, int64_t *out)
 {
     const struct fe_val *v = &c->arg[arg];
-    if (v->kind != FE_VAL_NUMBER || v->python == FE_PY_FLOAT || fabs(v->number) > 9007199254740991.0) {
+    if (v->kind != FE_VAL_NUMBER || v->python == FE_PY_FLOAT || !(fabs(v->number) <= 9007199254740991.0)) {
         if (!v->bad)
             fe_fail_at(c->site, &c->where[arg], "E0310", "%s: an integer expected, found %s", c->function,
                        v->kind == FE_VAL_NUMBER ? "a fraction" : fe_describe(c->site, v));

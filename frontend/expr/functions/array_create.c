@@ -91,6 +91,7 @@ struct fe_val make_arange(struct fe_call *c)
     if (!fe_is_none(&ARG(2))) step = ARG(2).number;
     if (step == 0) return fe_fail(s, "E0212", "the step of arange may not be 0");
     double n = ceil((stop - start) / step);
+    if (isnan(n)) return fe_fail(s, "E0212", "the length of the range is not a number");
     if (!(n > 0)) n = 0;
     if (n > 1e12) return fe_fail(s, "E0212", "the range is too long");
     enum ir_dtype d = integer ? IR_I32 : IR_F32;

@@ -55,7 +55,8 @@ struct fe_val make_astype(struct fe_call *c)
 }
 struct fe_val make_whole(struct fe_call *c)
 { /* an integer, if it is one */
-    return fe_val_number(ARG(0).number, ARG(0).number == floor(ARG(0).number));
+    double n = ARG(0).number;
+    return fe_val_number(n, n == floor(n) && fabs(n) <= 9007199254740991.0);
 }
 struct fe_val make_rounded_number(struct fe_call *c)
 { /* to float32 */
