@@ -187,6 +187,7 @@ static int one_step(struct run *r, uint64_t k)
     if (!code && evaluated) code = evaluate(r);
     if (code == EVALUATION_STOPPED) code = 0, evaluated = false;
     if (!code && evaluated) r->checkpoint.evaluated = r->checkpoint.step;
+    if (!code) run_watch_step(r, evaluated);
     if (!code && evaluated && !r->sinks) run_show_evaluated(r, result.step);
     if (!code) code = run_metrics_end(r, evaluated ? r->eval_sums : NULL);
     run_progress(r, &result, r->done == r->steps);
@@ -233,11 +234,11 @@ static int train(struct run *r)
     run_signals_catch(old);
     r->begin_ns = r->shown_ns = run_now();
     int code = run_agree(r, trace(r, true));
-    for (uint64_t k = 0; !code && !run_stopped(r) && k < r->steps; k++) {
+    for (uint64_t k = 0; !code && !run_stopped(r) && !run_watch_over(r) && k < r->steps; k++) {
         code = one_step(r, r->first_step + k);
         bool wanted = !code && run_save_wanted(r);
         if (wanted) code = save_now(r, save);
-        if (!code) code = run_checkpoint_step(r, wanted);
+        if (!code) code = run_checkpoint_step(r, wanted || run_watch_better(r));
     }
     if (!r->lost) {
         int traced = trace(r, false);
@@ -247,6 +248,7 @@ static int train(struct run *r)
     run_signals_interrupt();
     uint64_t end = run_now();
     if (!code && !run_stopped(r) && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
+    if (!code && !run_stopped(r) && r->steps) run_watch_say(r);
     int closed = run_metrics_close(r, !code);
     if (!code) code = closed;
     if (run_stopped(r) && !code && !r->cli->quiet)
@@ -327,6 +329,7 @@ static int start(struct run *r)
     if (infer && (code = run_save_possible(r, "--infer", run_output_path(r, infer)))) return code;
     r->was_finite = run_weights_finite(r);
     code = prepare_metrics(r);
+    if (!code) code = run_watch_open(r, run_checkpoint_item(r));
     return code ? code : read_eval_count(r);
 }
 

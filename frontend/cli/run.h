@@ -46,6 +46,17 @@ struct run_checkpoint {
     uint64_t begin_ns, waited_ns;
 };
 
+/* --stop-when and --keep-best (run_watch.c). */
+enum { RUN_WATCHES = 2 };
+struct run_watch {
+    const char *option, *text, *metric, *key; /* text NULL: not given; key: in the item of checkpoints */
+    bool stops, largest, evaluated;           /* evaluated: of --eval-data */
+    bool seen, better;                        /* there is a best one; it is the last one */
+    uint32_t number;                          /* of the metric */
+    uint64_t patience, missed, step;          /* how often it was not better since; after which step */
+    double delta, best;
+};
+
 struct run_set {
     const char *name;
     double value;
@@ -75,6 +86,7 @@ struct run {
     const char *name;
     struct run_data data, eval_data, infer_data;
     struct run_checkpoint checkpoint;
+    struct run_watch watches[RUN_WATCHES];
     VEC(struct run_set) sets;
     uint64_t steps, eval_every;
     const char *eval_weights;
@@ -158,6 +170,16 @@ int run_checkpoint_begin(struct run *);    /* loads what is resumed */
 int run_checkpoint_position(struct run *); /* steps and batches that lie behind it, once first_step is known */
 int run_checkpoint_step(struct run *, bool now);
 int run_checkpoint_end(struct run *);
+
+const char *run_checkpoint_item(const struct run *); /* how far the run that is resumed was; NULL: none is */
+
+/* run_watch.c: opened when metrics are known, with that item; said when the run is over. */
+int run_watch_open(struct run *, const char *item);
+void run_watch_step(struct run *, bool evaluated);
+bool run_watch_better(const struct run *); /* --keep-best: a checkpoint is due */
+bool run_watch_over(const struct run *);
+void run_watch_say(struct run *);
+const char *run_watch_text(const struct run *); /* for the item */
 
 /* run_checkpoint_open.c: a checkpoint, or the newest of a run directory that is before step *below, which becomes its
  * own, and whose manifest is whole (NULL: none); opened; in which of its items a tensor is: "params", ...; "": it is no

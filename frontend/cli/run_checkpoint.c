@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define RUN_ITEM "stepc_run" /* its text: RUN_FORM */
-#define RUN_FORM "{\"batches\":%" PRIu64 ",\"step\":%" PRIu64 ",\"data\":%" PRIu64 "%s}"
+#define RUN_FORM "{\"batches\":%" PRIu64 ",\"step\":%" PRIu64 ",\"data\":%" PRIu64 "%s%s}"
 #define RUN_SCAN "{\"batches\":%" SCNu64 ",\"step\":%" SCNu64 ",\"data\":%" SCNu64
 
 int run_checkpoint_options(struct run *r)
@@ -114,6 +114,11 @@ int run_checkpoint_begin(struct run *r)
     return 0;
 }
 
+const char *run_checkpoint_item(const struct run *r)
+{
+    return r->checkpoint.resumed ? r->api->item(r->instance, RUN_ITEM) : NULL;
+}
+
 /* How training takes its rows, as the item says it: "" where data count steps. */
 static const char *order_text(const struct run *r)
 {
@@ -146,7 +151,7 @@ static int check_order(struct run *r, const char *text)
 int run_checkpoint_position(struct run *r)
 {
     struct run_checkpoint *c = &r->checkpoint;
-    const char *text = c->resumed ? r->api->item(r->instance, RUN_ITEM) : NULL;
+    const char *text = run_checkpoint_item(r);
     uint64_t batches, step, data;
     c->step = r->first_step;
     if (text && sscanf(text, RUN_SCAN, &batches, &step, &data) == 3) {
@@ -220,8 +225,8 @@ static int save(struct run *r)
     if (!code && one)
         code = cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: another rank could not save step %" PRIu64, c->saved);
     if (code) return code;
-    char text[256];
-    snprintf(text, sizeof text, RUN_FORM, r->first_step + r->done, c->step, r->data.steps, order_text(r));
+    const char *text = arena_format(r->cli->arena, RUN_FORM, r->first_step + r->done, c->step, r->data.steps,
+                                    run_watch_text(r), order_text(r));
     struct step_item item = {.size = sizeof item, .name = RUN_ITEM, .json = text};
     struct step_hyper *metrics = arena_new_array(r->cli->arena, struct step_hyper, 2 * (size_t)r->scalar_count + 1);
     size_t count = 0;

@@ -129,6 +129,36 @@ class Rows(runner.Case):
                 self.assertIn(said, self.run_to(program, "--steps", "13", *data[:2], *wrong, "--save-dir", folder, "--resume", "auto", code=1))
             self.assertEqual(self.run_to(program, "--steps", "13", *data, "--save-dir", folder, "--resume", "auto")[0], want[0])
 
+    def test_stopped_by_a_metric(self):
+        """As the metrics of the whole run say it; resumed in between, the same; the best checkpoint stays."""
+        data = ("--data", self.path("rows.npz"), "--shuffle", "--eval-data", self.batches(np.arange(24), x=-self.x, y=self.y), "--eval-every", "3")
+        for program in ("model.so", "model.json"):
+            lines = [json.loads(line) for line in self.run_to(program, "--steps", "60", *data)[1].splitlines()]
+            for metric, sign, delta in (("eval_loss", 1, 0), ("eval_accuracy", -1, 0), ("loss", 1, 0.01)):
+                rule = "%s:%s:patience=3:delta=%g" % (metric, "min" if sign > 0 else "max", delta)
+                best, missed, last = float("inf"), 0, 0
+                for line in lines:
+                    if metric in line and missed < 3:
+                        last, better = line["step"], sign * line[metric] < best - delta
+                        best, missed = (sign * line[metric], 0) if better else (best, missed + 1)
+                self.assertLess(last, 60)
+                folder = self.path("stop-%s-%s" % (program, metric))
+                want = self.run_to(program, "--steps", "60", *data, "--stop-when", rule)
+                self.assertEqual(json.loads(want[1].splitlines()[-1])["step"], last)
+                self.assertIn("stopped after step %d; best was" % last, self.run_stepc("run", self.path(program), "--steps", "60", *data, "--stop-when", rule)[1])
+                keep = ("--stop-when", rule, "--save-dir", folder, "--keep-best", rule.split(":patience")[0], "--resume", "auto")
+                self.run_to(program, "--steps", str(last - 2), *data, *keep)
+                for _ in range(2):  # what is over stays so
+                    self.assertEqual(self.run_to(program, "--steps", "60", *data, *keep)[0], want[0])
+                kept = {int(name[5:]) for name in os.listdir(folder) if name.startswith("step-")}  # of equally good ones the newest
+                values = {line["step"]: sign * line[metric] for line in lines[:last] if metric in line}
+                self.assertTrue(last in kept and len(kept) <= 2 and min(values[step] for step in kept if step in values) == min(values.values()), kept)
+        for args, code, says in ((("--stop-when", "eval_los:min"), 1, 'did you mean "eval_loss"?'), (("--stop-when", "loss"), 2, "METRIC:min or METRIC:max"),
+                                 (("--stop-when", "loss:min:patience=0"), 2, "from 1 on"), (("--stop-when", "loss:min:for=3"), 2, "unknown part"),
+                                 (("--keep-best", "loss:min"), 2, "needs --save-dir"), (("--keep-best", "loss:min:patience=3", "--save-dir", self.path("d")), 2, "unknown part")):
+            self.assertIn(says, self.run_to("model.so", "--steps", "1", *data, *args, code=code))
+        self.assertIn("--eval-every N", self.run_to("model.so", "--steps", "1", *data[:3], "--stop-when", "eval_loss:min", code=2))
+
     def test_tokens(self):
         """20 windows of 5 tokens, the last token only as what follows; over their end as other rows."""
         windows = np.stack([self.tokens[5 * k : 5 * k + 5] for k in range(20)]).astype("i4")
