@@ -82,6 +82,63 @@ static int open_report(struct cli_view *v, const char *report, size_t length)
     return cli_failed(v->cli, EXIT_WRONG, "the manifest is damaged: it is no %s", v->root ? "object" : "JSON");
 }
 
+/* ---------------------------------------------------------------- on one screen */
+
+static bool is_of_state(const char *role)
+{
+    static const char *const roles[] = {"ema", "opt_state", "state", "hyper"};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (strcmp(role, roles[i]) == 0) return true;
+    return false;
+}
+
+static bool is_of_tensors(const char *role) { return !is_of_state(role); }
+
+static bool is_any(const char *kind) { return *kind != 0; }
+
+/* "12 map, 8 dot; --fusion lists them": how many of a list there are of each kind. */
+static void counted(struct cli_view *v, const char *name, node list, const char *key, bool (*takes)(const char *),
+                    const char *flag)
+{
+    enum { KINDS = 32 };
+    const char *kinds[KINDS], *comma = "";
+    uint32_t counts[KINDS] = {0}, n = 0;
+    for (node e = first(list); e; e = next(e)) {
+        const char *kind = text_at(v, e, key);
+        uint32_t i = 0;
+        while (i < n && strcmp(kinds[i], kind) != 0) i++;
+        if (!takes(kind) || i == KINDS) continue;
+        if (i == n) kinds[n++] = kind;
+        counts[i]++;
+    }
+    if (!n) {
+        none_of(v, name);
+        return;
+    }
+    head(v, name);
+    for (uint32_t i = 0; i < n; i++, comma = ", ") str_addf(&v->out, "%s%u %s", comma, (unsigned)counts[i], kinds[i]);
+    str_addf(&v->out, "; --%s lists %s\n", flag, n > 1 || counts[0] > 1 ? "them" : "it");
+}
+
+/* Lines that are wider than the terminal go on behind a comma, below the text. */
+static const char *wrapped(struct cli_view *v, size_t width)
+{
+    struct str out = STR(v->cli->arena);
+    const char *line = str_text(&v->out);
+    bool below = false;
+    while (*line) {
+        const char *end = strchr(line, '\n'), *cut = NULL;
+        size_t indent = below ? strlen("         ") : 0, length = end ? (size_t)(end - line) : strlen(line);
+        for (size_t i = 1; i + indent < width && i < length; i++)
+            if (line[i] == ' ' && strchr(",;:", line[i - 1])) cut = line + i;
+        bool whole = length + indent <= width || !cut;
+        str_addf(&out, "%*s%.*s\n", (int)indent, "", whole ? (int)length : (int)(cut - line), line);
+        below = !whole;
+        line = whole ? line + length + (end != NULL) : cut + 1;
+    }
+    return str_text(&out);
+}
+
 int cli_explain_report(struct cli *cli, const char *report, size_t length)
 {
     if (cli_count(cli, "json") && cli_count(cli, "state")) {
@@ -106,7 +163,7 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     bool m = cli_count(cli, "memory"), f = cli_count(cli, "flops"), g = cli_count(cli, "fusion"),
          c = cli_count(cli, "comm") || cli_count(cli, "link"), s = cli_count(cli, "state"),
          l = cli_count(cli, "sharding");
-    bool all = !m && !f && !g && !c && !s && !l;
+    bool t = cli_count(cli, "tensors"), all = !m && !f && !g && !c && !s && !l && !t;
     summary(&v);
     if (all)
         for (node e = first(at(v.root, "entries")); e; e = next(e)) flops_line(&v, e);
@@ -115,13 +172,20 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if (f) flops(&v, step);
     if (all || m) cli_explain_memory(&v, step, m);
     if (m) cli_explain_shared(&v);
-    if (all) cli_explain_tensors(&v, false);
-    if (all) cli_explain_tensors(&v, true);
+    if (t) cli_explain_tensors(&v, false);
+    if (t) cli_explain_tensors(&v, true);
     if (s) cli_explain_state(&v);
-    if (all || g) cli_explain_fusion(&v, step);
+    if (g) cli_explain_fusion(&v, step);
     if (l) cli_explain_layouts(&v);
-    if (all || c) code = cli_explain_comm(&v, step);
-    return code ? code : cli_print(cli, str_text(&v.out), v.out.length);
+    if (c) code = cli_explain_comm(&v, step);
+    if (all) {
+        counted(&v, "tensors", at(v.root, "tensors"), "role", is_of_tensors, "tensors");
+        counted(&v, "state", at(v.root, "tensors"), "role", is_of_state, "state");
+        counted(&v, "fusion", at(step, "groups"), "kind", is_any, "fusion");
+        counted(&v, "comm", at(step, "collectives"), "kind", is_any, "comm");
+    }
+    const char *text = all ? wrapped(&v, cli_columns(1, 160)) : str_text(&v.out);
+    return code ? code : cli_print(cli, text, strlen(text));
 }
 
 const char *cli_headline(struct cli *cli, const char *report, size_t length)

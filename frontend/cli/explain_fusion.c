@@ -2,17 +2,8 @@
 #include "frontend/cli/explain.h"
 
 #include <stdio.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { LINE_WIDTH = 160, LEAST_ROOM = 40 };
-
-/* Columns of the terminal; where there is none, of a text that people read. */
-static size_t line_width(void)
-{
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? LINE_WIDTH : size.ws_col;
-}
 
 /* As many of a list as there is room for, at least one; the others are counted. --json has all. */
 static void add_list(struct cli_view *v, const char *text, char separator, size_t room)
@@ -42,7 +33,7 @@ static const char *list_text(struct cli_view *v, node list, const char *separato
 void cli_explain_fusion(struct cli_view *v, node e)
 {
     const char *name = "fusion";
-    size_t width = line_width();
+    size_t width = cli_columns(1, LINE_WIDTH);
     for (node g = first(at(e, "groups")); g; g = next(g)) {
         const char *place = text_at(v, g, "place"), *reason = text_at(v, g, "reason");
         node list = at(g, "ops");

@@ -119,7 +119,7 @@ class Adapters(runner.Case):
         # the input), into both adapters' middle, and for their a and b
         self.assertEqual(dots[frozen], 4 + 2 * 2 + 3 + 1 + 2 + 2 * 2)
         self.assertEqual(dots[free], dots[frozen] + 4)  # the four kernels
-        explained = self.stepc("explain", frozen).stdout
+        explained = self.stepc("explain", frozen, "--tensors").stdout
         self.assertEqual(len(re.findall(r"l\d\.(kernel|bias) +\S+ +param, frozen", explained)), 8)
         self.assertNotIn("kernel", " ".join(line for line in explained.splitlines() if "opt_state" in line))
         start = self.run_steps(frozen, 0)[0]

@@ -295,9 +295,14 @@ class Cli(runner.Case):
             text = self.stepc("explain", what).stdout
             for section in ("small: 51 parameters in 4 tensors, 1 device", "\nmemory ", "\ntensors ", "\nstate ", "\nfusion ", "\ncomm     none"):
                 self.assertIn(section, text)
-            self.assertRegex(text, r"first\.kernel +float32\[4,6\] +param")
-            self.assertIn("at /model/layers/0", text)
-            for flag in ("--memory", "--flops", "--fusion", "--comm", "--sharding", "--state"):
+            self.assertLess(text.count("\n"), 20)  # one screen; the lists stand behind flags
+            for line in self.on_terminal(60, "explain", what):
+                self.assertLessEqual(len(line), 60)
+            listed = self.stepc("explain", what, "--tensors").stdout
+            self.assertRegex(listed, r"first\.kernel +float32\[4,6\] +param")
+            self.assertIn("at /model/layers/0", listed)
+            self.assertEqual(len(re.findall(r" param\b", listed)), int(re.search(r"(\d+) param[,;]", text)[1]))
+            for flag in ("--tensors", "--memory", "--flops", "--fusion", "--comm", "--sharding", "--state"):
                 self.assertTrue(self.stepc("explain", what, flag).stdout)
             report = json.loads(self.stepc("explain", what, "--json").stdout)
             self.assertEqual(list(report)[0], "schema")
