@@ -382,6 +382,19 @@ static uint32_t carried_in_place(struct memplan *mp, const struct frame *fr, con
     return NO_BUFFER;
 }
 
+/* The buffer of an output that carried value `i` ends as: rows of it are made where the host reads them. */
+static uint32_t carried_as_output(struct memplan *mp, const struct frame *fr, const struct plan_command *loop,
+                                  uint32_t i)
+{
+    ir_value last = fr->first_result[loop->node];
+    while (last && ir_get(fr->f, last)->attr[0].v[0] != i) last = fr->next_result[last];
+    for (size_t r = 0; last && fr->f->entry && r < fr->f->results.count; r++)
+        if (memplan_base(fr->f, fr->f->results.items[r].value) == last && !fr->old[r] &&
+            mp->plan->buffers.items[fr->target[r]].space == PLAN_METRIC)
+            return fr->target[r];
+    return NO_BUFFER;
+}
+
 /* Is a value of the function one that its group stores as a window? */
 static bool is_window(const struct memplan *mp, const struct frame *fr, ir_value v)
 {
@@ -433,7 +446,8 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin)
         bool number = ir_is_number(ir_get(outer->f, initial));
         uint32_t b = carried_in_place(mp, outer, &head, i);
         if (b == NO_BUFFER) {
-            b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
+            b = carried_as_output(mp, outer, &head, i);
+            if (b == NO_BUFFER) b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
             mp->plan->buffers.items[b].windows = is_window(mp, &fr, body->results.items[i].value);
             if (!written_whole(mp, outer, &fr, node, i))
                 add_copy(mp, outer->f, initial, number ? NO_BUFFER : memplan_buffer_of(mp, outer->f, initial), b);

@@ -20,6 +20,7 @@ struct search {
     const struct plan_module *plans; /* the last ones that fit */
     uint64_t most, least;            /* allowed; the least that was found */
     struct cli_setting at, best;     /* the last one tried, that of the least */
+    const char *alive;               /* at the peak of the least */
 };
 
 /* On one device: the state, and the temporaries of the entry that needs most. */
@@ -47,40 +48,7 @@ static const char *size_text(struct arena *arena, uint64_t bytes)
     return arena_format(arena, unit ? "%.4g %ciB" : "%.0f B", size, " KMGT"[unit]);
 }
 
-static bool fits(struct search *s, const char *text, size_t length, struct cli_setting setting)
-{
-    const struct plan_module *plans = s->planner(s->user, text, length, setting);
-    uint64_t peak = plans ? peak_of(plans) : UINT64_MAX;
-    s->at = setting;
-    if (peak < s->least) s->least = peak, s->best = setting;
-    if (peak <= s->most) s->plans = plans;
-    return peak <= s->most;
-}
-
-/* ---------------------------------------------------------------- microbatches */
-
-/* The rows of a batch, or of a microbatch that there is already. */
-static int64_t rows_of(struct cli *cli, const struct ir_module *m, const char *text, size_t length)
-{
-    int64_t rows = cli_microbatch_size(cli, text, length);
-    for (size_t i = 0; i < m->slots.count && !rows; i++)
-        for (uint32_t d = 0; d < m->slots.items[i].type.rank; d++)
-            if (m->slots.items[i].batch_dims >> d & 1) rows = m->slots.items[i].type.dim[d];
-    return rows;
-}
-
-/* Halves microbatches until it fits. Returns their size, 0: it does not. */
-static int64_t try_microbatches(struct search *s, int64_t rows, const char *text, size_t length)
-{
-    struct cli_setting best = s->best;
-    while (rows > 1 && rows % 2 == 0) {
-        const char *other = cli_with_microbatches(s->cli, text, length, rows /= 2);
-        if (other && (fits(s, other, strlen(other), settings[0]) || fits(s, other, strlen(other), best))) return rows;
-    }
-    return 0;
-}
-
-/* ---------------------------------------------------------------- what is said */
+/* ---------------------------------------------------------------- the peak */
 
 static bool lives(const struct plan_buffer *b, uint32_t command)
 {
@@ -115,18 +83,70 @@ static void add_alive(struct str *out, const struct plan_module *pm)
         const struct plan_buffer *b = &p->buffers.items[next];
         const struct ir_node *n = ir_get(b->func, b->value);
         const char *place = b->func->module->places.items[n->place].pointer;
-        str_addf(out, "%s %s %s %s%s%s", shown ? "," : "", size_text(out->arena, b->bytes), ir_ops[n->op].name,
+        str_addf(out, "%s %s %s %s%s%s", shown ? "," : "", size_text(out->arena, b->bytes),
+                 n->op == OP_param && !b->func->entry ? "loop-carried" : ir_ops[n->op].name,
                  ir_type_text(out->arena, &n->type), place ? " at " : "", place ? place : "");
     }
 }
+
+static void add_setting(struct str *out, struct cli_setting at)
+{
+    if (at.chunk_rows) str_addf(out, " --chunk-rows %lld", (long long)at.chunk_rows);
+    if (at.remat) str_addf(out, " --remat %d", at.remat);
+}
+
+/* Plans live until the next ones are tried: what is said of them is said now. */
+static void note_least(struct search *s, const struct plan_module *plans, uint64_t peak, struct cli_setting setting)
+{
+    struct str alive = STR(s->cli->arena);
+    s->least = peak, s->best = setting;
+    if (setting.chunk_rows || setting.remat)
+        str_add(&alive, "with"), add_setting(&alive, setting), str_add(&alive, " ");
+    add_alive(&alive, plans);
+    s->alive = str_text(&alive);
+}
+
+static bool fits(struct search *s, const char *text, size_t length, struct cli_setting setting)
+{
+    const struct plan_module *plans = s->planner(s->user, text, length, setting);
+    uint64_t peak = plans ? peak_of(plans) : UINT64_MAX;
+    s->at = setting;
+    if (peak < s->least) note_least(s, plans, peak, setting);
+    if (peak <= s->most) s->plans = plans;
+    return peak <= s->most;
+}
+
+/* ---------------------------------------------------------------- microbatches */
+
+/* The rows of a batch, or of a microbatch that there is already. */
+static int64_t rows_of(struct cli *cli, const struct ir_module *m, const char *text, size_t length)
+{
+    int64_t rows = cli_microbatch_size(cli, text, length);
+    for (size_t i = 0; i < m->slots.count && !rows; i++)
+        for (uint32_t d = 0; d < m->slots.items[i].type.rank; d++)
+            if (m->slots.items[i].batch_dims >> d & 1) rows = m->slots.items[i].type.dim[d];
+    return rows;
+}
+
+/* Halves microbatches until it fits. Returns their size, 0: it does not. */
+static int64_t try_microbatches(struct search *s, int64_t rows, const char *text, size_t length)
+{
+    struct cli_setting best = s->best;
+    while (rows > 1 && rows % 2 == 0) {
+        const char *other = cli_with_microbatches(s->cli, text, length, rows /= 2);
+        if (other && (fits(s, other, strlen(other), settings[0]) || fits(s, other, strlen(other), best))) return rows;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- what is said */
 
 static void note(const struct search *s, uint64_t before, double flops, int64_t rows)
 {
     struct arena *a = s->cli->arena;
     if (s->cli->quiet || strcmp(cli_text(s->cli, "diagnostics", "text"), "json") == 0) return;
     struct str how = STR(a);
-    if (s->at.chunk_rows) str_addf(&how, " --chunk-rows %lld", (long long)s->at.chunk_rows);
-    if (s->at.remat) str_addf(&how, " --remat %d", s->at.remat);
+    add_setting(&how, s->at);
     if (rows) str_addf(&how, " \"accumulate\": {\"microbatch_size\": %lld}", (long long)rows);
     fprintf(stderr, "stepc: note: %s instead of %s on one device by%s; a step computes %.3g times as much\n",
             size_text(a, peak_of(s->plans)), size_text(a, before), str_text(&how),
@@ -141,23 +161,27 @@ int cli_fit_memory(struct cli *cli, const struct plan_module *plans, const char 
     if (given && !fe_amount(given, true, &asked.most))
         return cli_usage(cli, "--max-memory: expected a whole number of bytes, or as 6GiB, got \"%s\"", given);
     uint64_t before = peak_of(plans);
-    struct search s = {.cli = cli, .planner = planner, .user = user, .most = asked.most, .least = before};
+    struct search s = {.cli = cli, .planner = planner, .user = user, .most = asked.most};
     if (!asked.most || before <= asked.most) return 0;
     double flops = flops_of(cli, plans);
+    note_least(&s, plans, before, settings[0]);
     *takes = true;
     for (size_t i = 1; i < SETTINGS; i++)
         if (fits(&s, text, length, settings[i])) return note(&s, before, flops, 0), 0;
     uint64_t least = s.least;
+    const char *alive = s.alive;
     int64_t rows = ir ? 0 : try_microbatches(&s, rows_of(cli, plans->module, text, length), text, length);
     if (rows && asked.microbatches) return note(&s, before, flops, rows), 0;
     *takes = false;
-    struct str alive = STR(cli->arena);
-    add_alive(&alive, plans);
     const struct ir_place *place = &plans->module->places.items[given ? 0 : asked.place];
     struct diag *d = diag_error(diags, place->span, "E0501", "a step needs %s on one device, %s are allowed; %s",
-                                size_text(cli->arena, least), size_text(cli->arena, asked.most), str_text(&alive));
+                                size_text(cli->arena, least), size_text(cli->arena, asked.most), alive);
     d->pointer = place->pointer ? arena_string(cli->arena, place->pointer) : NULL;
-    d->hint = "fewer rows, a mesh that splits the tensors, or an optimizer with less state need less";
+    d->hint = arena_format(
+        cli->arena, "%s of it are state: %s", size_text(cli->arena, plans->state_bytes),
+        plans->state_bytes >= asked.most
+            ? "a mesh that splits it, or an optimizer with less of it, need less"
+            : "fewer rows, a mesh that splits the tensors, or an optimizer with less state need less");
     if (rows)
         d->hint = arena_format(
             cli->arena,
