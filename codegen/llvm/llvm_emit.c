@@ -478,6 +478,7 @@ static void print_stmt(struct emit *e, const struct nest_stmt *s)
     case NEST_SET: emit_set(e, s); break;
     case NEST_REDUCE: emit_reduce(e, s); break;
     case NEST_FOLD: emit_fold(e, s); break;
+    case NEST_TURN: emit_turn(e, s); break;
     case NEST_CHECK: emit_finite(e, s); break;
     case NEST_LOCAL: break;
     default: BUG("statement kind %d", (int)s->kind);

@@ -92,6 +92,7 @@ void emit_get(struct emit *, const struct nest_stmt *);
 void emit_set(struct emit *, const struct nest_stmt *);
 void emit_reduce(struct emit *, const struct nest_stmt *);
 void emit_fold(struct emit *, const struct nest_stmt *);
+void emit_turn(struct emit *, const struct nest_stmt *);
 
 /* llvm_emit_basic.c: constants, shapes, blocks. A `type` may be a scalar or a vector. */
 LLVMTypeRef emit_register_type(const struct emit *, enum ir_dtype, uint32_t lanes); /* lanes 0: scalar */

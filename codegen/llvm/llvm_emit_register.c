@@ -115,3 +115,41 @@ void emit_fold(struct emit *e, const struct nest_stmt *s)
     LLVMValueRef one = LLVMBuildExtractElement(e->b, all, LLVMConstInt(e->i32, 0, 0), "");
     e->values[s->result] = (struct emit_value){one, reg->dtype, false};
 }
+
+/* Blocks of 1, 2, 4 .. lanes change places with those of the element so many further on: log2(lanes) shuffles each. */
+static void turn_lanes(struct emit *e, LLVMValueRef *x)
+{
+    LLVMValueRef upper[EMIT_MAX_LANES], lower[EMIT_MAX_LANES];
+    for (uint32_t size = 1; size < e->lanes; size *= 2) {
+        for (uint32_t lane = 0; lane < e->lanes; lane++) {
+            bool second = lane & size;
+            upper[lane] = LLVMConstInt(e->i32, second ? e->lanes + lane - size : lane, 0);
+            lower[lane] = LLVMConstInt(e->i32, second ? e->lanes + lane : lane + size, 0);
+        }
+        for (uint32_t i = 0; i < e->lanes; i++) {
+            if (i & size) continue;
+            LLVMValueRef a = x[i], b = x[i + size];
+            x[i] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(upper, e->lanes), "");
+            x[i + size] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(lower, e->lanes), "");
+        }
+    }
+}
+
+/* Of other numbers of elements than lanes, tiles of several vectors: blocks of lanes by lanes, filled up with zeros. */
+void emit_turn(struct emit *e, const struct nest_stmt *s)
+{
+    const struct emit_register *reg = &e->regs[s->reg];
+    uint32_t blocks = ((uint32_t)s->extent + e->lanes - 1) / e->lanes, rows = blocks * e->lanes;
+    LLVMValueRef *x = arena_new_array(e->arena, LLVMValueRef, (size_t)blocks * rows),
+                 zero = LLVMConstNull(emit_register_type(e, reg->dtype, e->lanes));
+    for (uint32_t to = 0; to < blocks; to++)
+        for (uint32_t i = 0; i < rows; i++) { /* block [to, from] of rows and vectors goes to [from, to] */
+            uint32_t row = to * e->lanes + i % e->lanes, copy = i / e->lanes;
+            bool there = row < s->extent && copy < reg->copies;
+            x[to * rows + i] = there ? emit_register_load(e, reg, emit_slot(e, s->reg, row, copy)) : zero;
+        }
+    for (uint32_t i = 0; i < blocks * blocks; i++) turn_lanes(e, x + (size_t)i * e->lanes);
+    for (uint32_t row = 0; row < s->extent; row++)
+        for (uint32_t copy = 0; copy < blocks && copy < reg->copies; copy++)
+            LLVMBuildStore(e->b, x[copy * rows + row], emit_slot(e, s->reg, row, copy));
+}

@@ -25,7 +25,7 @@ enum {
 };
 
 /* Steps of k that a load of the tile, and one of what is packed, is ahead. */
-enum { CACHE_LINE = 64, AHEAD_TILE = 64, AHEAD_PACKED = 16 };
+enum { CACHE_LINE = 64, AHEAD_TILE = 64, AHEAD_PACKED = 16, AHEAD_TURNED = 64 };
 
 struct lower_dot_run {
     int64_t extent, stride;

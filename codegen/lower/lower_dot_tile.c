@@ -165,30 +165,74 @@ static void open_k(struct lower_dot_product *p, int64_t extent)
     }
 }
 
-/* y's rows are apart in memory but k is not: k by the lanes, a stretch at a time, the stores far apart. */
-static void pack_transposed(struct lower_dot_product *p, uint32_t vectors, bool masked, int64_t extent)
+/* So many columns from `column` on, by so many steps from where the loops stand: k by the lanes, a stretch at a time,
+ * the stores far apart. */
+static void pack_scattered(struct lower_dot_product *p, int64_t column, int64_t columns, int64_t extent)
 {
     struct lower *l = p->l;
     uint32_t part_n = dot_last_index(l, AXIS_N), part_k = dot_last_index(l, AXIS_K);
-    struct lower_dot_place start = dot_place(p);
-    for (uint32_t i = p->outer_parts; i < part_k; i++)
-        if (l->axes[AXIS_K].part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, l->axes[AXIS_K].part[i], 1, &p->local_k);
-    int64_t columns = masked || vectors < p->vectors ? p->tail_columns : p->panel_columns;
-    for (int64_t from = 0, size; from < extent; from += size) { /* whole stretches, then the rest */
+    for (int64_t from = 0, size; from < extent && columns > 0; from += size) { /* whole stretches, then the rest */
         size = extent - from >= PACK_K ? (extent - from) / PACK_K * PACK_K : extent - from;
         struct lower_dot_place before = dot_place(p);
         p->at[AXIS_K].offset += from;
         p->local_k.offset += from;
+        p->at[AXIS_N].offset += column;
         int64_t stretch = size < PACK_K ? size : PACK_K;
         dot_open(p, NEST_SERIAL, AXIS_K, part_k, size / stretch, stretch, &p->local_k);
-        nest_var column = dot_open(p, NEST_SERIAL, AXIS_N, part_n, columns, 1, NULL);
+        nest_var number = dot_open(p, NEST_SERIAL, AXIS_N, part_n, columns, 1, NULL);
         dot_open(p, NEST_VECTOR, AXIS_K, part_k, stretch, 1, &p->local_k);
-        struct lower_pos at = lower_pos_constant(0);
+        struct lower_pos at = lower_pos_constant(column);
         lower_pos_add(l, &at, &p->local_k, p->panel_columns);
-        lower_pos_add_term(l, &at, column, 1);
+        lower_pos_add_term(l, &at, number, 1);
         nest_store(&l->b, p->panel_local, lower_pos_index(l, &at), dot_operand_value(p, &p->y), 0);
         dot_return(p, &before);
     }
+}
+
+/* As many columns by as many steps as a vector has lanes are turned in registers. */
+static void pack_turned(struct lower_dot_product *p, int64_t columns, int64_t extent)
+{
+    struct lower *l = p->l;
+    uint32_t part_n = dot_last_index(l, AXIS_N), part_k = dot_last_index(l, AXIS_K);
+    struct lower_dot_place before = dot_place(p);
+    struct lower_pos block = lower_pos_constant(0);
+    dot_open(p, NEST_SERIAL, AXIS_K, part_k, extent / p->lanes, p->lanes, &p->local_k);
+    lower_pos_add_term(l, &block, dot_open(p, NEST_SERIAL, AXIS_N, part_n, columns / p->lanes, p->lanes, NULL),
+                       p->lanes);
+    struct lower_dot_place corner = dot_place(p);
+    uint32_t reg = nest_reg(&l->b, p->factor, (uint32_t)p->lanes, true, 0);
+    nest_var row = dot_open(p, NEST_UNROLL, AXIS_N, part_n, p->lanes, 1, NULL);
+    prefetch_operand(p, &p->y, AHEAD_TURNED, 1);
+    dot_open(p, NEST_VECTOR, AXIS_K, part_k, p->lanes, 1, NULL);
+    nest_set(&l->b, reg, reg_index(l, UINT32_MAX, 0, row), dot_operand_value(p, &p->y));
+    dot_return(p, &corner);
+    nest_turn(&l->b, reg, (uint32_t)p->lanes);
+    row = dot_open(p, NEST_UNROLL, AXIS_K, part_k, p->lanes, 1, &p->local_k);
+    nest_var lane = dot_open(p, NEST_VECTOR, AXIS_N, part_n, p->lanes, 1, NULL);
+    lower_pos_add(l, &block, &p->local_k, p->panel_columns);
+    lower_pos_add_term(l, &block, lane, 1);
+    nest_store(&l->b, p->panel_local, lower_pos_index(l, &block),
+               nest_get(&l->b, reg, reg_index(l, UINT32_MAX, 0, row)), 0);
+    dot_return(p, &before);
+}
+
+/* y's rows are apart in memory but k is not. */
+static void pack_transposed(struct lower_dot_product *p, uint32_t vectors, bool masked, int64_t extent)
+{
+    struct lower *l = p->l;
+    uint32_t part_k = dot_last_index(l, AXIS_K);
+    struct lower_dot_place start = dot_place(p);
+    for (uint32_t i = p->outer_parts; i < part_k; i++)
+        if (l->axes[AXIS_K].part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, l->axes[AXIS_K].part[i], 1, &p->local_k);
+    int64_t columns = masked || vectors < p->vectors ? p->tail_columns : p->panel_columns, turned = 0, steps = 0;
+    if (extent >= p->lanes && columns >= p->lanes && !l->target->cuda && p->width == p->lanes) {
+        turned = columns / p->lanes * p->lanes, steps = extent / p->lanes * p->lanes;
+        pack_turned(p, turned, steps);
+    }
+    pack_scattered(p, turned, columns - turned, steps);
+    p->at[AXIS_K].offset += steps;
+    p->local_k.offset += steps;
+    pack_scattered(p, 0, columns, extent - steps);
     dot_return(p, &start);
 }
 

@@ -82,18 +82,57 @@ static void probe_parts(struct lower *l)
     l->probed = l->retry = true;
 }
 
-static void walk(struct lower *l, struct lower_pos *p, enum nest_loop loop, uint32_t part, int64_t extent, int64_t unit,
-                 struct lower_pos *local, int64_t step)
+static nest_var walk(struct lower *l, struct lower_pos *p, enum nest_loop loop, uint32_t part, int64_t extent,
+                     int64_t unit, struct lower_pos *local, int64_t step)
 {
     nest_var var = lower_open_piece(l, loop, 0, part, extent, unit);
     lower_pos_add_term(l, p, var, unit * lower_axis_stride(&l->axes[0], part));
     if (local) lower_pos_add_term(l, local, var, step);
+    return var;
+}
+
+/* Whole vectors both ways, in registers. */
+static void turn_vectors(struct lower *l, const struct lower_pos *from, uint32_t along, int64_t steps)
+{
+    uint32_t last = l->axes[0].parts - 1, depth = l->b.depth, lanes = l->lanes, inside;
+    enum ir_dtype dtype = (enum ir_dtype)lower_output_type(l, l->group->outputs.items[0])->dtype;
+    struct lower_pos corner = *from, row = lower_pos_constant(0), p;
+    walk(l, &corner, NEST_SERIAL, along, steps / lanes, lanes, NULL, 0);
+    walk(l, &corner, NEST_SERIAL, last, l->axes[0].part[last] / lanes, lanes, NULL, 0);
+    inside = l->b.depth;
+    uint32_t reg = nest_reg(&l->b, has_pairs(l) ? IR_U32 : dtype, lanes, true, 0);
+    p = corner;
+    lower_pos_add_term(l, &row, walk(l, &p, NEST_UNROLL, last, lanes, 1, NULL, 0), 1);
+    walk(l, &p, NEST_VECTOR, along, lanes, 1, NULL, 0);
+    p = place(l, &p);
+    nest_set(&l->b, reg, lower_pos_index(l, &row), values(l, &p)[0]);
+    nest_close_to(&l->b, inside);
+    nest_turn(&l->b, reg, lanes);
+    p = corner, row = lower_pos_constant(0);
+    lower_pos_add_term(l, &row, walk(l, &p, NEST_UNROLL, along, lanes, 1, NULL, 0), 1);
+    walk(l, &p, NEST_VECTOR, last, lanes, 1, NULL, 0);
+    nest_value value = nest_get(&l->b, reg, lower_pos_index(l, &row));
+    p = place(l, &p);
+    lower_store_outputs(l, &value, &p, 0);
+    nest_close_to(&l->b, depth);
+}
+
+/* Of what fits: elements of a vector's lanes, and whole vectors of columns. */
+static bool has_vectors(const struct lower *l)
+{
+    const struct ir_type *type = lower_output_type(l, l->group->outputs.items[0]);
+    bool one = has_pairs(l) || ir_dtype_bytes((enum ir_dtype)type->dtype) == 4;
+    return one && l->axes[0].part[l->axes[0].parts - 1] % l->lanes == 0 && TURN_STEPS % l->lanes == 0;
 }
 
 static void turn_block(struct lower *l, const struct lower_pos *from, uint32_t along, int64_t steps, uint32_t local)
 {
     uint32_t last = l->axes[0].parts - 1, depth = l->b.depth;
     int64_t columns = l->axes[0].part[last], row = TURN_STEPS + TURN_APART;
+    if (steps % l->lanes == 0 && has_vectors(l)) {
+        turn_vectors(l, from, along, steps);
+        return;
+    }
     struct lower_pos p = *from, at = lower_pos_constant(0);
     walk(l, &p, NEST_SERIAL, last, columns, 1, &at, row);
     walk(l, &p, NEST_VECTOR, along, steps, 1, &at, 1);
@@ -115,7 +154,9 @@ static void turn(struct lower *l, uint32_t parallel)
     uint32_t along = l->turned_part - 1, last = axis->parts - 1, depth;
     int64_t whole = axis->part[along] / TURN_STEPS, rest = axis->part[along] % TURN_STEPS;
     enum ir_dtype dtype = (enum ir_dtype)lower_output_type(l, l->group->outputs.items[0])->dtype;
-    uint32_t local = nest_local(&l->b, has_pairs(l) ? IR_U32 : dtype, axis->part[last] * (TURN_STEPS + TURN_APART));
+    bool waits = !has_vectors(l) || rest % l->lanes;
+    int64_t room = waits ? axis->part[last] * (TURN_STEPS + TURN_APART) : 0;
+    uint32_t local = waits ? nest_local(&l->b, has_pairs(l) ? IR_U32 : dtype, room) : 0;
     struct lower_pos p = lower_pos_constant(0);
     walk(l, &p, NEST_PARALLEL, parallel, axis->part[parallel], 1, NULL, 0);
     l->b.nest->parallel_extent = axis->part[parallel];

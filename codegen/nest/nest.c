@@ -304,6 +304,11 @@ nest_value nest_get(struct nest_builder *b, uint32_t reg, struct nest_index inde
     return define(b, b->depth, stmt);
 }
 
+void nest_turn(struct nest_builder *b, uint32_t reg, uint32_t count)
+{
+    append(b, b->depth, keep(b, (struct nest_stmt){.kind = NEST_TURN, .reg = reg, .extent = count}));
+}
+
 nest_value nest_fold(struct nest_builder *b, enum ir_op op, uint32_t reg, struct nest_index index)
 {
     struct nest_stmt stmt = {

@@ -69,6 +69,8 @@ enum nest_kind {
     NEST_REDUCE,   /* reg[index] = reg[index] op args[0], per lane; masked lanes keep their value. op: OP_add, OP_mul,
                      OP_max, OP_min, OP_and, OP_or */
     NEST_FOLD,     /* result = all lanes of reg[index] combined by op, in a fixed order; outside the vector loop */
+    NEST_TURN,     /* reg, of `extent` elements that are tiles of so many columns: lane i of element k and lane k of
+                     element i change places. Outside of vector loops; not for GPUs */
     NEST_LOCAL,    /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
     NEST_CHECK     /* where args[0] is not finite, tells so: what `extent` is the number of (cg_site) made element
                      [index] from the operands args[1..]. `cond`, and with `lanes` the last operand: where false
@@ -172,6 +174,7 @@ uint32_t nest_reg(struct nest_builder *, enum ir_dtype, uint32_t count, bool lan
 nest_value nest_get(struct nest_builder *, uint32_t reg, struct nest_index);
 void nest_set(struct nest_builder *, uint32_t reg, struct nest_index, nest_value);
 void nest_reduce(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index, nest_value);
+void nest_turn(struct nest_builder *, uint32_t reg, uint32_t count);
 nest_value nest_fold(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index);
 nest_value nest_threefry(struct nest_builder *, const nest_value *args, uint32_t word);
 

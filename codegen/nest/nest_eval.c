@@ -106,6 +106,16 @@ static void declare(struct machine *m, const struct nest_stmt *s)
     for (size_t i = 0; i < count; i++) m->reg[s->reg][i] = m->value[s->args[0]];
 }
 
+static void turn(double *x, int64_t count, uint32_t lanes)
+{
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; k < i; k++) {
+            double kept = x[i * lanes + k];
+            x[i * lanes + k] = x[k * lanes + i];
+            x[k * lanes + i] = kept;
+        }
+}
+
 static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dtypes)
 {
     double x[5], result = 0;
@@ -135,6 +145,7 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
         return;
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
+    case NEST_TURN: turn(m->reg[s->reg], s->extent, m->nest->lanes); return;
     case NEST_PREFETCH:
     case NEST_CHECK: return;
     case NEST_GET: result = *reg_at(m, s); break;

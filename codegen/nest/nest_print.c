@@ -32,23 +32,15 @@ static void print_index(struct str *out, const struct nest_index *index)
  * $c condition if there is one, $C condition, $w pair or not, $i loop and variable, $n extent, $B buffer, $R register,
  * $l lanes */
 static const char *const forms[] = {
-    [NEST_FOR] = "$i < $n",
-    [NEST_IF] = "if v$C",
-    [NEST_OP] = "$v = $o $t$a",
-    [NEST_FMA] = "$v = fma $t$a",
-    [NEST_NUMBER] = "$v = $t $x",
-    [NEST_POSITION] = "$v = position $p",
-    [NEST_LOAD] = "$v = load$w $b$c",
-    [NEST_STORE] = "store$w $b$a$c",
-    [NEST_ADD_TO] = "add_to $b$a$c",
-    [NEST_REG] = "reg $R[$n] $t$l = $x",
-    [NEST_GET] = "$v = get $r",
-    [NEST_SET] = "set $r$a",
-    [NEST_REDUCE] = "reduce $r $o$a",
-    [NEST_FOLD] = "$v = fold $o $r",
-    [NEST_LOCAL] = "local $B[$n] $t",
-    [NEST_CHECK] = "check $n $p$a$c",
-    [NEST_PREFETCH] = "prefetch $b + $n",
+    [NEST_FOR] = "$i < $n",           [NEST_IF] = "if v$C",
+    [NEST_OP] = "$v = $o $t$a",       [NEST_FMA] = "$v = fma $t$a",
+    [NEST_NUMBER] = "$v = $t $x",     [NEST_POSITION] = "$v = position $p",
+    [NEST_LOAD] = "$v = load$w $b$c", [NEST_STORE] = "store$w $b$a$c",
+    [NEST_ADD_TO] = "add_to $b$a$c",  [NEST_REG] = "reg $R[$n] $t$l = $x",
+    [NEST_GET] = "$v = get $r",       [NEST_SET] = "set $r$a",
+    [NEST_REDUCE] = "reduce $r $o$a", [NEST_FOLD] = "$v = fold $o $r",
+    [NEST_TURN] = "turn $R[$n]",      [NEST_LOCAL] = "local $B[$n] $t",
+    [NEST_CHECK] = "check $n $p$a$c", [NEST_PREFETCH] = "prefetch $b + $n",
 };
 
 static void print_part(struct str *out, const struct nest_stmt *s, char part)
@@ -172,10 +164,12 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
     if ((stores || reads) && s->buffer >= c->nest->buffers.count) fault(c, "no such buffer:", s->buffer);
     else if (stores && !c->nest->buffers.items[s->buffer].written)
         fault(c, "a store to a buffer that is only read:", s->buffer);
-    if ((s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_FOLD) &&
+    if ((s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_FOLD ||
+         s->kind == NEST_TURN) &&
         (s->reg >= c->nest->reg_count || !c->reg[s->reg]))
         fault(c, "no such register here:", s->reg);
     if (s->kind == NEST_FOLD && c->vector) fault(c, "a fold inside a vector loop: register", s->reg);
+    if (s->kind == NEST_TURN && c->vector) fault(c, "a turn inside a vector loop: register", s->reg);
     if (s->kind == NEST_FOR) check_loop(c, s, outermost);
     else if (s->kind == NEST_IF) check_stmts(c, s->body.items, s->body.count);
     else if (s->kind == NEST_REG) c->reg[s->reg] = true;

@@ -33,11 +33,33 @@ static void pair_product(int64_t n, int64_t k, double tolerance)
         ->tolerance = tolerance;
 }
 
+/* b[n, 16 blocks of n] = the blocks of a, turned. */
+static void turned(int64_t n)
+{
+    struct nest_builder b = begin();
+    uint32_t x = nest_argument(&b, IR_F32, false, "a"), y = nest_argument(&b, IR_F32, true, "b");
+    b.nest->parallel_extent = 16;
+    nest_var block = nest_open(&b, NEST_PARALLEL, 16);
+    uint32_t reg = nest_reg(&b, IR_F32, (uint32_t)n, true, 0);
+    nest_var row = nest_open(&b, NEST_UNROLL, n), lane = nest_open(&b, NEST_VECTOR, n);
+    nest_set(&b, reg, AT(&arena, 0, {row, 1}), nest_load(&b, x, AT(&arena, 0, {block, n * n}, {row, n}, {lane, 1}), 0));
+    nest_close_to(&b, 1);
+    nest_turn(&b, reg, (uint32_t)n);
+    row = nest_open(&b, NEST_UNROLL, n);
+    nest_prefetch(&b, x, AT(&arena, 0, {block, n * n}), 1 << 20);
+    lane = nest_open(&b, NEST_VECTOR, n);
+    nest_store(&b, y, AT(&arena, 0, {block, n}, {row, 16 * n}, {lane, 1}), nest_get(&b, reg, AT(&arena, 0, {row, 1})),
+               0);
+    nest_close_to(&b, 0);
+    ADD(&b, "turned", 0, 16, (size_t)(64 * n * n), (size_t)(64 * n * n));
+}
+
 static void build_pairs(void)
 {
     if (sample_count) return;
     build_all();
     for (int64_t n = 1; n <= 16; n++) pair_product(n, 9, 0);
+    for (int64_t n = 2; n <= 16; n += 2 + n / 3) turned(n);
 }
 
 static size_t compare_all(const struct harness *h)
