@@ -175,7 +175,7 @@ static int one_step(struct run *r, uint64_t k)
     code = run_agree(r, code);
     if (code || run_stopped(r)) return code;
     step_status status = r->api->step(r->instance, &batch, &result);
-    if (status) return run_status(r, status, arena_format(r->cli->arena, "step %llu", (unsigned long long)k + 1));
+    if (status) return run_status(r, status, run_rows_text(r, &r->data, k));
     if (r->done == 0 || result.ns_total < r->best_ns) r->best_ns = result.ns_total;
     r->done++;
     r->last_loss = result.loss;

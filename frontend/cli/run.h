@@ -148,6 +148,7 @@ void run_data_close(struct run_data *);
 int run_rows_open(struct run *, struct run_data *);
 int run_rows_load(struct run *, const struct run_data *, const struct run_tensor *);
 int run_rows_batch(struct run *, struct run_data *, struct run_tensor *, uint64_t k, char **data);
+const char *run_rows_text(struct run *, struct run_data *, uint64_t k); /* a step and the rows of its batch, from 0 */
 void run_rows_close(struct run_data *);
 
 /* Files of other formats as files of tensors. 0 or an exit code after a message.

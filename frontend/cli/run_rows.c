@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NAMED = 64 }; /* rows of a message */
+
 /* splitmix64's finaliser. */
 static uint64_t mix(uint64_t x)
 {
@@ -97,6 +99,18 @@ int run_rows_batch(struct run *r, struct run_data *d, struct run_tensor *t, uint
         if (code) return code;
     }
     return 0;
+}
+
+const char *run_rows_text(struct run *r, struct run_data *d, uint64_t k)
+{
+    struct str s = STR(r->cli->arena);
+    str_addf(&s, "step %llu", (unsigned long long)k + 1);
+    for (uint64_t i = 0; i < d->batch && d->rows; i++) {
+        unsigned long long row = row_at(d, k * d->batch + i);
+        if (i == NAMED) return str_add(&s, ", ..."), str_text(&s);
+        str_addf(&s, i ? ", %llu" : ", of rows %llu", row);
+    }
+    return str_text(&s);
 }
 
 void run_rows_close(struct run_data *d)

@@ -87,7 +87,7 @@ class Rows(runner.Case):
         safetensors.write(self.path("batches.st"), {name: a[order].reshape(-1, batch, *a.shape[1:]) for name, a in rows.items()})
         return self.path("batches.st")
 
-    def order(self, seed, rounds):
+    def order(self, seed, rounds, rows=ROWS):
         """The rows as a run takes them, in so many rounds."""
         mask = (1 << 64) - 1
 
@@ -98,12 +98,12 @@ class Rows(runner.Case):
 
         out = []
         for at in range(rounds):
-            state, order = mix(mix((seed + 0x9E3779B97F4A7C15) & mask) + at & mask), list(range(ROWS))
-            for i in range(ROWS, 1, -1):
+            state, order = mix(mix((seed + 0x9E3779B97F4A7C15) & mask) + at & mask), list(range(rows))
+            for i in range(rows, 1, -1):
                 state = (state + 0x9E3779B97F4A7C15) & mask
                 k = mix(state) % i
                 order[k], order[i - 1] = order[i - 1], order[k]
-            self.assertEqual(sorted(order), list(range(ROWS)))
+            self.assertEqual(sorted(order), list(range(rows)))
             out += order
         return out
 
@@ -170,6 +170,27 @@ class Rows(runner.Case):
         said = self.run_to("text.so", "--epochs", "1", "--data", "tokens=" + self.path("high.bin"), "next=" + self.path("high.bin") + "+1", code=1)
         self.assertIn("is 1000", said)
         self.assertIn("0 <= value < 1000", said)
+        self.assertIn("step 3, of rows 8, 9, 10, 11: ", said)
+
+    def test_larger_than_memory(self):
+        """More than 1 GiB is read as it is needed; most of this file are holes."""
+        wide, rows = 1 << 16, 4200
+        inputs = {"x": {"shape": [8, wide], "axes": ["batch", None]}, "t": {"shape": [8, 2], "dtype": "int32", "axes": ["batch", None]}}
+        document = {"stepc": 1, "name": "wide", "inputs": inputs, "model": {"type": "linear", "input": "x", "features": 2}, "loss": "mean((model - t / 1000)**2)",
+                    "optimizer": {"type": "sgd", "learning_rate": 0.1}, "seed": 0}
+        self.write("wide.json", json.dumps(document))
+        code, said = self.run_stepc("compile", self.path("wide.json"), "-o", self.path("wide.so"))
+        self.assertEqual(code, 0, said)
+        x = np.lib.format.open_memmap(self.path("wide.npy"), "w+", "<f4", (rows, wide))
+        x[:, 5] = np.random.default_rng(3).normal(size=rows)
+        x.flush()
+        tokens = (np.arange(2 * rows + 1) * 7 % 1000).astype("<u2")
+        tokens.tofile(self.path("wide.bin"))
+        t = tokens[: 2 * rows].reshape(rows, 2).astype("i4")
+        data = ("--steps", "3", "--data", "x=" + self.path("wide.npy"), "t=" + self.path("wide.bin"))
+        self.assertEqual(self.run_to("wide.so", *data), self.run_to("wide.so", "--steps", "3", "--data", self.batches(np.arange(24), x=x, t=t)))
+        shuffled = self.order(5, 1, rows)[:24]
+        self.assertEqual(self.run_to("wide.so", *data, "--shuffle=5"), self.run_to("wide.so", "--steps", "3", "--data", self.batches(shuffled, x=x, t=t)))
 
     def test_wrong_files(self):
         p = self.path

@@ -137,6 +137,23 @@ def resumed(options, family, folder):
     return wrong, 3
 
 
+def rows(options, family, folder):
+    """Plain rows, shuffled, until a metric says so: four ranks take the batches of one process, and two go on with them."""
+    from mesh import faults
+    folder, wrong = os.path.join(folder, "rows-" + family), []
+    os.mkdir(folder)
+    faults.prepare(options, folder, [4])
+    data = safetensors.read(os.path.join(folder, "save.safetensors"))
+    safetensors.write(os.path.join(folder, "rows.safetensors"), {n: a.reshape(-1, *a.shape[2:])[:-3] for n, a in data.items()})
+    run = [options.stepc, "run", "save-4.so", "--data", "rows.safetensors", "--shuffle=3", "--stop-when", "loss:min:patience=4", "--threads", "1", "-q"]
+    said([*run, "--steps", "40", "--save", "one.safetensors", "--all-state"], folder)
+    said([*launcher(family, 4), *run, "--transport", "mpi", "--steps", "5", "--save-dir", "saved", "--keep-best", "loss:min"], folder)
+    said([*launcher(family, 2), *run, "--transport", "mpi", "--steps", "40", "--save-dir", "saved", "--resume", "auto", "--save", "two.safetensors", "--all-state"], folder)
+    if not filecmp.cmp(os.path.join(folder, "one.safetensors"), os.path.join(folder, "two.safetensors"), shallow=False):
+        wrong.append("%s: rows on four ranks, then two: the state is not that of one process" % family)
+    return wrong, 3
+
+
 def under_way(options, family, folder):
     """Programs large enough that sums and gathers are under way while others run: the state of one process."""
     folder, wrong = os.path.join(folder, "under-way-" + family), []
@@ -199,7 +216,7 @@ def main():
     paths = [path for path in paths if not wanted or os.path.basename(path) in wanted]
     with tempfile.TemporaryDirectory(prefix="stepc-mpi-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(play, options, family, path, folder) for family in families for path in paths]
-        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, resumed, under_way, refused) if not options.cases]
+        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, resumed, rows, under_way, refused) if not options.cases]
         results = [job.result() for job in jobs]
     faults = [why for result in results for why in result[0]]
     print("\n".join(faults + ["%d runs by %s, %d wrong" % (sum(r[1] for r in results), " and ".join(families), len(faults))]))
