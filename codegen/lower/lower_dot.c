@@ -74,14 +74,27 @@ static bool is_stored(const struct lower *l, ir_value v)
     return l->argument[v] != 0;
 }
 
+/* What was widened from bfloat16; the value itself if nothing was. */
+static ir_value narrowed(const struct lower *l, ir_value v)
+{
+    ir_value from = v;
+    while (!l->argument[from] && ir_get(l->f, from)->op == OP_reshape) from = ir_get(l->f, from)->args[0];
+    const struct ir_node *n = ir_get(l->f, from);
+    bool widened = !l->argument[from] && n->op == OP_cast && n->type.dtype == IR_F32;
+    return widened && ir_type(l->f, n->args[0])->dtype == IR_BF16 ? n->args[0] : v;
+}
+
 /* Two steps of k at a time, where the CPU multiplies pairs of bfloat16. Sums in a fixed order have none: pairs are
  * added in an order of their own. */
 static void choose_pairs(struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
     p->factor = p->sum;
-    if (p->dtype != IR_BF16 || !l->target->pairs || l->target->invariant || l->target->cuda) return;
-    if (!is_stored(l, p->x.value) || !is_stored(l, p->y.value) || !halve(&p->x, false) || !halve(&p->y, false)) return;
+    ir_value x = narrowed(l, p->x.value), y = narrowed(l, p->y.value);
+    if (ir_type(l->f, x)->dtype != IR_BF16 || ir_type(l->f, y)->dtype != IR_BF16) return;
+    if (!l->target->pairs || l->target->invariant || l->target->cuda) return;
+    if (!is_stored(l, x) || !is_stored(l, y) || !halve(&p->x, false) || !halve(&p->y, false)) return;
+    p->x.value = x, p->y.value = y;
     p->pairs = halve(&p->x, true) && halve(&p->y, true);
     p->factor = IR_U32;
 }

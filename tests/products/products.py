@@ -36,13 +36,13 @@ PAIRS = [CASES[0], CASES[1], CASES[3], ("a @ b", (229, 5004), (5004, 67)), ("a @
          ("transpose(a) @ b", (512, 384), (512, 640)), ("transpose(a) @ b", (778, 333), (778, 1001)), ("transpose(a) @ b", (4100, 640), (4100, 96)),
          ("transpose(a) @ transpose(b)", (333, 777), (401, 333)), ("transpose(a) @ b", (777, 334), (777, 1001)), ("a @ b", (333, 2047), (2047, 209)),
          ("a @ transpose(b)", (400, 1023), (1000, 1023)), ("einsum('bij,bjk->bik', a, b)", (3, 50, 34), (3, 34, 70)),
-         *CASES[16:20]]
+         ("float32(a) @ float32(b)", (300, 64), (64, 96)), ("transpose(float32(a)) @ float32(b)", (512, 40), (512, 24)), *CASES[16:20]]
 BEHIND = ["%s", "relu(%s + mean(b) * 0 + 1) * 2", "minimum(%s, 5) + maximum(%s, c) - c"]
 
 
 def reference(expr, a, b, c):
     names = {"a": a, "b": b, "c": c, "transpose": np.transpose, "reshape": np.reshape, "einsum": np.einsum, "mean": np.mean,
-             "relu": lambda x: np.maximum(x, 0), "minimum": np.minimum, "maximum": np.maximum}
+             "relu": lambda x: np.maximum(x, 0), "float32": lambda x: x, "minimum": np.minimum, "maximum": np.maximum}
     return eval(expr, names)
 
 
@@ -102,7 +102,7 @@ def main():
             a, b = (random.integers(-1, 2, s).astype("f4") for s in shapes)
             c = random.integers(0, 2, reference(whole, a, b, 0).shape).astype("f4") * 2 - 1
             want = reference(whole, *(x.astype("f8") for x in (a, b, c)))
-            want = float((rounded(want, dtype) * c).sum())
+            want = float((rounded(want, "float32" if "float32" in whole else dtype) * c).sum())
             path = runner.write_json(os.path.join(tmp, "model.json"), document(whole, dtype, a=a, b=b, c=c))
             for cpu in levels(dtype == "bfloat16"):
                 so = os.path.join(tmp, "%d-%s.so" % (count, cpu))
