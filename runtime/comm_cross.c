@@ -321,14 +321,18 @@ static bool next_slice(struct cross *x, const struct stepc_command *whole, struc
     return true;
 }
 
+static bool adds(const struct stepc_command *c)
+{
+    return c->collective == STEPC_ALL_REDUCE || c->collective == STEPC_REDUCE_SCATTER;
+}
+
 static void write_slice(struct cross *x)
 {
     uint32_t groups = x->t->mesh_count / rt_group_of(x->w->device, x->c->axes)->count;
-    bool adds = x->c->collective == STEPC_ALL_REDUCE || x->c->collective == STEPC_REDUCE_SCATTER;
     for (uint32_t i = 0; i < groups; i++) {
         x->g = x->t->groups[x->c->axes][i];
         if (!x->g || x->g->mine == x->g->count) continue;
-        if (adds) sums(x);
+        if (adds(x->c)) sums(x);
         else moves(x);
     }
 }
@@ -356,9 +360,9 @@ static bool write_script(struct cross *x, const struct stepc_command *whole, str
 }
 
 /* Elements of a piece at a time: alike on all ranks. */
-static int64_t window(const struct step_instance *t, uint32_t members)
+static int64_t window(const struct cross *x, uint32_t members)
 {
-    uint64_t most = (uint64_t)t->local_count * members * 8;
+    uint64_t most = (uint64_t)x->t->local_count * members * (adds(x->c) ? x->sum_item : x->item);
     int64_t n = (int64_t)(RT_ROOM / most) / 16 * 16;
     return n < 1024 ? 1024 : n;
 }
@@ -382,7 +386,7 @@ static bool next_window(struct cross *x, const struct stepc_command *c, uint32_t
 {
     struct rt_flight *f = &x->w->flight;
     struct cursor at = {f->region, f->at};
-    int64_t left = window(x->t, members);
+    int64_t left = window(x, members);
     if (first && !write_script(x, c, at, left)) return false;
     while (next_slice(x, c, &at, &left)) continue;
     f->region = at.region;
