@@ -94,6 +94,9 @@ static bool wrong_kind(const struct reader *r, fe_json v)
     struct diag *d = fe_error(r->fe, v, "E0101", "%s: \"%s\" must be %s, found %s", r->what, r->row->name, want,
                               fe_found(r->fe, v));
     d->label = arena_format(r->fe->arena, "expected %s", want);
+    bool document = !strcmp(r->what, "the document");
+    if (document && v->kind == JSON_STRING) d->hint = fe_foreign("string", r->row->name);
+    if (document && v->kind == JSON_ARRAY) d->hint = fe_foreign("array", r->row->name);
     return false;
 }
 
@@ -252,22 +255,16 @@ static bool listed(const char *key, const char *const *also)
     return false;
 }
 
-/* What the libraries have and the language does not, or has elsewhere: why, NULL if the key is none of these. */
-static const char *why_not(const char *key)
+/* What users of other libraries mean by a key: what to write here; NULL: nothing is known. */
+static const char *why_not(const char *key, const char *what)
 {
-    static const struct {
-        const char *key, *why;
-    } rows[] = {
-#define X(key, why) {#key, why},
-#include "frontend/document/elsewhere.def"
-#undef X
-    };
+    static const char *const scopes[] = {"the document", "optimizer", "layer", "loss", "input"};
     size_t length = strlen(key), ending = strlen("_metadata");
     if (length > ending && !strcmp(key + length - ending, "_metadata"))
         return "metadata of parameters is their sharding, which stands in \"sharding\"";
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(rows[i].key, key)) return rows[i].why;
-    return NULL;
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++)
+        if (!strncmp(what, scopes[i], strlen(scopes[i]))) return fe_foreign(i ? scopes[i] : "document", key);
+    return fe_foreign("", key);
 }
 
 /* Records the error and returns the argument that was probably meant, `count` if there is none. */
@@ -285,7 +282,8 @@ static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, con
     for (; also && *also; also++) names[n++] = *also;
     struct diag *d = fe_error_key(fe, member, "E0107", "unknown key \"%s\" in %s", member->key, what);
     fe_suggest(fe, d, member->key, names, n);
-    if (d) d->hint = why_not(member->key);
+    const char *why = why_not(member->key, what);
+    if (d && why) d->hint = why;
     const char *nearest = str_nearest(member->key, names, n);
     for (uint32_t i = 0; i < count; i++)
         if (nearest == rows[i].name) return i;

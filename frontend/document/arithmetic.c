@@ -151,7 +151,13 @@ bool fe_number_kind(struct fe *fe, fe_json v, double *value, bool *integer)
     }
     if (v->kind == JSON_STRING && v->string[0] == '$') return fe_arithmetic(fe, v, value, integer);
     struct diag *d = fe_error(fe, v, "E0101", "expected a number, found %s", fe_found(fe, v));
-    if (v->kind == JSON_STRING) d->hint = "a string that starts with $ is arithmetic over the constants";
+    fe_json list = v->parent ? &fe->json.values[v->parent] : NULL;
+    bool size = list && list->key && !strcmp(list->key, "shape");
+    if (size && (v->kind == JSON_NULL || v->kind == JSON_STRING))
+        d->hint = "a step is compiled for one size: a number, or \"$batch\" with \"constants\": {\"batch\": 32}, which "
+                  "-D batch=64 "
+                  "replaces";
+    else if (v->kind == JSON_STRING) d->hint = "a string that starts with $ is arithmetic over the constants";
     return false;
 }
 

@@ -25,6 +25,8 @@ struct diag *fe_error_in(struct fe *, fe_json string, uint32_t at, uint32_t leng
 /* The same where nothing is added to the diagnostic: false. */
 #define fe_wrong(...) (fe_error(__VA_ARGS__), false)
 #define fe_wrong_key(...) (fe_error_key(__VA_ARGS__), false)
+/* What to write here for a word of another library, by the scopes of foreign.def; NULL: nothing is known. */
+const char *fe_foreign(const char *scope, const char *word);
 void fe_suggest(struct fe *, struct diag *, const char *found, const char *const *names,
                 size_t count);                /* label: did you mean "..."? */
 const char *fe_pointer(struct fe *, fe_json); /* "/model/layers/0/features" */

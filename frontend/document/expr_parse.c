@@ -103,7 +103,9 @@ static void read_sign(struct parser *p, struct token *t)
     t->length = character_length(s);
     if (!strchr("+-*/%@~&|^<>()[],:=.", *s)) {
         t->kind = TOK_BAD;
-        fail(p, t->at, t->length, arena_format(p->arena, "unexpected character '%.*s'", (int)t->length, s));
+        fail(p, t->at, t->length,
+             *s == '$' ? "unexpected character '$'; constants are names in expressions: batch, not $batch"
+                       : arena_format(p->arena, "unexpected character '%.*s'", (int)t->length, s));
         return;
     }
     t->sign[0] = *s;

@@ -245,8 +245,15 @@ static const struct {
 /* The name that is meant; sure: nothing else can be. NULL: none of these. */
 static const char *meant(const char *found, const char *const *names, size_t count, bool *sure)
 {
-    const char *nearest = str_nearest_sure(found, names, count, sure);
+    const char *nearest = str_nearest_sure(found, names, count, sure), *dot = strrchr(found, '.');
     if (nearest && str_same_name(found, nearest)) return nearest;
+    bool paths = false;
+    for (size_t i = 0; dot && i < count; i++) paths |= strchr(names[i], '.') != NULL;
+    if (dot && dot[1] && !paths) { /* torch.nn.Linear */
+        nearest = meant(dot + 1, names, count, sure);
+        *sure = false;
+        return nearest;
+    }
     for (size_t i = 0; i < sizeof field_names / sizeof *field_names; i++) {
         if (!str_same_name(found, field_names[i].name)) continue;
         *sure = false;
@@ -257,6 +264,15 @@ static const char *meant(const char *found, const char *const *names, size_t cou
     return nearest;
 }
 
+/* An unknown type, optimizer, name or method. */
+static bool is_of_names(const struct diag *d)
+{
+    static const char *const codes[] = {"E0105", "E0301", "E0302", "E0400"};
+    for (size_t i = 0; d && i < sizeof codes / sizeof *codes; i++)
+        if (!strcmp(d->code, codes[i])) return true;
+    return false;
+}
+
 void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *const *names, size_t count)
 {
     bool sure = false;
@@ -265,6 +281,11 @@ void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *co
         d->label = arena_format(fe->arena, "did you mean \"%s\"?", nearest);
         d->replacement = sure ? replacement(fe, d->span, nearest) : NULL;
         note_declared(fe, d, nearest);
+        return;
+    }
+    const char *foreign = is_of_names(d) ? fe_foreign("name", found) : NULL;
+    if (foreign) {
+        d->hint = foreign;
         return;
     }
     enum { LISTED = 24 };

@@ -48,7 +48,10 @@ static bool known_key(struct fe *fe, fe_json m, const char *type, const char *co
     for (size_t i = 0; i < 2; i++) all[n++] = object_keys[i];
     for (size_t i = 0; i < n; i++)
         if (!strcmp(all[i], m->key)) return true;
-    fe_suggest(fe, fe_error_key(fe, m, "E0107", "unknown key \"%s\" in loss \"%s\"", m->key, type), m->key, all, n);
+    struct diag *d = fe_error_key(fe, m, "E0107", "unknown key \"%s\" in loss \"%s\"", m->key, type);
+    fe_suggest(fe, d, m->key, all, n);
+    const char *foreign = fe_foreign("loss", m->key);
+    if (d && foreign) d->hint = foreign;
     return false;
 }
 

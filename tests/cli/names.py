@@ -91,7 +91,8 @@ NAMES = {
 
 
 def plain(name):
-    return re.sub("[_-]", "", name).lower()
+    """Without separators, and what stands before a dot: torch.float32 is float32."""
+    return re.sub("[_-]", "", name.rsplit(".", 1)[-1]).lower()
 
 
 class Names(runner.Case):
