@@ -30,7 +30,8 @@ struct world {
     char why[MPI_MAX_ERROR_STRING + 64];
 };
 
-static bool failed; /* from then on nothing of the library waits for anybody */
+static bool failed;          /* from then on nothing of the library waits for anybody */
+static uint64_t patience_ns; /* the longest time-out of those that opened it */
 
 static bool right(struct world *w, int code, const char *call)
 {
@@ -158,21 +159,29 @@ static void *end_all_the_same(void *status)
     _exit((int)(intptr_t)status);
 }
 
-/* All ranks come here before MPI is ended; who does not within a second keeps nobody. */
+/* All ranks come here before MPI is ended: one may have something to write when the others are done, and mpirun would
+ * end it with the first that goes without. Who does not come within the longest time-out keeps nobody, and one that
+ * fails waits for a second. */
 static void end(int status, void *unused)
 {
+    static const char text[] = "stepc: the other ranks do not end: the process ends without MPI_Finalize\n";
     (void)unused;
     pthread_t watch;
     int over = 0, done = 0;
     MPI_Request request;
     if (failed || MPI_Finalized(&over) != MPI_SUCCESS || over) return;
-    uint64_t until = now() + 1000000000u;
+    uint64_t begun = now(), most = status ? 1000000000u : patience_ns;
     if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
-    while (!done && now() < until) {
+    while (!done && now() - begun < most) {
         if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
-        sched_yield();
+        if (now() - begun < 10000000u) sched_yield();
+        else usleep(1000);
     }
-    if (!done) return;
+    if (!done) {
+        ssize_t written = status ? 0 : write(2, text, sizeof text - 1);
+        (void)written;
+        return;
+    }
     fflush(NULL);
     if (pthread_create(&watch, NULL, end_all_the_same, (void *)(intptr_t)status) == 0) pthread_detach(watch);
     MPI_Finalize();
@@ -222,6 +231,8 @@ static void *world_open(const void *communicator, int64_t timeout_ns, uint32_t *
     struct world *w;
     int between = 0;
     if (!begin(text, size)) return NULL;
+    uint64_t longest = timeout_ns ? (uint64_t)timeout_ns : UINT64_MAX;
+    if (longest > patience_ns) patience_ns = longest;
     MPI_Comm from = communicator ? *(const MPI_Comm *)communicator : MPI_COMM_WORLD;
     snprintf(text, size, "out of memory");
     if (!(w = calloc(1, sizeof *w))) return NULL;

@@ -154,6 +154,35 @@ def rows(options, family, folder):
     return wrong, 3
 
 
+LATE = """
+import os, sys, time
+sys.path.insert(0, %r)
+import stepc, numpy as np
+m = stepc.Step("save-2.so", threads=1)
+m.init()
+data = dict(np.load("batch.npz"))
+m.step(**data)
+if int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMI_RANK"]) == 0:
+    time.sleep(2.5)
+    open("report-" + sys.argv[1], "w").write("whole")
+"""
+
+
+def late(options, family, folder):
+    """One rank writes something when the others are done: they wait for it, since their launcher would end it."""
+    from mesh import faults
+    folder, wrong = os.path.join(folder, "late-" + family), []
+    os.mkdir(folder)
+    faults.prepare(options, folder, [2])
+    np.savez(os.path.join(folder, "batch.npz"), **{n: a[0] for n, a in safetensors.read(os.path.join(folder, "save.safetensors")).items()})
+    with open(os.path.join(folder, "late.py"), "w") as f:
+        f.write(LATE % os.path.join(ROOT, "samples"))
+    said(["env", "STEPC_TRANSPORT=mpi", "STEPC_PLUGIN_PATH=" + os.path.dirname(options.stepc), *launcher(family, 2), sys.executable, "late.py", family], folder)
+    if not os.path.exists(os.path.join(folder, "report-" + family)):
+        wrong.append("%s: what the first rank wrote after the others had ended is lost" % family)
+    return wrong, 1
+
+
 def under_way(options, family, folder):
     """Programs large enough that sums and gathers are under way while others run: the state of one process."""
     folder, wrong = os.path.join(folder, "under-way-" + family), []
@@ -216,7 +245,7 @@ def main():
     paths = [path for path in paths if not wanted or os.path.basename(path) in wanted]
     with tempfile.TemporaryDirectory(prefix="stepc-mpi-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(play, options, family, path, folder) for family in families for path in paths]
-        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, resumed, rows, under_way, refused) if not options.cases]
+        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, resumed, rows, late, under_way, refused) if not options.cases]
         results = [job.result() for job in jobs]
     faults = [why for result in results for why in result[0]]
     print("\n".join(faults + ["%d runs by %s, %d wrong" % (sum(r[1] for r in results), " and ".join(families), len(faults))]))
