@@ -24,8 +24,9 @@ enum {
     WAITING_ELEMENTS = 1 << 19
 };
 
-/* Steps of k that a load of the tile, and one of what is packed, is ahead. */
-enum { CACHE_LINE = 64, AHEAD_TILE = 64, AHEAD_PACKED = 16, AHEAD_TURNED = 64 };
+/* Steps of k that a load of the tile, and one of what is packed, is ahead. Panels of more blocks of lanes by lanes pay
+ * for the code that turns them in registers. */
+enum { TURNED_BLOCKS = 64, CACHE_LINE = 64, AHEAD_TILE = 64, AHEAD_PACKED = 16, AHEAD_TURNED = 64 };
 
 struct lower_dot_run {
     int64_t extent, stride;

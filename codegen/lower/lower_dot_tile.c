@@ -225,7 +225,8 @@ static void pack_transposed(struct lower_dot_product *p, uint32_t vectors, bool 
     for (uint32_t i = p->outer_parts; i < part_k; i++)
         if (l->axes[AXIS_K].part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, l->axes[AXIS_K].part[i], 1, &p->local_k);
     int64_t columns = masked || vectors < p->vectors ? p->tail_columns : p->panel_columns, turned = 0, steps = 0;
-    if (extent >= p->lanes && columns >= p->lanes && !l->target->cuda && p->width == p->lanes) {
+    bool many = columns / p->lanes * (extent / p->lanes) > TURNED_BLOCKS;
+    if (many && !l->target->cuda && p->width == p->lanes) {
         turned = columns / p->lanes * p->lanes, steps = extent / p->lanes * p->lanes;
         pack_turned(p, turned, steps);
     }
