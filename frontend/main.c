@@ -476,11 +476,12 @@ int cli_check(struct cli *cli)
     return code || !cli_count(cli, "grad") ? code : check_gradient(cli);
 }
 
-/* The report as text, or as the pictures that were asked for. */
+/* The report as the pictures and the lists that were asked for; where nothing was, as text. */
 static int explain(struct cli *cli, const char *report, size_t length, const char *layers)
 {
-    return cli_explain_pictures(cli) ? cli_explain_page(cli, report, length, layers)
-                                     : cli_explain_report(cli, report, length);
+    bool pictures = cli_explain_pictures(cli);
+    int code = pictures ? cli_explain_page(cli, report, length, layers) : 0;
+    return code || (pictures && !cli_explain_lists(cli)) ? code : cli_explain_report(cli, report, length);
 }
 
 /* Of an object, whose report has no blocks: those of the document in it. */

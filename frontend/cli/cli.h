@@ -147,6 +147,7 @@ int cli_explain_report(struct cli *, const char *report, size_t length);
 /* explain_page.c: --html, --dot and --svg of a report; `layers`: of one whose report has none, the list of another.
  * Whether any was asked for; 0 or an exit code. */
 bool cli_explain_pictures(const struct cli *);
+bool cli_explain_lists(const struct cli *);                                       /* whether a part of the text was */
 const char *cli_report_document(struct cli *, const char *report, size_t length); /* as JSON; NULL: it has none */
 int cli_explain_page(struct cli *, const char *report, size_t length, const char *layers);
 /* links.c: what collectives send over each axis, and for how long by --link. */

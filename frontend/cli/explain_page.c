@@ -263,6 +263,15 @@ static const char *read_bench(struct cli *cli, const char *path, const char *nam
     return text;
 }
 
+bool cli_explain_lists(const struct cli *cli)
+{
+    static const char *const names[] = {"memory", "flops",    "fusion",  "comm", "link",
+                                        "state",  "sharding", "tensors", "json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (cli_count(cli, names[i])) return true;
+    return false;
+}
+
 bool cli_explain_pictures(const struct cli *cli)
 {
     return cli_count(cli, "html") || cli_count(cli, "dot") || cli_count(cli, "svg");

@@ -109,6 +109,16 @@ class Mistakes(runner.Case):
                 missed.append("%s: %s is not in\n%s" % (json.dumps(wrong), shows, said))
         self.assertFalse(missed, "\n".join(missed))
 
+    def test_channels_first(self):
+        """It is a warning, said once: sizes alone do not tell."""
+        flat = {"type": "expr", "expr": "reshape(x, [x.shape[0], -1])"}
+        for shape, warned in (((32, 3, 28, 28), True), ((32, 1, 28, 28), True), ((32, 28, 28, 3), False), ((32, 3, 28, 16), False), ((32, 16, 16, 16), False)):
+            made = layer(flat, shape)
+            made["model"]["layers"].insert(0, {"type": "conv", "features": 8, "kernel_size": [3, 3]})
+            said = self.stepc("check", self.write("images.json", made)).stderr
+            self.assertEqual(said.count("channels came first"), int(warned), shape)
+            self.assertEqual("transpose(x, [0, 2, 3, 1])" in said, warned)
+
     def test_never_written(self):
         """A foreign word is answered; --fix writes none of them, and says that something is left."""
         for wrong in (optimizer(betas=[0.9, 0.999]), document(batch_size=32), layer({"type": "nn.ReLU"}), document(optimizer="adamw")):

@@ -94,6 +94,15 @@ class Page(runner.Case):
         self.assertNotRegex(body, "NaN|undefined|\\[object")
         self.assertIn("float32[256, 64] \u00b7 4,160 parameters \u00b7 used 2 times", re.sub("<.*?>", "", body))
 
+    def test_lists_too(self):
+        model = self.write("graph.json", GRAPH)
+        self.assertIn("peak", self.stepc("explain", model, "--svg", self.path("m.svg"), "--memory").stdout)
+        self.assertIn("layers", json.loads(self.stepc("explain", model, "--html", self.path("p.html"), "--json").stdout))
+        sir = self.path("m.sir")
+        self.stepc("compile", model, "--stop-after", "autodiff", "-o", sir)
+        self.stepc("explain", sir, "--html", self.path("p.html"), "--dot", self.path("m.dot"))  # a text of IR has no blocks
+        self.assertIn("const R=", self.saved("p.html"))
+
     def test_refused(self):
         model, other = self.write("graph.json", GRAPH), self.write("other.json", '{"objects": [{"name": "other", "seconds": {}}], "machine": {}}')
         for arguments, code, says in [(("--bench", other), 2, "needs --html"), (("--html", self.path("p.html"), "--bench", other), 1, 'measured "other"'),

@@ -151,6 +151,21 @@ static struct fe_val convolve(struct fe_block *block, struct fe_window *w, struc
     return y.bad ? y : fe_cast(s, y, dtype);
 }
 
+/* [32, 3, 224, 224]: as PyTorch has images. Said once, in the trace that declares the parameters. */
+static void warn_of_channels(const struct fe_block *block, const struct fe_window *w, const struct ir_type *t)
+{
+    enum { MOST_CHANNELS = 4 };
+    struct fe *fe = block->site.fe;
+    bool first = w->rank > 1 && t->rank == w->rank + 2 && t->dim[1] <= MOST_CHANNELS && t->dim[2] > MOST_CHANNELS;
+    for (uint32_t d = 3; d < t->rank; d++) first &= t->dim[d] == t->dim[2];
+    if (!first || fe_state(fe)->declared) return;
+    struct diag *d = fe_warning(fe, block->json, "W0211", "%s looks as if channels came first; here they are last",
+                                ir_type_text(fe->arena, t));
+    d->hint = w->rank == 2
+                  ? "{\"type\": \"expr\", \"expr\": \"transpose(x, [0, 2, 3, 1])\"} before it, or images that lie so"
+                  : "a transpose before it, or images that lie so";
+}
+
 static struct fe_val apply_conv(struct fe_block *block, const struct fe_value *a)
 {
     enum { INPUT_DILATION = FIRST_OWN, GROUPS };
@@ -161,6 +176,7 @@ static struct fe_val apply_conv(struct fe_block *block, const struct fe_value *a
     if (!begin(block, a, &w, &t) || !window_per_axis(block, &a[INPUT_DILATION], 1, w.rank, w.input_dilation) ||
         !window_padding(block, &a[PADDING], "SAME", &w, &t))
         return fe_bad();
+    warn_of_channels(block, &w, &t);
     int64_t in = t.dim[t.rank - 1], groups = a[GROUPS].integer, shape[IR_MAX_RANK];
     if (in % groups || a[FEATURES].integer % groups)
         return fe_block_fail(block, a[GROUPS].json, "E0212",
