@@ -145,11 +145,24 @@ static void rebuild(struct remat *r, struct ir_func *to)
         ir_result_add(&r->b, f->results.items[i].name, r->map[f->results.items[i].value], f->results.items[i].slot);
 }
 
+/* A product, a loop, or a call of what has one. */
+static bool is_heavy(const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op != OP_call) return n->op == OP_dot || n->op == OP_loop;
+    const struct ir_func *body = f->module->funcs.items[n->func];
+    for (ir_value i = 1; i < body->count; i++)
+        if (is_heavy(body, i)) return true;
+    return false;
+}
+
 /* Level 0: what is element-wise of what is kept. */
 static void drop_cheap(struct remat *r, const bool *is)
 {
     uint32_t *steps = arena_new_array(&r->pass->scratch, uint32_t,
                                       r->f->count); /* from what is kept; STEPS: too many */
+    bool between = false; /* a product or loop behind the turn; an update is one pass, which nothing parts */
+    for (ir_value v = r->turn; v < r->f->count && !between; v++) between = is[v] && is_heavy(r->f, v);
     uint64_t saved = 0;
     for (ir_value v = 1; v < r->turn; v++) {
         const struct ir_node *n = ir_get(r->f, v);
@@ -164,7 +177,7 @@ static void drop_cheap(struct remat *r, const bool *is)
             if (view) r->kept[v] &= r->kept[a];
         }
         if (view) continue;
-        r->kept[v] = !cheap || steps[v] >= STEPS || r->last[0][v] == r->f->count;
+        r->kept[v] = !cheap || steps[v] >= STEPS || r->last[0][v] == r->f->count || !between;
         if (!r->kept[v] && read) saved += bytes_of(r->f, v);
         if (r->kept[v]) steps[v] = read || !is[v] ? 0 : STEPS;
     }

@@ -21,7 +21,7 @@ from tool import ROOT, runner
 FUSED = os.path.join(ROOT, "tests", "golden", "emitted", "dense_adam.sir")
 TABLE = os.path.join(ROOT, "frontend", "optim", "optim.def")
 SHAPES = {"a.kernel": (64, 48), "a.bias": (2048,), "b.kernel": (8, 16, 32), "c.embedding": (100, 64), "d.kernel": (33, 67),
-          "e.kernel": (512, 160)}
+          "e.kernel": (512, 160), "f.kernel": (8192, 4096)}  # the last one is as large as what passes weigh by its bytes
 RATE = {"learning_rate": 1e-3}
 
 # What must see whole tensors, other examples, or the loss at other points before it can go on.
