@@ -145,15 +145,17 @@ static void rebuild(struct remat *r, struct ir_func *to)
         ir_result_add(&r->b, f->results.items[i].name, r->map[f->results.items[i].value], f->results.items[i].slot);
 }
 
-/* A product, a loop, or a call of what has one. */
-static bool is_heavy(const struct ir_func *f, ir_value v)
+/* A product, a loop, or a call of what has one. `known`: by function, 0 where nobody has looked yet, 1 no, 2 yes: calls
+ * lie in calls. */
+static bool is_heavy(const struct ir_func *f, ir_value v, uint8_t *known)
 {
     const struct ir_node *n = ir_get(f, v);
     if (n->op != OP_call) return n->op == OP_dot || n->op == OP_loop;
     const struct ir_func *body = f->module->funcs.items[n->func];
-    for (ir_value i = 1; i < body->count; i++)
-        if (is_heavy(body, i)) return true;
-    return false;
+    for (ir_value i = 1; !known[n->func] && i < body->count; i++)
+        if (is_heavy(body, i, known)) known[n->func] = 2;
+    if (!known[n->func]) known[n->func] = 1;
+    return known[n->func] == 2;
 }
 
 /* Level 0: what is element-wise of what is kept. */
@@ -161,8 +163,9 @@ static void drop_cheap(struct remat *r, const bool *is)
 {
     uint32_t *steps = arena_new_array(&r->pass->scratch, uint32_t,
                                       r->f->count); /* from what is kept; STEPS: too many */
+    uint8_t *known = arena_new_array(&r->pass->scratch, uint8_t, r->f->module->funcs.count + 1);
     bool between = false; /* a product or loop behind the turn; an update is one pass, which nothing parts */
-    for (ir_value v = r->turn; v < r->f->count && !between; v++) between = is[v] && is_heavy(r->f, v);
+    for (ir_value v = r->turn; v < r->f->count && !between; v++) between = is[v] && is_heavy(r->f, v, known);
     uint64_t saved = 0;
     for (ir_value v = 1; v < r->turn; v++) {
         const struct ir_node *n = ir_get(r->f, v);

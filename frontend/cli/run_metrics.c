@@ -107,6 +107,13 @@ static bool close_lines(struct run_sink *s, bool keep, char error[ST_TEXT])
     return st_output_close(&s->file, keep || s->file.direct || s->file.published, error);
 }
 
+/* What could not be begun: nothing of it stays. */
+static void drop_lines(struct run_sink *s)
+{
+    char ignored[ST_TEXT];
+    close_lines(s, false, ignored);
+}
+
 /* ---------------------------------------------------------------- --metrics */
 
 static bool json_step(const char *line, unsigned long long *step)
@@ -117,9 +124,9 @@ static bool json_step(const char *line, unsigned long long *step)
 static int open_json(struct run *r, struct run_sink *s, const char *path)
 {
     char error[ST_TEXT];
-    if (open_lines(r, s, path, error) &&
-        (!r->checkpoint.resumed || keep_lines(r, &s->file, path, NULL, json_step, error)))
-        return 0;
+    if (!open_lines(r, s, path, error)) return failed(r, "metrics", error);
+    if (!r->checkpoint.resumed || keep_lines(r, &s->file, path, NULL, json_step, error)) return 0;
+    drop_lines(s);
     return failed(r, "metrics", error);
 }
 
@@ -202,10 +209,12 @@ static int open_csv(struct run *r, struct run_sink *s, const char *path)
                           "writes arrays",
                           (long long)columns, MOST_CSV_COLUMNS);
     const char *head = csv_head(r, r->cli->arena);
-    if (!open_lines(r, s, path, error) || !st_output_write(&s->file, head, strlen(head), error) ||
-        (r->checkpoint.resumed && !keep_lines(r, &s->file, path, head, csv_step, error)))
-        return failed(r, "csv", error);
-    return 0;
+    if (!open_lines(r, s, path, error)) return failed(r, "csv", error);
+    if (st_output_write(&s->file, head, strlen(head), error) &&
+        (!r->checkpoint.resumed || keep_lines(r, &s->file, path, head, csv_step, error)))
+        return 0;
+    drop_lines(s);
+    return failed(r, "csv", error);
 }
 
 static bool csv_row(struct run *r, struct run_sink *s, const struct sink_row *row, char error[ST_TEXT])
