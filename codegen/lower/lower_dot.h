@@ -119,6 +119,16 @@ void dot_return(struct lower_dot_product *, const struct lower_dot_place *); /* 
 nest_var dot_open(struct lower_dot_product *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent,
                   int64_t unit, struct lower_pos *local);
 
+/* lower_dot_shape.c, in the order of their calls */
+void dot_choose_pairs(struct lower_dot_product *);
+void dot_choose_way(struct lower_dot_product *);
+void dot_choose_columns(struct lower_dot_product *);
+void dot_choose_rows(struct lower_dot_product *);
+void dot_choose_blocks(struct lower_dot_product *);
+void dot_choose_chunks(struct lower_dot_product *, bool parallel);
+void dot_choose_locals(struct lower_dot_product *, bool panels_parallel);
+double dot_epilogue_cost(const struct lower_dot_product *); /* of an element, in operations */
+
 /* lower_dot_parts.c: the parts of axes, where x is a view of taps; all loops, where axes have parts. */
 void dot_find_parts(struct lower_dot_product *);
 void dot_parts(struct lower_dot_product *);

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import numpy as np
@@ -36,10 +35,10 @@ def write(path, tensors):
     safetensors.write(path, {name: np.asarray(t, "f4") for name, t in tensors.items()})
 
 
-class Infer(runner.Case):
+class Infer(runner.SharedCase):
     @classmethod
     def setUpClass(cls):
-        cls.tmp = tempfile.TemporaryDirectory(prefix="stepc-infer-")
+        super().setUpClass()
         random = np.random.default_rng(1)
         cls.x, cls.y = random.normal(1, 2, (3, 8, 4)).astype("f4"), random.normal(0, 1, (3, 8, 3)).astype("f4")
         with open(cls.path("model.json"), "w") as f:
@@ -48,19 +47,6 @@ class Infer(runner.Case):
         write(cls.path("x.st"), {"x": cls.x})
         write(cls.path("y.st"), {"y": cls.y})
         assert cls.run_stepc("compile", cls.path("model.json"), "-o", cls.path("step.so"))[0] == 0
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.tmp.cleanup()
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.tmp.name, name)
-
-    @classmethod
-    def run_stepc(cls, *args):
-        done = runner.attempt(cls.program, *args)
-        return done.returncode, done.stderr
 
     def expected(self, state, prefix=""):
         hidden = (self.x - state["norm.mean"]) / np.sqrt(state["norm.var"] + 1e-5) * state[prefix + "norm.scale"] + state[prefix + "norm.bias"]

@@ -8,7 +8,6 @@ import json
 import os
 import struct
 import sys
-import tempfile
 
 import numpy as np
 
@@ -31,10 +30,10 @@ TEXT = {
     "optimizer": {"type": "adam", "learning_rate": 0.01}, "seed": 0}
 
 
-class Rows(runner.Case):
+class Rows(runner.SharedCase):
     @classmethod
     def setUpClass(cls):
-        cls.tmp = tempfile.TemporaryDirectory(prefix="stepc-rows-")
+        super().setUpClass()
         random = np.random.default_rng(1)
         cls.x, cls.y = random.normal(size=(ROWS, 4)).astype("f4"), random.integers(0, 3, ROWS).astype("i4")
         for name, document in (("model", MODEL), ("mesh", {**MODEL, "mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]}}), ("text", TEXT)):
@@ -53,19 +52,6 @@ class Rows(runner.Case):
         cls.tokens = random.integers(0, 1000, 103).astype("<u2")
         cls.tokens.tofile(cls.path("plain.bin"))
         cls.write("head.bin", struct.pack("<256i", 20240520, 1, len(cls.tokens), *[0] * 253) + cls.tokens.tobytes())
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.tmp.cleanup()
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.tmp.name, name)
-
-    @classmethod
-    def run_stepc(cls, *args):
-        done = runner.attempt(cls.program, *args)
-        return done.returncode, done.stderr
 
     @classmethod
     def write(cls, name, what):

@@ -8,7 +8,6 @@ computes must agree with the interpreter: loss, gradients (as momentum) and para
 
 A case is its seed. A document that stepc refuses (a window that does not fit) is drawn again.
 """
-import argparse
 import json
 import os
 import random
@@ -18,7 +17,7 @@ import tempfile
 import numpy as np
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import comparison, runner
+from tool import command, comparison, runner
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 33, 50)
 TOLERANCE = {"float64": 1e-9, "float32": 2e-4, "bfloat16": 8e-2, "float16": 2e-2}
@@ -95,12 +94,7 @@ def play(stepc, seed, folder):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--stepc", required=True, type=os.path.abspath)
-    p.add_argument("--cases", type=int, default=20)
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("-v", action="store_true")
-    options = p.parse_args()
+    options = command.seeds(__doc__, 20)
     wrong = refused = 0
     with tempfile.TemporaryDirectory(prefix="stepc-convolutions-") as folder:
         for seed in range(options.seed, options.seed + options.cases):

@@ -8,7 +8,6 @@ What an object computes must agree with the interpreter: metrics, parameters and
 
 A case is its seed. What moves about as much if parameters change in their last bits says nothing of it (unsettled).
 """
-import argparse
 import collections
 import json
 import os
@@ -19,7 +18,7 @@ import tempfile
 import numpy as np
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import comparison, runner, safetensors
+from tool import command, comparison, runner, safetensors
 
 TOLERANCE = {"float32": 3e-4, "bfloat16": 1e-1, "float16": 3e-2}
 SHAKE = {"float32": 2e-7, "bfloat16": 4e-3, "float16": 5e-4}
@@ -223,12 +222,7 @@ def play(stepc, seed, folder):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--stepc", required=True, type=os.path.abspath)
-    p.add_argument("--cases", type=int, default=20)
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("-v", action="store_true")
-    options = p.parse_args()
+    options = command.seeds(__doc__, 20)
     found = collections.Counter()
     with tempfile.TemporaryDirectory(prefix="stepc-sequences-") as folder:
         for seed in range(options.seed, options.seed + options.cases):

@@ -7,7 +7,6 @@ time and memory than a limit of values allows, never be ended from outside, and 
 
 A case is its seed. CPU seconds for a refusal: 2 on a quiet machine, for what is checked 3; --slow 3 times as many by default.
 """
-import argparse
 import json
 import os
 import random
@@ -16,7 +15,7 @@ import sys
 import tempfile
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import runner
+from tool import command, runner
 
 CALLS = ["integer_pow({}, 3)", "gammaln({})", "softplus({})", "({} + 1.5)", "tanh({})", "{} * {}", "where({} > 0, {}, 0.1)", "concatenate([{}, {}])[:8]", "roll({}, 1, axis=0)",
          "split({}, 2)[0]", "softmax({}, axis=-1)", "cumsum({}, axis=0)", "sort({}, axis=0)", "flip({}, 0)", "{} + {}"]
@@ -99,14 +98,7 @@ def judge(options, code, said, seconds, mebi):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--stepc", required=True)
-    p.add_argument("--cases", type=int, default=100)
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--slow", type=float, default=3)
-    p.add_argument("-v", action="store_true")
-    options = p.parse_args()
-    options.stepc = os.path.abspath(options.stepc)
+    options = command.seeds(__doc__, 100, slow=3)
     os.environ.pop(runner.VERIFY, None)
     counts, wrong, most = {}, 0, [0, 0]
     with tempfile.TemporaryDirectory(prefix="stepc-unfolding-") as folder:

@@ -27,6 +27,15 @@ def options(p):
     return p.parse_args()
 
 
+def seeds(description, cases, **numbers):
+    """The command line of those that play seeds one after another; `numbers`: what else can be set, with its default."""
+    p = parser(description, cases, keep=False)
+    p.add_argument("--seed", type=int, default=1)
+    for name, default in numbers.items():
+        p.add_argument("--" + name, type=float, default=default)
+    return p.parse_args()
+
+
 def edits(description, cases):
     """The command line of those that draw edits of documents from one seed."""
     p = parser(description, cases)

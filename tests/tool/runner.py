@@ -188,6 +188,25 @@ class Case(unittest.TestCase):
         return done
 
 
+class SharedCase(Case):
+    """Tests that share a folder, for what is made once for all of them."""
+
+    @classmethod
+    def setUpClass(cls):
+        made = tempfile.TemporaryDirectory(prefix="stepc-test-")
+        cls.addClassCleanup(made.cleanup)
+        cls.folder = made.name
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    @classmethod
+    def run_stepc(cls, *arguments):
+        done = attempt(cls.program, *arguments)
+        return done.returncode, done.stderr
+
+
 def main():
     """The command line of a file of unit tests: STEPC, then what unittest takes."""
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):

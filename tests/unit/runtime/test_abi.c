@@ -39,10 +39,8 @@ const struct stepc_program stepc_program = {.version = STEPC_TABLES,
 
 static struct step_instance *ready(int64_t devices, uint32_t threads)
 {
-    struct step_instance *t = toy_create(toy_build(&toy, devices, true, false), threads);
+    struct step_instance *t = toy_ready(&toy, &data, devices, threads);
     ck_assert_msg(t != NULL, "%s", rt_last_error(NULL));
-    ck_assert_int_eq(rt_init(t), STEP_OK);
-    toy_fill(&data, 1);
     return t;
 }
 

@@ -485,6 +485,14 @@ static inline struct step_instance *toy_create(const struct stepc_program *p, ui
     return rt_create(p, &options, &t) == STEP_OK ? t : NULL;
 }
 
+/* An instance that has begun, and the data of its first step; NULL: rt_last_error tells why. */
+static inline struct step_instance *toy_ready(struct toy *toy, struct toy_data *data, int64_t devices, uint32_t threads)
+{
+    struct step_instance *t = toy_create(toy_build(toy, devices, true, false), threads);
+    toy_fill(data, 1);
+    return t && rt_init(t) == STEP_OK ? t : NULL;
+}
+
 static inline step_status toy_read(struct step_instance *t, const char *name, float *out, int64_t n)
 {
     struct step_array a = {.size = sizeof a, .name = name, .data = out, .dtype = STEP_F32, .rank = n > 0, .shape = &n};

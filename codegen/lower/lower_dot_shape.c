@@ -1,0 +1,271 @@
+/* The shape of a contraction's tile and what its workers share, from the extents, the target and where the operands
+ * lie (see lower_dot.c): pairs, columns and rows of the tile, blocks of k, what is packed, chunks of rows, locals.
+ *
+ * Large products have tall tiles (14 x 2 vectors of 32 registers, 6 x 2 of 16), as in Goto and van de Geijn, Anatomy of
+ * high-performance matrix multiplication. With at least as many rows as columns the rows are shared out and y comes in
+ * panels, packed once for all (fuse_panels.c); else groups of panels are, each packed by the worker that reads it. Rows
+ * of x are copied for a chunk where they lie k-major or at distances that fight for the same cache sets. Long sums go
+ * by blocks of k for all panels before the next block, so that what is packed of x serves all of them. */
+#include "codegen/lower/lower_dot.h"
+
+/* ---------------------------------------------------------------- pairs */
+
+/* Halves the innermost run of k: a step is two of it. */
+static bool halve(struct lower_dot_operand *o, bool really)
+{
+    uint32_t n = o->count[AXIS_K];
+    if (!n || o->run[AXIS_K][n - 1].extent % 2) return false;
+    if (!really) return true;
+    struct lower_dot_run *run = &o->run[AXIS_K][n - 1];
+    o->pair = run->stride;
+    run->stride *= 2;
+    run->extent /= 2;
+    if (run->extent == 1) o->count[AXIS_K]--;
+    return true;
+}
+
+static bool is_stored(const struct lower *l, ir_value v)
+{
+    while (!l->argument[v] && ir_get(l->f, v)->op == OP_reshape) v = ir_get(l->f, v)->args[0];
+    return l->argument[v] != 0;
+}
+
+/* What was widened from bfloat16; the value itself if nothing was. */
+static ir_value narrowed(const struct lower *l, ir_value v)
+{
+    ir_value from = v;
+    while (!l->argument[from] && ir_get(l->f, from)->op == OP_reshape) from = ir_get(l->f, from)->args[0];
+    const struct ir_node *n = ir_get(l->f, from);
+    bool widened = !l->argument[from] && n->op == OP_cast && n->type.dtype == IR_F32;
+    return widened && ir_type(l->f, n->args[0])->dtype == IR_BF16 ? n->args[0] : v;
+}
+
+/* Two steps of k at a time, where the CPU multiplies pairs of bfloat16. Sums in a fixed order have none: pairs are
+ * added in an order of their own. */
+void dot_choose_pairs(struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    p->factor = p->sum;
+    ir_value x = narrowed(l, p->x.value), y = narrowed(l, p->y.value);
+    if (ir_type(l->f, x)->dtype != IR_BF16 || ir_type(l->f, y)->dtype != IR_BF16) return;
+    if (!l->target->pairs || l->target->invariant || l->target->cuda) return;
+    if (!is_stored(l, x) || !is_stored(l, y) || !halve(&p->x, false) || !halve(&p->y, false)) return;
+    p->x.value = x, p->y.value = y;
+    p->pairs = halve(&p->x, true) && halve(&p->y, true);
+    p->factor = IR_U32;
+}
+
+/* Elements, or pairs that lie side by side, between neighbours. */
+static int64_t distance(const struct lower_dot_product *p, const struct lower_dot_operand *o, uint32_t axis,
+                        uint32_t run)
+{
+    return o->run[axis][run].stride / (p->pairs && o->pair == 1 ? 2 : 1);
+}
+
+/* ---------------------------------------------------------------- shape of the tile */
+
+/* More columns than rows: workers share the columns out and each panel of y, which may be larger than x, is packed by
+ * the only one that reads it. Else it is one of few, and comes packed (fuse_panels.c). */
+void dot_choose_way(struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    bool plain = l->axes[AXIS_B].extent == 1 && l->axes[AXIS_M].parts == 1 && l->axes[AXIS_N].parts == 1 &&
+                 l->axes[AXIS_K].parts == 1 && !p->leaf && !l->target->cuda;
+    p->by_columns = plain && p->n > p->m && (p->columns || (p->m >= LEAST_ROWS && p->n * p->k >= LEAST_ELEMENTS));
+    p->tall = p->columns || p->shared_rows || p->by_columns;
+}
+
+void dot_choose_columns(struct lower_dot_product *p)
+{
+    p->lanes = p->l->lanes;
+    p->width = p->n < p->lanes ? p->n : p->lanes;
+    int64_t whole = (p->n + p->lanes - 1) / p->lanes;
+    bool many = p->l->target->vector_registers >= 32;
+    if (p->tall) p->vectors = (uint32_t)(cg_panel_columns(p->l->target) / p->lanes);
+    else if (whole <= 3) p->vectors = (uint32_t)whole;
+    else if (whole % 3 == 0) p->vectors = 3;
+    else if (whole % 4 == 0 && many) p->vectors = 4;
+    else p->vectors = whole % 2 == 0 ? 2 : 3;
+    if (p->vectors == 0) p->vectors = 1;
+    p->panel_columns = p->vectors * (int64_t)p->width;
+    p->panels = p->n / p->panel_columns;
+    p->tail_columns = p->n % p->panel_columns;
+}
+
+void dot_choose_rows(struct lower_dot_product *p)
+{
+    static const uint32_t most_many[] = {0, 14, 14, 9, 6}, most_few[] = {0, 10, 6, 4, 3};
+    bool many = p->l->target->vector_registers >= 32;
+    int64_t most = many ? most_many[p->vectors] : most_few[p->vectors];
+    p->rows = (uint32_t)(p->m < most ? p->m : most);
+    if (p->tall && !p->even) { /* tall ones of about one size: what is left over costs less than a short tile */
+        int64_t count = (p->m + most - 1) / most;
+        p->rows = (uint32_t)((p->m + count - 1) / count);
+    }
+    for (int64_t r = most; r > (p->even ? 1 : p->tall ? most - 2 : most / 2); r--)
+        if (p->m % r == 0) {
+            p->rows = (uint32_t)r;
+            break;
+        }
+    if (p->shared_rows) p->rows = (uint32_t)ir_type(p->l->f, p->x.value)->dim[ir_type(p->l->f, p->x.value)->rank - 1];
+    if (p->rows == 0) p->rows = 1;
+    p->blocks = p->m / p->rows;
+    p->tail_rows = p->m % p->rows;
+}
+
+double dot_epilogue_cost(const struct lower_dot_product *p)
+{
+    double cost = 0;
+    for (size_t i = 0; i < p->l->group->nodes.count; i++) {
+        const struct ir_node *node = ir_get(p->l->f, p->l->group->nodes.items[i]);
+        if (ir_ops[node->op].emit == EMIT_ewise || node->op == OP_iota) cost += ir_ops[node->op].cost;
+    }
+    return cost;
+}
+
+/* Steps of a part of k that are long enough to be blocks: the images of a batch, say. */
+static uint32_t choose_outer_k(const struct lower_axis *k)
+{
+    uint32_t i = 0;
+    while (i + 1 < k->parts && k->part[i] == 1) i++;
+    return i + 1 < k->parts && k->extent > LONG_K && k->extent / k->part[i] >= BLOCK_K / 4 ? i : UINT32_MAX;
+}
+
+/* The rows of y are as long as the panel and lie one behind the other: a packed panel would be the same again. */
+static bool packed_already(const struct lower_dot_product *p)
+{
+    const struct lower_dot_operand *y = &p->y;
+    return p->l->argument[y->value] && p->l->lane_stride == 1 && !p->pairs && p->panels == 1 && !p->tail_columns &&
+           y->count[AXIS_N] == 1 && y->count[AXIS_K] == 1 && y->run[AXIS_K][0].stride == p->n &&
+           y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
+}
+
+/* 16-bit numbers, widened once for all panels that read them. */
+static bool is_narrow(const struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    ir_value v = p->x.value;
+    while (!l->argument[v] && (ir_get(l->f, v)->op == OP_reshape || ir_get(l->f, v)->op == OP_cast))
+        v = ir_get(l->f, v)->args[0];
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, v)->dtype;
+    return l->argument[v] && !p->pairs && p->sum == IR_F32 && (dtype == IR_BF16 || dtype == IR_F16);
+}
+
+/* Rows of x that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets.
+ */
+static bool rows_apart(const struct lower_dot_product *p)
+{
+    uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
+    return p->l->axes[AXIS_K].parts == 1 && nk && nm && p->x.run[AXIS_M][nm - 1].stride == 1 &&
+           p->x.run[AXIS_K][nk - 1].stride >= 64;
+}
+
+void dot_choose_blocks(struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    bool one_part = l->axes[AXIS_K].parts == 1;
+    p->outer_k = p->leaf ? UINT32_MAX : choose_outer_k(&l->axes[AXIS_K]);
+    p->block_k = p->k;
+    bool apart = rows_apart(p), tall_blocks = p->tall && (apart || p->shared_rows) && p->k > 2 * BLOCK_TALL;
+    if (tall_blocks) {
+        int64_t count = p->k / BLOCK_TALL;
+        p->block_k = ((p->k + count - 1) / count + p->lanes - 1) / p->lanes * p->lanes;
+    } else if (one_part && !p->leaf && p->k > LONG_K) {
+        p->block_k = BLOCK_K;
+        for (int64_t size = LONG_K; size >= BLOCK_K / 2; size--)
+            if (p->k % size == 0) {
+                p->block_k = size;
+                break;
+            }
+    }
+    p->blocks_k = p->k ? p->k / p->block_k : 0;
+    p->tail_k = p->k ? p->k % p->block_k : 0;
+    bool many_k = p->blocks_k + (p->tail_k > 0) > 1 || p->outer_k != UINT32_MAX;
+    p->local_blocks = many_k;
+    p->local_tile = many_k || (dot_epilogue_cost(p) >= COSTLY_EPILOGUE && p->rows > 1);
+    int64_t all_k = l->axes[AXIS_K].extent, bytes = all_k * l->axes[AXIS_N].extent * 4;
+    bool reused = p->m > 2 * (int64_t)p->rows;
+    p->pack = p->columns                        ? false
+              : p->by_columns                   ? !packed_already(p)
+              : l->lane_stride != 1 || p->pairs ? p->m >= 4
+                                                : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
+    if (!one_part && p->pack && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
+    uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
+    int64_t lines = (p->rows + p->lanes - 1) / p->lanes * p->lanes;
+    p->packed_rows = p->tall && p->rows * 4 >= lines * 3 ? lines : p->rows;
+    p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
+    /* neighbours along k, but the rows of a tile fight for the same sets */
+    bool narrow = is_narrow(p),
+         along = one_part && (p->tall || narrow) && nk == 1 && nm && distance(p, &p->x, AXIS_K, 0) == 1;
+    if (along && p->k >= 64 && p->n > (narrow ? 1 : 2) * p->panel_columns &&
+        (narrow || distance(p, &p->x, AXIS_M, nm - 1) % ALIASED_ROWS == 0)) {
+        p->pack_rows = true;
+        p->rows_stride = (p->block_k + p->lanes - 1) / p->lanes * p->lanes + p->lanes;
+    }
+}
+
+/* ---------------------------------------------------------------- chunks and locals */
+
+/* Rows whose part of x stays in the second cache beside a panel; where workers share them out, chunks enough for a
+ * team, but each of them reads all panels. A panel that is packed for a chunk serves more of them. */
+static int64_t chunk_of_tall(const struct lower_dot_product *p, int64_t all, bool parallel)
+{
+    int64_t bytes = p->by_columns ? MANY_ROWS_BYTES : p->l->target->l2_bytes / 2, least = CHUNK_ROWS / 2 / p->rows;
+    int64_t most = bytes / (p->rows * p->block_k * 4), rows = CHUNK_ROWS * (p->by_columns ? 4 : 2);
+    most = most < 1 ? 1 : most * p->rows > rows ? rows / p->rows : most;
+    int64_t count = (all + most - 1) / most, wanted = (all + least - 1) / least;
+    wanted = wanted > TEAM_CHUNKS ? TEAM_CHUNKS : wanted > TEAM_CHUNKS / 2 ? TEAM_CHUNKS / 2 : wanted;
+    if (parallel && count < wanted) count = wanted;
+    return (all + count - 1) / count;
+}
+
+void dot_choose_chunks(struct lower_dot_product *p, bool parallel)
+{
+    int64_t all = p->blocks + (p->tail_rows > 0), most = CHUNK_ROWS / p->rows;
+    most = most < 1 ? 1 : most;
+    if (p->pack_rows && p->blocks_k <= 1) /* the packed rows of a chunk stay in the second cache */
+        while (most > 1 && most * p->rows * p->k * 4 > 512 * 1024) most--;
+    int64_t least = p->pack ? (p->l->lane_stride != 1 ? 128 : 32) / p->rows : 1; /* a packed panel serves many rows */
+    p->chunk = all < most ? all : most;
+    if (parallel) /* enough chunks for a team */
+        while (p->chunk > 1 && p->chunk > least && (all + p->chunk - 1) / p->chunk < 16) p->chunk--;
+    if (p->tall) p->chunk = chunk_of_tall(p, all, parallel);
+    while (p->even && p->chunk > 1 && all % p->chunk) p->chunk--;
+    if (p->chunk < 1) p->chunk = 1;
+    p->chunks = (all + p->chunk - 1) / p->chunk;
+}
+/* Full-size tensors that the epilogue reads and writes beside the product's own store. */
+static uint32_t epilogue_streams(const struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    int64_t full = ir_type_elements(ir_type(l->f, p->root));
+    uint32_t count = 0;
+    for (size_t i = 0; i < l->group->inputs.count; i++)
+        count += l->group->input_level.items[i] == 1 &&
+                 ir_type_elements(ir_type(l->f, l->group->inputs.items[i])) == full;
+    return count + (uint32_t)l->group->outputs.count - 1;
+}
+
+void dot_choose_locals(struct lower_dot_product *p, bool panels_parallel)
+{
+    struct lower *l = p->l;
+    int64_t columns = (p->n + p->lanes - 1) / p->lanes * p->lanes, rows = p->chunk * p->rows;
+    if (panels_parallel) columns = p->group * p->panel_columns;
+    p->by_blocks = p->tall && p->blocks_k > 1 && l->axes[AXIS_N].parts == 1 && rows * columns <= WAITING_ELEMENTS;
+    bool fits = !panels_parallel && l->axes[AXIS_N].parts == 1 && rows * columns * 4 <= 512 * 1024;
+    bool several = p->panels + (p->tail_columns > 0) > 1;
+    if (fits && several && (p->local_tile || (epilogue_streams(p) >= 2 && rows > 1))) p->wide = p->local_tile = true;
+    if (p->by_blocks) p->wide = p->local_tile = true;
+    p->tile_columns = p->wide ? columns : p->panel_columns;
+    if (p->leaf) {
+        int64_t planes = lower_tree_levels(l->axes[AXIS_K].extent / p->leaf) + 1;
+        p->tree_local = nest_local(&l->b, p->sum, planes * p->rows * p->panel_columns);
+    }
+    p->pack_group = p->pack && p->group > 1 && l->lane_stride == 1 && (p->by_blocks || !p->local_blocks) &&
+                    p->group * dot_packed_panel(p) * 4 <= GROUP_BYTES;
+    if (p->pack) p->panel_local = nest_local(&l->b, p->factor, (p->pack_group ? p->group : 1) * dot_packed_panel(p));
+    if (p->pack_rows)
+        p->rows_local = nest_local(&l->b, p->factor,
+                                   p->rows_stride ? rows * p->rows_stride : p->chunk * dot_packed_block(p));
+    if (p->local_tile) p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
+}
