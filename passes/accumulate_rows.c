@@ -1,9 +1,9 @@
 /* --numerics invariant: microbatches give the bits of the whole batch. What a microbatch computes is taken apart: what
  * every row is by itself, sums over rows, and what is linear in these (the division of a mean, penalties that know no
  * row). Sums over rows are added over microbatches as the tree over the whole batch has them (passes/invariant.c),
- * those of scattered rows row by row; what is linear in them is computed once, behind the loop. All else would depend
- * on how many microbatches there are, and is refused at its place: statistics of a microbatch, roots of means, rows
- * that are counted from 0.
+ * those of scattered rows row by row; what is linear in them is computed once, behind the loop. Loops of a microbatch
+ * (recurrent layers) may hand rows on to their next round. All else would depend on how many microbatches there are,
+ * and is refused at its place: statistics of a microbatch, roots of means, rows that are counted from 0.
  *
  * A mean over 2^k microbatches of 2^-k times as many rows scales every sum by a power of two, which rounds nothing. */
 #include "passes/accumulate.h"
@@ -12,48 +12,74 @@
 
 enum kind { SAME /* for all rows */, ROW, LINEAR /* in sums over rows */, AFFINE, OTHER };
 
+/* What is known of the values of a function: the microbatch's, or the body of a loop in it. */
+struct known {
+    const struct ir_func *f;
+    const struct known *outer; /* NULL: f is of the microbatch */
+    ir_value loop;             /* in outer */
+    uint8_t *varies;           /* by parameter: dimensions along which a round has made it other than the same */
+    struct known **inner;      /* by value: of a loop's body */
+    uint8_t *kind;             /* by value */
+    int8_t *dim;               /* by value: of a row, the dimension along which rows lie */
+    const char **why;          /* by value: what is OTHER */
+    uint32_t *place;           /* and where */
+};
+
 struct pass_rows {
     const struct pass_marker *k;
     struct ir_func *flat;
-    uint8_t *kind;    /* by value */
-    int8_t *dim;      /* by value: of a row, the dimension along which rows lie */
-    uint8_t *leaf;    /* by value: SUM, or CARRY for what is scattered; else UINT8_MAX */
-    uint32_t *number; /* by value: of a leaf, which result of the loop it is */
-    const char **why; /* by value: what is OTHER */
-    ir_value *blamed; /* and which value made it so */
+    struct known *known; /* of flat */
+    uint8_t *leaf;       /* by value: SUM, or CARRY for what is scattered; else UINT8_MAX */
+    uint32_t *number;    /* by value: of a leaf, which result of the loop it is */
     VEC(ir_value) leaves;
     VEC(uint32_t) concatenated; /* results that are put together */
 };
 
-static enum kind other(struct pass_rows *r, ir_value v, const char *why)
+static enum kind other(struct known *in, ir_value v, const char *why)
 {
-    r->why[v] = why;
-    r->blamed[v] = v;
+    in->why[v] = why;
+    in->place[v] = ir_get(in->f, v)->place;
     return OTHER;
 }
 
-/* Is the value the same along a dimension? */
-static bool is_uniform(const struct ir_func *f, ir_value v, uint32_t d)
+static uint32_t carried_by(const struct known *in, ir_value loop)
 {
-    const struct ir_node *n = ir_get(f, v);
+    return (uint32_t)ir_get(in->f, loop)->attr[0].v[0];
+}
+
+static bool is_uniform(struct arena *, const struct known *, ir_value v, uint32_t d);
+
+/* Of a loop: what it begins with, and what rounds make of it. */
+static bool is_uniform_param(struct arena *a, const struct known *in, uint32_t param, uint32_t d)
+{
+    if (!in->outer || !param) return in->outer != NULL;
+    return !(in->varies[param] >> d & 1) && is_uniform(a, in->outer, ir_get(in->outer->f, in->loop)->args[param], d);
+}
+
+/* Is the value the same along a dimension? That is what it is made of, along the same factor. */
+static bool is_uniform(struct arena *a, const struct known *in, ir_value v, uint32_t d)
+{
+    const struct ir_node *n = ir_get(in->f, v);
+    struct shard_rule rule;
     if (ir_is_number(n) || n->type.dim[d] == 1) return true;
     if (n->op == OP_iota) return n->attr[0].v[0] != (int64_t)d;
-    if (n->op == OP_broadcast) {
-        for (uint32_t i = 0; i < n->attr[0].n; i++)
-            if (n->attr[0].v[i] == (int64_t)d)
-                return ir_type(f, n->args[0])->dim[i] == 1 || is_uniform(f, n->args[0], i);
-        return true;
-    }
-    bool all = ir_is_ewise((enum ir_op)n->op);
-    for (uint32_t i = 0; i < n->arg_count && all; i++) all = is_uniform(f, n->args[i], d);
-    return all;
+    if (n->op == OP_param) return is_uniform_param(a, in, (uint32_t)n->attr[0].v[0], d);
+    if (n->op == OP_proj && in->inner[n->args[0]])
+        return is_uniform_param(a, in->inner[n->args[0]], (uint32_t)n->attr[0].v[0] + 1, d);
+    shard_rule_of(in->f, n, a, &rule);
+    int8_t factor = rule.result[d];
+    bool all = factor >= 0 && !((rule.whole | rule.window | rule.blocks) >> factor & 1), any = n->op == OP_broadcast;
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        for (uint32_t e = 0; all && e < ir_type(in->f, n->args[i])->rank; e++)
+            if (rule.arg[i][e] == factor) any = true, all = is_uniform(a, in, n->args[i], e);
+    return all && any;
 }
 
 /* ---------------------------------------------------------------- what a node is */
 
-static enum kind linear(struct pass_rows *r, ir_value v)
+static enum kind linear(struct known *r, ir_value v)
 {
-    const struct ir_node *n = ir_get(r->flat, v);
+    const struct ir_node *n = ir_get(r->f, v);
     uint32_t sums = 0, affine = 0, same = 0;
     bool first = n->arg_count && r->kind[n->args[0]] != SAME, moves = ir_ops[n->op].emit == EMIT_view;
     for (uint32_t i = 0; i < n->arg_count; i++) {
@@ -69,7 +95,7 @@ static enum kind linear(struct pass_rows *r, ir_value v)
     case OP_div: return sums == 1 && first ? kept : other(r, v, "a quotient by a sum over rows");
     case OP_concat: return same ? AFFINE : kept;
     case OP_select: return r->kind[n->args[0]] == SAME ? (same > 1 ? AFFINE : kept) : other(r, v, "a choice by a sum");
-    case OP_scatter_add: return affine || !shard_is_zero(r->flat, n->args[0]) ? AFFINE : LINEAR;
+    case OP_scatter_add: return affine || !shard_is_zero(r->f, n->args[0]) ? AFFINE : LINEAR;
     case OP_neg:
     case OP_reduce_sum:
     case OP_stop_gradient:
@@ -84,105 +110,202 @@ static bool is_exact_sum(enum ir_dtype dtype)
     return dtype == IR_F32 || dtype == IR_F64 || !ir_dtype_is_float(dtype);
 }
 
-static enum kind leaf(struct pass_rows *r, ir_value v, uint8_t how)
+static enum kind leaf(struct pass_rows *r, struct known *in, ir_value v, uint8_t how)
 {
-    if (!is_exact_sum((enum ir_dtype)ir_type(r->flat, v)->dtype)) return other(r, v, "a sum of 16-bit floats");
+    if (in->outer) return other(in, v, "a sum over rows in every round of a loop");
+    if (!is_exact_sum((enum ir_dtype)ir_type(r->flat, v)->dtype)) return other(in, v, "a sum of 16-bit floats");
     r->leaf[v] = how;
     r->number[v] = (uint32_t)r->leaves.count;
     vec_push(&r->k->pass->scratch, &r->leaves, v);
     return LINEAR;
 }
 
-/* A sum over rows, whose tree has to begin with them. */
-static enum kind sum_of_rows(struct pass_rows *r, ir_value v)
+/* A sum over rows, whose tree is over them first. */
+static enum kind sum_of_rows(struct pass_rows *r, struct known *in, ir_value v)
 {
-    const struct ir_node *n = ir_get(r->flat, v);
-    const struct ir_type *x = ir_type(r->flat, n->args[0]);
-    if (n->op == OP_scatter_add) return leaf(r, v, CARRY);
-    if (n->op != OP_dot && n->op != OP_reduce_sum) return other(r, v, "rows that depend on each other");
+    const struct ir_node *n = ir_get(in->f, v);
+    const struct ir_type *x = ir_type(in->f, n->args[0]);
+    if (n->op == OP_scatter_add) return leaf(r, in, v, CARRY);
+    if (n->op != OP_dot && n->op != OP_reduce_sum) return other(in, v, "rows that depend on each other");
     struct ir_ints dims = n->attr[n->op == OP_dot ? 2 : 0];
-    int64_t rest = 1, rows = x->dim[r->dim[n->args[0]]];
-    for (uint32_t i = 0; i < dims.n; i++) rest *= dims.v[i] == r->dim[n->args[0]] ? 1 : x->dim[dims.v[i]];
-    if (n->op == OP_reduce_sum && r->dim[n->args[0]] == 0) rest = PASS_LEAF; /* as in invariant.c */
+    int64_t rest = 1, rows = x->dim[in->dim[n->args[0]]];
+    for (uint32_t i = 0; i < dims.n; i++) rest *= dims.v[i] == in->dim[n->args[0]] ? 1 : x->dim[dims.v[i]];
+    if (n->op == OP_reduce_sum) rest = PASS_LEAF; /* as in invariant.c */
     int64_t leaf_rows = pass_leaf(rows * r->k->count, rest > 0 ? rest : 1);
     bool floats = ir_dtype_is_float((enum ir_dtype)n->type.dtype);
     if (floats && leaf_rows && rows % leaf_rows)
         return other(
-            r, v,
+            in, v,
             arena_format(r->k->pass->diags->arena,
                          "a sum over rows, of which %lld are summed one after the other and a microbatch has %lld",
                          (long long)leaf_rows, (long long)rows));
-    for (uint32_t i = 0; i < dims.n && dims.v[i] != r->dim[n->args[0]]; i++)
-        if (x->dim[dims.v[i]] % 2 == 0 || (n->op != OP_dot && x->dim[dims.v[i]] != 1))
-            return other(r, v, "a sum that does not begin with the rows");
-    return leaf(r, v, SUM);
+    return leaf(r, in, v, SUM);
 }
 
-static enum kind row(struct pass_rows *r, ir_value v)
+static enum kind row(struct pass_rows *r, struct known *in, ir_value v)
 {
-    const struct ir_node *n = ir_get(r->flat, v);
+    const struct ir_node *n = ir_get(in->f, v);
     struct shard_rule rule;
     int8_t factor = -1;
-    if (n->op == OP_loop || n->op == OP_proj) return other(r, v, "a loop");
-    shard_rule_of(r->flat, n, &r->k->pass->scratch, &rule);
+    shard_rule_of(in->f, n, &r->k->pass->scratch, &rule);
     for (uint32_t i = 0; i < n->arg_count; i++) {
-        if (r->kind[n->args[i]] != ROW) continue;
-        int8_t is = rule.arg[i][r->dim[n->args[i]]];
-        if (is < 0 || (factor >= 0 && is != factor)) return other(r, v, "rows that depend on each other");
+        if (in->kind[n->args[i]] != ROW) continue;
+        int8_t is = rule.arg[i][in->dim[n->args[i]]];
+        if (is < 0 || (factor >= 0 && is != factor)) return other(in, v, "rows that depend on each other");
         factor = is;
     }
     for (uint32_t i = 0; i < n->arg_count; i++)
-        for (uint32_t d = 0; r->kind[n->args[i]] != ROW && d < ir_type(r->flat, n->args[i])->rank; d++)
-            if (rule.arg[i][d] == factor && !is_uniform(r->flat, n->args[i], d))
-                return other(r, v, "rows that are numbered by microbatch");
-    if (rule.summed >> factor & 1 && n->op != OP_take) return sum_of_rows(r, v);
-    if ((rule.extremum | rule.whole | rule.summed) >> factor & 1) return other(r, v, "rows that depend on each other");
+        for (uint32_t d = 0; in->kind[n->args[i]] != ROW && d < ir_type(in->f, n->args[i])->rank; d++)
+            if (rule.arg[i][d] == factor && !is_uniform(&r->k->pass->scratch, in, n->args[i], d))
+                return other(in, v, "rows that are numbered by microbatch");
+    if (rule.summed >> factor & 1 && n->op != OP_take) return sum_of_rows(r, in, v);
+    if ((rule.extremum | rule.whole | rule.summed) >> factor & 1) return other(in, v, "rows that depend on each other");
     for (uint32_t d = 0; d < n->type.rank; d++)
         if (rule.result[d] == factor) {
-            r->dim[v] = (int8_t)d;
+            in->dim[v] = (int8_t)d;
             return ROW;
         }
-    return other(r, v, "rows that depend on each other");
+    return other(in, v, "rows that depend on each other");
 }
 
-static enum kind kind_of(struct pass_rows *r, ir_value v)
+/* ---------------------------------------------------------------- loops */
+
+static struct known *new_known(struct pass_rows *r, const struct ir_func *f);
+static void look_into(struct pass_rows *r, struct known *in);
+
+/* What a loop's body is given, and what its next round is. Has a round made other than what it began with? */
+static bool enter(struct arena *a, struct known *body, uint32_t param, bool first)
 {
-    const struct ir_node *n = ir_get(r->flat, v);
+    const struct known *outer = body->outer;
+    const struct ir_node *loop = ir_get(outer->f, body->loop);
+    ir_value from = loop->args[param], to = body->f->params.items[param].value;
+    bool carried = param <= carried_by(outer, body->loop);
+    const char *why = NULL;
+    bool more = false;
+    if (first) {
+        body->kind[to] = outer->kind[from], body->dim[to] = outer->dim[from];
+        body->why[to] = outer->why[from], body->place[to] = outer->place[from];
+        if (body->kind[to] == LINEAR || body->kind[to] == AFFINE) why = "a loop over a sum over rows";
+        if (param == 0 && body->kind[to] != SAME) why = "rounds that rows have numbered";
+    } else if (carried && body->kind[to] != OTHER) {
+        ir_value made = body->f->results.items[param - 1].value;
+        int8_t dim = body->dim[made];
+        if (body->kind[made] == OTHER) {
+            body->kind[to] = OTHER, body->why[to] = body->why[made], body->place[to] = body->place[made];
+            return true;
+        }
+        for (uint32_t d = 0; body->kind[made] == SAME && d < ir_type(body->f, made)->rank; d++)
+            if (!(body->varies[param] >> d & 1) && !is_uniform(a, body, made, d))
+                body->varies[param] |= 1u << d, more = true;
+        if (body->kind[made] > ROW) why = "a sum over rows in every round of a loop";
+        else if (body->kind[to] == ROW && body->kind[made] == SAME &&
+                 !is_uniform(a, body, made, (uint32_t)body->dim[to]))
+            why = "rows that are numbered by microbatch";
+        else if (body->kind[to] == ROW && body->kind[made] == ROW && dim != body->dim[to])
+            why = "rows that depend on each other";
+        else if (body->kind[to] == SAME && body->kind[made] == ROW) {
+            if (!is_uniform(a, outer, from, (uint32_t)dim)) why = "rows that are numbered by microbatch";
+            body->kind[to] = ROW, body->dim[to] = dim;
+            if (!why) return true;
+        }
+    }
+    if (!why) return more;
+    body->kind[to] = OTHER, body->why[to] = why, body->place[to] = loop->place;
+    return true;
+}
+
+/* Kinds only rise, so this ends. */
+static void look_at_loop(struct pass_rows *r, struct known *in, ir_value v)
+{
+    const struct ir_node *n = ir_get(in->f, v);
+    struct ir_module *m = r->flat->module;
+    struct known *body = new_known(r, pass_flat(r->k->pass, m, m->funcs.items[n->func]));
+    body->outer = in, body->loop = v;
+    in->inner[v] = body;
+    n = ir_get(in->f, v);
+    for (uint32_t i = 1; i < n->arg_count; i++) enter(&r->k->pass->scratch, body, i, true);
+    for (bool more = true; more;) {
+        more = false;
+        look_into(r, body);
+        for (uint32_t i = 1; i < n->arg_count; i++) more |= enter(&r->k->pass->scratch, body, i, false);
+    }
+    uint8_t rounds = in->kind[n->args[0]];
+    if (!rounds && n->attr[1].v[0]) rounds = body->kind[body->f->params.items[1].value];
+    if (rounds != SAME) other(in, v, "a loop whose rounds rows number");
+    in->kind[v] = rounds == SAME ? SAME : OTHER;
+}
+
+static enum kind made_by_loop(struct known *in, ir_value v)
+{
+    const struct ir_node *n = ir_get(in->f, v);
+    const struct known *body = in->inner[n->args[0]];
+    ir_value param = body->f->params.items[n->attr[0].v[0] + 1].value;
+    in->dim[v] = body->dim[param], in->why[v] = body->why[param], in->place[v] = body->place[param];
+    if (in->kind[n->args[0]] != OTHER) return body->kind[param];
+    in->why[v] = in->why[n->args[0]], in->place[v] = in->place[n->args[0]];
+    return OTHER;
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+static enum kind kind_of(struct pass_rows *r, struct known *in, ir_value v)
+{
+    const struct ir_node *n = ir_get(in->f, v);
     bool rows = false, sums = false;
+    if (n->op == OP_proj && in->inner[n->args[0]]) return made_by_loop(in, v);
     for (uint32_t i = 0; i < n->arg_count; i++) {
         ir_value a = n->args[i];
-        if (r->kind[a] == OTHER) {
-            r->why[v] = r->why[a], r->blamed[v] = r->blamed[a];
+        if (in->kind[a] == OTHER) {
+            in->why[v] = in->why[a], in->place[v] = in->place[a];
             return OTHER;
         }
-        rows |= r->kind[a] == ROW;
-        sums |= r->kind[a] == LINEAR || r->kind[a] == AFFINE;
+        rows |= in->kind[a] == ROW;
+        sums |= in->kind[a] == LINEAR || in->kind[a] == AFFINE;
     }
-    if (n->op == OP_scatter_add && sums && (r->kind[n->args[1]] != SAME || r->kind[n->args[0]] != SAME))
-        return other(r, v, "a table of sums over rows");
-    if (rows && sums) return other(r, v, "rows that depend on a sum over rows");
-    return rows ? row(r, v) : sums ? linear(r, v) : SAME;
+    if (n->op == OP_scatter_add && sums && (in->kind[n->args[1]] != SAME || in->kind[n->args[0]] != SAME))
+        return other(in, v, "a table of sums over rows");
+    if (rows && sums) return other(in, v, "rows that depend on a sum over rows");
+    return rows ? row(r, in, v) : sums ? linear(in, v) : SAME;
+}
+
+static struct known *new_known(struct pass_rows *r, const struct ir_func *f)
+{
+    struct arena *a = &r->k->pass->scratch;
+    struct known *in = arena_new(a, struct known);
+    *in = (struct known){.f = f,
+                         .varies = arena_new_array(a, uint8_t, f->params.count + 1),
+                         .inner = arena_new_array(a, struct known *, f->count),
+                         .kind = arena_new_array(a, uint8_t, f->count),
+                         .dim = arena_new_array(a, int8_t, f->count),
+                         .why = arena_new_array(a, const char *, f->count),
+                         .place = arena_new_array(a, uint32_t, f->count)};
+    return in;
+}
+
+static void look_into(struct pass_rows *r, struct known *in)
+{
+    bool *live = ir_live(in->f, &r->k->pass->scratch);
+    for (ir_value v = 1; v < in->f->count; v++) {
+        if (!live[v] || ir_get(in->f, v)->op == OP_param) continue;
+        if (ir_get(in->f, v)->op == OP_loop) look_at_loop(r, in, v);
+        else in->kind[v] = (uint8_t)kind_of(r, in, v);
+    }
 }
 
 static void look_at(struct pass_rows *r)
 {
     const struct ir_func *f = r->flat;
     struct arena *a = &r->k->pass->scratch;
-    bool *live = ir_live(f, a);
-    r->kind = arena_new_array(a, uint8_t, f->count);
-    r->dim = arena_new_array(a, int8_t, f->count);
+    struct known *in = r->known = new_known(r, f);
     r->leaf = arena_new_array(a, uint8_t, f->count);
     r->number = arena_new_array(a, uint32_t, f->count);
-    r->why = arena_new_array(a, const char *, f->count);
-    r->blamed = arena_new_array(a, ir_value, f->count);
     memset(r->leaf, UINT8_MAX, f->count);
     for (uint32_t i = 0; i < f->params.count; i++) {
         ir_value v = f->params.items[i].value;
-        r->kind[v] = r->k->roles[i] >= SPLIT ? ROW : r->k->roles[i] == CAPTURED ? SAME : OTHER;
-        r->blamed[v] = v, r->why[v] = "what one microbatch hands to the next";
+        in->kind[v] = r->k->roles[i] >= SPLIT ? ROW : r->k->roles[i] == CAPTURED ? SAME : OTHER;
+        in->place[v] = ir_get(f, v)->place, in->why[v] = "what one microbatch hands to the next";
     }
-    for (ir_value v = 1; v < f->count; v++)
-        if (live[v] && ir_get(f, v)->op != OP_param) r->kind[v] = (uint8_t)kind_of(r, v);
+    look_into(r, in);
 }
 
 /* ---------------------------------------------------------------- what cannot be */
@@ -211,16 +334,16 @@ static bool check_result(struct pass_rows *r, uint32_t number)
 {
     const struct ir_result *result = &r->flat->results.items[number];
     const struct ir_node *n = ir_get(r->flat, result->value);
-    uint8_t kind = r->kind[result->value];
+    uint8_t kind = r->known->kind[result->value];
     int64_t how = r->k->kinds[number];
-    const char *why = kind == OTHER ? r->why[result->value] : NULL;
+    const char *why = kind == OTHER ? r->known->why[result->value] : NULL;
     if (how == CARRY || how == RUNNING_MEAN) why = "what one microbatch hands to the next";
-    else if (how == CONCATENATE && (kind != ROW || r->dim[result->value] != 0))
+    else if (how == CONCATENATE && (kind != ROW || r->known->dim[result->value] != 0))
         why = why ? why : "a sum per microbatch";
     else if (how == SUM && (kind == SAME || kind == AFFINE)) why = "a sum over microbatches of what has no rows";
     else if (how != CONCATENATE && kind == ROW) why = "a sum over microbatches of what has rows";
     if (!why) return true;
-    uint32_t place = kind == OTHER ? ir_get(r->flat, r->blamed[result->value])->place : n->place;
+    uint32_t place = kind == OTHER ? r->known->place[result->value] : n->place;
     refuse(
         r->k, place,
         arena_format(r->k->pass->diags->arena, "%s: \"%s\" depends on the number of microbatches", why, result->name),
@@ -246,7 +369,7 @@ static ir_value remade(struct pass_rows *r, struct ir_builder *b, ir_value v, co
     }
     uint32_t tree = 0; /* the rows first, as pass invariant has it where the batch is whole */
     struct ir_ints lhs = n->attr[2], rhs = n->attr[3];
-    while (lhs.v[tree] != r->dim[n->args[0]]) tree++;
+    while (lhs.v[tree] != r->known->dim[n->args[0]]) tree++;
     for (uint32_t i = 0; i < lhs.n; i++) {
         uint32_t from = i == 0 ? tree : i <= tree ? i - 1 : i;
         first[0][i] = lhs.v[from], first[1][i] = rhs.v[from];
@@ -342,7 +465,7 @@ static ir_value finish(struct pass_rows *r, struct ir_builder *b, const ir_value
     bool *wanted = arena_new_array(&k->pass->scratch, bool, r->flat->count), integers = false;
     ir_value *map = arena_new_array(&k->pass->scratch, ir_value, r->flat->count);
     want(r, v, wanted, &integers);
-    bool means = k->kinds[number] == MEAN && !(integers && r->kind[v] == LINEAR);
+    bool means = k->kinds[number] == MEAN && !(integers && r->known->kind[v] == LINEAR);
     for (uint32_t i = 0; i < k->params; i++) map[r->flat->params.items[i].value] = k->operands[i];
     for (size_t i = 0; i < r->leaves.count; i++)
         if (wanted[r->leaves.items[i]]) map[r->leaves.items[i]] = means ? divided(r, b, sums[i]) : sums[i];

@@ -216,7 +216,9 @@ static void find_terms(struct reverse *r, uint32_t i, ir_value v)
     vec_push(scratch_of(r), &r->terms, h);
 }
 
-/* A product pays if its factors are no larger than what would be added up; a sum if its operand is stacked anyway. */
+/* A product pays if its factors are no larger than what would be added up; a sum if its operand is stacked anyway.
+ * Whether sums are taken row by row of time or of the batch must not depend on how large a batch is, if their order is
+ * fixed: all that can be is behind the scan then. */
 static bool pays(const struct reverse *r, const struct hoisted *h)
 {
     double cost = 0;
@@ -226,7 +228,7 @@ static bool pays(const struct reverse *r, const struct hoisted *h)
         if (!r->varies[h->x[k]] || ir_type(r->f, h->x[k])->rank == IR_MAX_RANK) return false;
         cost += price(r, h->x[k]);
     }
-    return op == OP_dot ? cost <= size_of(r, h->term) : cost == 0;
+    return r->c->pass->options->invariant || (op == OP_dot ? cost <= size_of(r, h->term) : cost == 0);
 }
 
 /* Products first: sums may be of their factors. */

@@ -2,6 +2,7 @@
  * tensors, scales of layers) share one body that takes the numbers as arguments; that is most of an initialisation. */
 #include "codegen/llvm/llvm_emit.h"
 #include "codegen/llvm/llvm_object.h"
+#include <string.h>
 
 typedef VEC(struct nest_stmt *) statements;
 struct kernel {
@@ -50,7 +51,7 @@ static void mark_differences(const struct kernel *a, const struct kernel *b, boo
 {
     for (size_t i = 0; i < a->numbers.count; i++) {
         double x = a->numbers.items[i]->number, y = b->numbers.items[i]->number;
-        differs[i] = differs[i] || !(x == y || (x != x && y != y));
+        differs[i] = differs[i] || memcmp(&x, &y, sizeof x) != 0; /* 0 is not -0 */
     }
 }
 

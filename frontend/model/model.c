@@ -21,7 +21,8 @@ bool fe_check_definitions(struct fe *fe)
     return good;
 }
 
-/* The inputs by name. One that a function does not have is one that its result does not need: zeros stand for it. */
+/* The inputs by name. One that a function does not have is one that its result does not need: zeros stand for it, as
+ * many rows of them as the function sees. */
 static const struct fe_env *input_env(struct fe *fe, struct fe_trace *trace)
 {
     const uint32_t *slots;
@@ -29,7 +30,9 @@ static const struct fe_env *input_env(struct fe *fe, struct fe_trace *trace)
     const struct fe_env *env = NULL;
     for (uint32_t i = n; i-- > 0;) {
         const struct ir_slot *slot = &fe->module->slots.items[slots[i]];
-        ir_value v = trace->inputs[i] ? trace->inputs[i] : ir_number(trace->b, slot->type, 0);
+        struct ir_type type = slot->type;
+        if (trace->rows && fe_input_batched(fe, i)) type.dim[0] = trace->rows->count;
+        ir_value v = trace->inputs[i] ? trace->inputs[i] : ir_number(trace->b, type, 0);
         env = fe_bind(fe->arena, env, slot->name, fe_input_value(trace->b, v));
     }
     return env;

@@ -42,6 +42,15 @@ CONVOLUTIONS = {
         {"type": "dropout", "rate": 0.1}, {"type": "linear", "features": 10, "input": "reshape(x, (x.shape[0], -1))"}]},
     "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "y", "reduction": "mean"},
     "sharding": {"rules": [["batch", "data"]]}}
+RECURRENT = {
+    "inputs": {"x": {"shape": [ROWS, 6, 5], "dtype": "float32", "axes": ["batch", None, None]}, "y": {"shape": [ROWS, 6], "dtype": "int32", "axes": ["batch", None]},
+               "lengths": {"shape": [ROWS], "dtype": "int32", "axes": ["batch"]}},
+    "model": {"type": "sequential", "input": "x", "layers": [
+        {"type": "rnn", "cell": {"type": "optimized_lstm_cell", "hidden_features": 12}, "seq_lengths": "minimum(lengths, 6)"},
+        {"type": "bidirectional", "forward_rnn": {"type": "rnn", "cell": {"type": "gru_cell", "hidden_features": 8}}, "backward_rnn": {"type": "rnn", "cell": {"type": "simple_cell", "hidden_features": 4}}},
+        {"type": "linear", "features": 10}]},
+    "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "y", "reduction": "mean"},
+    "sharding": {"rules": [["batch", "data"]]}}
 OPTIMIZER = {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 0.5}, {"type": "adamw", "learning_rate": 1e-2}]}
 
 
@@ -92,6 +101,15 @@ class Invariant(runner.Case):
 
     def test_convolutions(self):
         self.same(CONVOLUTIONS, self.ways([1]))
+
+    def test_recurrent(self):
+        """Sums over time and rows begin with the rows; loops over time hand rows on."""
+        self.same(RECURRENT, self.ways([1, 2, 4, 8]))
+
+    def test_zeros(self):
+        """A gradient of nothing but zeros: sums of microbatches begin with -0, what is drawn at the start with 0."""
+        short = json.loads(json.dumps(RECURRENT).replace("[%d, 6" % ROWS, "[%d, 1" % ROWS))
+        self.same(short, [(None, 4, "native", 1)])
 
     def test_others_differ(self):
         """Which is what the option is for."""
