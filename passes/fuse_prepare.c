@@ -13,20 +13,32 @@ struct preparing {
     ir_value **numbers; /* by function, of its values: equal where the same is made again; NULL: nothing is */
 };
 
-/* The last dimensions first, as many as leave at least 16 rows; then the rest. */
+/* Rows that a full reduction is shared out by: about 256, each of whole steps of one dimension and all that follow it.
+ * A border elsewhere would let what is read in another order (slices of an image, say) find its place by a division for
+ * each element. 0: no such number. */
+static int64_t rows_of(const struct ir_type *t)
+{
+    enum { FEW = 16, ENOUGH = 64, WANTED = 256, MOST = 1024 };
+    int64_t outer = 1, below = 0, above = 0;
+    for (uint32_t d = 0; d < t->rank && outer <= MOST; outer *= t->dim[d++])
+        for (int64_t part = 1; part <= t->dim[d] && outer * part <= MOST; part++) {
+            int64_t rows = outer * part;
+            if (t->dim[d] % part || rows < FEW) continue;
+            if (rows <= WANTED && rows > below) below = rows;
+            if (rows > WANTED && (!above || rows < above)) above = rows;
+        }
+    return below >= ENOUGH || !above ? below : above;
+}
+
+/* The last dimensions first; then the rows. */
 static ir_value rewrite_full(struct ir_builder *b, const struct ir_node *node, ir_value x)
 {
     struct ir_type from = *ir_type(b->f, x);
-    int64_t elements = ir_type_elements(&from), shape[2] = {1, 1}, last = 1, all[2] = {0, 1};
-    for (int64_t rows = 256; rows >= 16; rows /= 2)
-        if (elements % rows == 0) {
-            shape[0] = rows;
-            shape[1] = elements / rows;
-            x = ir_reshape(b, x, 2, shape);
-            return ir_reduce_plain(b, (enum ir_op)node->op, ir_reduce_plain(b, (enum ir_op)node->op, x, &last, 1), all,
-                                   1);
-        }
-    return 0;
+    int64_t rows = rows_of(&from), shape[2] = {rows, 0}, last = 1, all[2] = {0, 1};
+    if (!rows) return 0;
+    shape[1] = ir_type_elements(&from) / rows;
+    x = ir_reshape(b, x, 2, shape);
+    return ir_reduce_plain(b, (enum ir_op)node->op, ir_reduce_plain(b, (enum ir_op)node->op, x, &last, 1), all, 1);
 }
 
 /* A sum that has a tree over contiguous elements: as rows, then over these, which is the same tree. */

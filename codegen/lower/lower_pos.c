@@ -68,11 +68,31 @@ static void widen(int64_t scale, int64_t max, int64_t *low, int64_t *high)
     else *high += scale * max;
 }
 
+/* Steps that the terms of a tile which sticks out go at most in lanes that count: to the end of its part of the axis.
+ * 0: not all of them have one scale. */
+static int64_t within_tile(const struct lower *l, const struct lower_pos *p, int64_t *scale)
+{
+    *scale = 0;
+    for (uint32_t i = 0; i < p->term_count && l->tile_mask; i++) {
+        const struct lower_var_info *info = &l->vars.items[p->term[i].var];
+        if (!info->splits || info->axis != l->tile_axis || info->part != l->tile_part) continue;
+        if (p->term[i].scale % info->unit || (*scale && *scale != p->term[i].scale / info->unit)) return 0;
+        *scale = p->term[i].scale / info->unit;
+    }
+    return *scale ? l->axes[l->tile_axis].part[l->tile_part] - 1 : 0;
+}
+
 void lower_pos_range(const struct lower *l, const struct lower_pos *p, int64_t *low, int64_t *high)
 {
+    int64_t scale, most = within_tile(l, p, &scale), steps = 0;
     *low = *high = p->offset;
-    for (uint32_t i = 0; i < p->term_count; i++)
-        widen(p->term[i].scale, l->vars.items[p->term[i].var].extent - 1, low, high);
+    for (uint32_t i = 0; i < p->term_count; i++) {
+        const struct lower_var_info *info = &l->vars.items[p->term[i].var];
+        if (most && info->splits && info->axis == l->tile_axis && info->part == l->tile_part)
+            steps += (info->extent - 1) * info->unit;
+        else widen(p->term[i].scale, info->extent - 1, low, high);
+    }
+    if (most) widen(scale, steps < most ? steps : most, low, high);
     for (uint32_t i = 0; i < p->scaled_count; i++) widen(p->scaled[i].scale, p->scaled[i].max, low, high);
 }
 
@@ -109,8 +129,15 @@ nest_value lower_cast(struct lower *l, nest_value x, enum ir_dtype dtype)
 
 static int64_t floor_mod(int64_t a, int64_t b) { return (a % b + b) % b; }
 
-/* Asks for the axis part of a variable to be split so that a step of its outer half is a whole multiple of
- * `extent` elements. False: it cannot be done. */
+static int64_t common_factor(int64_t a, int64_t b)
+{
+    a = a < 0 ? -a : a, b = b < 0 ? -b : b;
+    for (int64_t rest; b; a = b, b = rest) rest = a % b;
+    return a;
+}
+
+/* Asks for the axis part of a variable to be split so that a step of its outer half is a whole multiple of `extent`
+ * elements, or else so that lanes which follow the inner half need no division. False: it cannot be done. */
 static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t extent)
 {
     struct lower_var_info *info = &l->vars.items[var];
@@ -118,7 +145,8 @@ static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t exte
     if (!info->splits || scale % info->unit || extent % (scale / info->unit)) return false;
     int64_t inner = extent / (scale / info->unit);
     struct lower_axis *axis = &l->axes[info->axis];
-    int64_t whole = axis->part[info->part];
+    int64_t whole = axis->part[info->part], common = common_factor(inner, whole);
+    if (common != inner && common >= l->lanes / 2) inner = common;
     if (inner <= 1 || inner >= whole || whole % inner || axis->parts == AXIS_PARTS) return false;
     if (!l->retry) { /* one at a time: later ones may follow from this one */
         l->retry = true;
@@ -130,27 +158,44 @@ static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t exte
     return true;
 }
 
+/* p = factor * high + low with low in [0, factor), without any division. False: it is not so. */
+static bool part_by(struct lower *l, const struct lower_pos *p, int64_t factor, struct lower_pos *high,
+                    struct lower_pos *low)
+{
+    *high = lower_pos_constant(0);
+    *low = lower_pos_constant(floor_mod(p->offset, factor));
+    high->offset = (p->offset - low->offset) / factor;
+    for (uint32_t i = 0; i < p->term_count; i++) {
+        bool whole = p->term[i].scale % factor == 0;
+        lower_pos_add_term(l, whole ? high : low, p->term[i].var, whole ? p->term[i].scale / factor : p->term[i].scale);
+    }
+    for (uint32_t i = 0; i < p->scaled_count; i++) {
+        const struct lower_pos_scaled *s = &p->scaled[i];
+        bool whole = s->scale % factor == 0;
+        lower_pos_add_scaled(l, whole ? high : low, s->value, whole ? s->scale / factor : s->scale, s->max);
+    }
+    int64_t least, most;
+    lower_pos_range(l, low, &least, &most);
+    return least >= 0 && most < factor;
+}
+
 /* p = extent * high + low with low in [0, extent). */
 static void split_last(struct lower *l, const struct lower_pos *p, int64_t extent, struct lower_pos *high,
                        struct lower_pos *low)
 {
-    *high = lower_pos_constant(0);
-    *low = lower_pos_constant(floor_mod(p->offset, extent));
-    high->offset = (p->offset - low->offset) / extent;
-    for (uint32_t i = 0; i < p->term_count; i++) {
-        bool whole = p->term[i].scale % extent == 0;
-        lower_pos_add_term(l, whole ? high : low, p->term[i].var, whole ? p->term[i].scale / extent : p->term[i].scale);
+    if (part_by(l, p, extent, high, low)) return;
+    struct lower_pos over, part, rest;
+    for (uint32_t i = 0; i < low->term_count; i++) { /* what is in steps of a factor is divided without the rest */
+        int64_t factor = common_factor(extent, low->term[i].scale);
+        if (factor == 1 || factor == extent || !part_by(l, p, factor, &over, &rest)) continue;
+        split_last(l, &over, extent / factor, high, &part);
+        *low = rest;
+        lower_pos_add(l, low, &part, factor);
+        return;
     }
-    for (uint32_t i = 0; i < p->scaled_count; i++) {
-        const struct lower_pos_scaled *s = &p->scaled[i];
-        bool whole = s->scale % extent == 0;
-        lower_pos_add_scaled(l, whole ? high : low, s->value, whole ? s->scale / extent : s->scale, s->max);
-    }
-    int64_t least, most;
-    lower_pos_range(l, low, &least, &most);
-    if (least >= 0 && most < extent) return;
     for (uint32_t i = 0; i < low->term_count; i++)
         if (ask_split(l, low->term[i].var, low->term[i].scale, extent)) break;
+    int64_t least, most;
     lower_pos_range(l, p, &least, &most);
     nest_value whole = lower_pos_value(l, p), by = lower_number(l, extent);
     *high = *low = lower_pos_constant(0);
