@@ -466,10 +466,7 @@ int cli_check(struct cli *cli)
     if (cli_count(cli, "data") && !cli_count(cli, "grad")) return cli_usage(cli, "--data needs --grad");
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     int code = finish(&w, to_plans(&w, cli->operands.items[0]));
-    if (!code && w.plans && !cli->quiet) {
-        const char *report = ir_report(w.plans, cli->arena, NULL, NULL);
-        code = cli_summary(cli, report, strlen(report));
-    }
+    if (!code && w.plans && !cli->quiet) code = cli_summary(cli, w.plans);
     if (!code && w.plans && cli_count(cli, "weights"))
         code = cli_check_weights(cli, w.plans->module, cli_text(cli, "weights", NULL));
     way_free(&w);

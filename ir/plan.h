@@ -230,4 +230,8 @@ struct json_tree;
 const char *ir_report(const struct plan_module *, struct arena *, void (*more)(void *user, struct json_tree),
                       void *user);
 const char *ir_report_layers(const struct ir_module *, struct arena *); /* its "layers" alone */
+struct report_totals {
+    uint64_t parameters, peak; /* peak: bytes on one device */
+    double flops;              /* of a step */
+} ir_report_totals(const struct plan_module *);
 #endif

@@ -404,13 +404,19 @@ static void add_collective(const struct report *r, struct json_tree t, const str
 }
 
 /* Operations and bytes of one call. */
+static void sum_up(const struct plan *p, const double *times, double *flops, double *bytes)
+{
+    *flops = *bytes = 0;
+    for (size_t i = 0; i < p->commands.count; i++) {
+        *flops += p->commands.items[i].flops * times[i];
+        *bytes += (double)p->commands.items[i].bytes * times[i];
+    }
+}
+
 static void add_totals(struct json_tree to, const struct plan *p, const double *times)
 {
-    double flops = 0, bytes = 0;
-    for (size_t i = 0; i < p->commands.count; i++) {
-        flops += p->commands.items[i].flops * times[i];
-        bytes += (double)p->commands.items[i].bytes * times[i];
-    }
+    double flops, bytes;
+    sum_up(p, times, &flops, &bytes);
     add_number(to, "flops", flops);
     add_number(to, "bytes", bytes);
 }
@@ -490,19 +496,43 @@ static void add_step(struct report *r)
     }
 }
 
+static uint64_t count_parameters(const struct ir_module *m, uint64_t *tensors)
+{
+    uint64_t parameters = 0;
+    for (size_t i = 0; i < m->slots.count; i++) {
+        const struct ir_slot *s = &m->slots.items[i];
+        if (s->role != IR_ROLE_PARAM) continue;
+        ++*tensors;
+        parameters += (uint64_t)ir_type_elements(&s->type);
+    }
+    return parameters;
+}
+
+/* The state, and the temporaries of the entry that needs most: there is one block of them. */
+struct report_totals ir_report_totals(const struct plan_module *pm)
+{
+    uint64_t rest = 0, arena = 0, tensors = 0;
+    double bytes;
+    struct report r = {.pm = pm};
+    struct report_totals t = {.parameters = count_parameters(pm->module, &tensors)};
+    for (size_t i = 0; i < pm->plans.count; i++) {
+        const struct plan *p = r.plan = pm->plans.items[i];
+        if (p->memory.peak - p->arena_bytes > rest) rest = p->memory.peak - p->arena_bytes;
+        if (p->arena_bytes > arena) arena = p->arena_bytes;
+        if (is_step(p)) sum_up(p, repeats(&r), &t.flops, &bytes);
+    }
+    t.peak = rest + arena;
+    arena_free(&r.scratch);
+    return t;
+}
+
 const char *ir_report(const struct plan_module *pm, struct arena *arena, void (*more)(void *, struct json_tree),
                       void *user)
 {
     struct report r = {.out = json_object(arena), .pm = pm, .kept = arena, .brief = more != NULL};
     r.known = MAP(arena);
     const struct ir_module *m = pm->module;
-    uint64_t parameters = 0, tensors = 0;
-    for (size_t i = 0; i < m->slots.count; i++) {
-        const struct ir_slot *s = &m->slots.items[i];
-        if (s->role != IR_ROLE_PARAM) continue;
-        tensors++;
-        parameters += (uint64_t)ir_type_elements(&s->type);
-    }
+    uint64_t tensors = 0, parameters = count_parameters(m, &tensors);
     json_add_integer(r.out, "schema", 1);
     json_add_text(r.out, "stepc", STEPC_VERSION);
     json_add_integer(r.out, "language", 1);

@@ -398,35 +398,74 @@ static void place(struct fuse *z, ir_value v)
 
 /* ---------------------------------------------------------------- siblings */
 
-/* Marks what a cluster reads, and with `deep` what the makers of that read in their turn, each once. */
-static void mark_read(struct fuse *z, uint32_t c, uint32_t *seen, bool deep)
+/* What cluster `of` reads (2 turn + 1 in `seen`), and what the makers of that read in their turn (2 turn). */
+struct inputs {
+    uint32_t of, turn, *seen;
+};
+
+/* The makers of what a cluster reads, each once; false: there are no more. */
+static bool next_maker(struct fuse *z, const struct fuse_cluster *k, size_t *node, uint32_t *dep, uint32_t *maker)
 {
-    struct fuse_cluster *k = &z->clusters.items[c];
-    k->stamp[0] = z->stamp;
+    for (; *node < k->nodes.count; ++*node, *dep = 0) {
+        const struct fuse_node *n = &z->node[k->nodes.items[*node]];
+        while (*dep < n->dep_count) {
+            *maker = fuse_maker(z, n->deps[(*dep)++].value);
+            if (*maker == UINT32_MAX || z->clusters.items[*maker].stamp[0] == z->stamp) continue;
+            z->clusters.items[*maker].stamp[0] = z->stamp;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void mark_read(struct fuse *z, uint32_t c, struct inputs *in, bool direct)
+{
+    const struct fuse_cluster *k = &z->clusters.items[c];
     for (size_t i = 0; i < k->nodes.count; i++) {
         const struct fuse_node *n = &z->node[k->nodes.items[i]];
         for (uint32_t j = 0; j < n->dep_count; j++) {
-            uint32_t m = fuse_maker(z, n->deps[j].value);
-            seen[n->deps[j].value] = z->stamp;
-            if (deep && m != UINT32_MAX && z->clusters.items[m].stamp[0] != z->stamp) mark_read(z, m, seen, false);
+            uint32_t *seen = &in->seen[n->deps[j].value];
+            if (direct || *seen != 2 * in->turn + 1) *seen = 2 * in->turn + direct;
         }
     }
 }
 
-/* Do the two read the same tensor, or one of them something made from what the other reads? Their operands live
- * at the same time anyway, so putting them together keeps nothing alive for longer. */
-static bool share_input(struct fuse *z, uint32_t a, uint32_t b, uint32_t *seen)
+static void find_inputs(struct fuse *z, uint32_t a, struct inputs *in)
 {
-    for (uint32_t turn = 0; turn < 2; turn++) {
-        const struct fuse_cluster *y = &z->clusters.items[turn ? a : b];
-        z->stamp++;
-        mark_read(z, turn ? b : a, seen, true);
-        for (size_t i = 0; i < y->nodes.count; i++)
-            for (uint32_t j = 0; j < z->node[y->nodes.items[i]].dep_count; j++) {
-                ir_value d = z->node[y->nodes.items[i]].deps[j].value;
-                if (seen[d] == z->stamp && z->node[d].elements * 4 > y->full) return true;
-            }
+    size_t node = 0;
+    uint32_t dep = 0, maker;
+    in->of = a;
+    in->turn++;
+    mark_read(z, a, in, true);
+    z->clusters.items[a].stamp[0] = ++z->stamp;
+    while (next_maker(z, &z->clusters.items[a], &node, &dep, &maker)) mark_read(z, maker, in, false);
+}
+
+static bool reads_large(const struct fuse *z, uint32_t c, const struct inputs *in, bool direct, int64_t full)
+{
+    const struct fuse_cluster *k = &z->clusters.items[c];
+    for (size_t i = 0; i < k->nodes.count; i++) {
+        const struct fuse_node *n = &z->node[k->nodes.items[i]];
+        for (uint32_t j = 0; j < n->dep_count; j++)
+            if (in->seen[n->deps[j].value] >= 2 * in->turn + direct && z->node[n->deps[j].value].elements * 4 > full)
+                return true;
     }
+    return false;
+}
+
+/* Do the two read the same tensor, or one of them something made from what the other reads? Their operands live
+ * at the same time anyway, so putting them together keeps nothing alive for longer. What `a` reads is found once for
+ * all that it is compared with. */
+static bool share_input(struct fuse *z, uint32_t a, uint32_t b, struct inputs *in)
+{
+    size_t node = 0;
+    uint32_t dep = 0, maker;
+    int64_t full = z->clusters.items[b].full;
+    if (in->of != a) find_inputs(z, a, in);
+    if (reads_large(z, b, in, false, full)) return true;
+    z->clusters.items[b].stamp[0] = ++z->stamp;
+    while (next_maker(z, &z->clusters.items[b], &node, &dep, &maker))
+        if (reads_large(z, maker, in, true, full)) return true;
     return false;
 }
 
@@ -483,7 +522,8 @@ static uint32_t *find_alike(struct fuse *z)
 /* Reductions over the same domain that read the same tensors, and small maps of one size, go together. */
 static void merge_siblings(struct fuse *z)
 {
-    uint32_t count = (uint32_t)z->clusters.count, *seen = arena_new_array(z->arena, uint32_t, z->f->count);
+    uint32_t count = (uint32_t)z->clusters.count;
+    struct inputs in = {.of = UINT32_MAX, .seen = arena_new_array(z->arena, uint32_t, z->f->count)};
     const uint32_t *next = find_alike(z);
     const struct fuse_gate *gate = fuse_gates(z);
     for (uint32_t a = 0; a < count; a++) {
@@ -496,7 +536,8 @@ static void merge_siblings(struct fuse *z)
             bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60 &&
                          fuse_same_gate(&gate[a], &gate[b]);
             tried++;
-            if (small || (is_reduction(x->kind) && share_input(z, a, b, seen))) merge(z, a, b);
+            if ((small || (is_reduction(x->kind) && share_input(z, a, b, &in))) && merge(z, a, b) != UINT32_MAX)
+                in.of = UINT32_MAX;
         }
     }
 }

@@ -161,8 +161,8 @@ struct cli_timed {
 };
 int cli_links(struct cli *, const char *const *axes, uint32_t count, const struct cli_timed *in_order, uint32_t n,
               struct str *out);
-int cli_summary(struct cli *, const char *report, size_t length); /* its one line */
-const char *cli_report_name(struct cli *, const char *report);    /* of the model; "": it has none */
+int cli_summary(struct cli *, const struct plan_module *);     /* one line */
+const char *cli_report_name(struct cli *, const char *report); /* of the model; "": it has none */
 /* A number of an entry, "step", or, NULL, of the object; 0: it is not there. */
 double cli_report_number(struct cli *, const char *report, const char *entry, const char *key);
 /* The least value of an input that indexes, and the one after the largest; they stay where it does not. */

@@ -1,6 +1,7 @@
 /* stepc explain: prints the report on a plan. The report is JSON (ir/report.c) whether it comes from a document or from
  * an object's note, so both read the same. */
 #include "frontend/cli/explain.h"
+#include "ir/plan.h"
 
 #include <stdio.h>
 
@@ -221,14 +222,11 @@ void cli_report_range(struct cli *cli, const char *report, const char *tensor, d
     }
 }
 
-int cli_summary(struct cli *cli, const char *report, size_t length)
+int cli_summary(struct cli *cli, const struct plan_module *plans)
 {
     struct cli_view v = {.cli = cli, .out = STR(cli->arena)};
-    int code = open_report(&v, report, length);
-    if (code) return code;
-    node step = entry(&v, "step");
-    str_addf(&v.out, "%s: %s parameters, %sFLOP per step, %s B of memory per device\n", text_at(&v, v.root, "name"),
-             grouped(&v, number_at(v.root, "parameters")), scaled(&v, number_at(step, "flops")),
-             grouped(&v, cli_peak_bytes(&v, step)));
+    struct report_totals t = ir_report_totals(plans);
+    str_addf(&v.out, "%s: %s parameters, %sFLOP per step, %s B of memory per device\n", plans->module->name,
+             grouped(&v, (double)t.parameters), scaled(&v, t.flops), grouped(&v, (double)t.peak));
     return cli_print(cli, str_text(&v.out), v.out.length);
 }

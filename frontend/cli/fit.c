@@ -23,23 +23,6 @@ struct search {
     const char *alive;               /* at the peak of the least */
 };
 
-/* On one device: the state, and the temporaries of the entry that needs most. */
-static uint64_t peak_of(const struct plan_module *pm)
-{
-    uint64_t rest = 0, arena = 0;
-    for (size_t i = 0; i < pm->plans.count; i++) {
-        const struct plan *p = pm->plans.items[i];
-        if (p->memory.peak - p->arena_bytes > rest) rest = p->memory.peak - p->arena_bytes;
-        if (p->arena_bytes > arena) arena = p->arena_bytes;
-    }
-    return rest + arena;
-}
-
-static double flops_of(struct cli *cli, const struct plan_module *pm)
-{
-    return cli_report_number(cli, ir_report(pm, cli->arena, NULL, NULL), "step", "flops");
-}
-
 static const char *size_text(struct arena *arena, uint64_t bytes)
 {
     double size = (double)bytes;
@@ -109,7 +92,7 @@ static void note_least(struct search *s, const struct plan_module *plans, uint64
 static bool fits(struct search *s, const char *text, size_t length, struct cli_setting setting)
 {
     const struct plan_module *plans = s->planner(s->user, text, length, setting);
-    uint64_t peak = plans ? peak_of(plans) : UINT64_MAX;
+    uint64_t peak = plans ? ir_report_totals(plans).peak : UINT64_MAX;
     s->at = setting;
     if (peak < s->least) note_least(s, plans, peak, setting);
     if (peak <= s->most) s->plans = plans;
@@ -149,8 +132,8 @@ static void note(const struct search *s, uint64_t before, double flops, int64_t 
     add_setting(&how, s->at);
     if (rows) str_addf(&how, " \"accumulate\": {\"microbatch_size\": %lld}", (long long)rows);
     fprintf(stderr, "stepc: note: %s instead of %s on one device by%s; a step computes %.3g times as much\n",
-            size_text(a, peak_of(s->plans)), size_text(a, before), str_text(&how),
-            flops > 0 ? flops_of(s->cli, s->plans) / flops : 1);
+            size_text(a, ir_report_totals(s->plans).peak), size_text(a, before), str_text(&how),
+            flops > 0 ? ir_report_totals(s->plans).flops / flops : 1);
 }
 
 int cli_fit_memory(struct cli *cli, const struct plan_module *plans, const char *text, size_t length, bool ir,
@@ -160,10 +143,10 @@ int cli_fit_memory(struct cli *cli, const struct plan_module *plans, const char 
     struct ir_memory asked = plans->module->memory;
     if (given && !fe_amount(given, true, &asked.most))
         return cli_usage(cli, "--max-memory: expected a whole number of bytes, or as 6GiB, got \"%s\"", given);
-    uint64_t before = peak_of(plans);
+    uint64_t before = ir_report_totals(plans).peak;
     struct search s = {.cli = cli, .planner = planner, .user = user, .most = asked.most};
     if (!asked.most || before <= asked.most) return 0;
-    double flops = flops_of(cli, plans);
+    double flops = ir_report_totals(plans).flops;
     note_least(&s, plans, before, settings[0]);
     *takes = true;
     for (size_t i = 1; i < SETTINGS; i++)
@@ -187,6 +170,6 @@ int cli_fit_memory(struct cli *cli, const struct plan_module *plans, const char 
             cli->arena,
             "\"accumulate\": {\"microbatch_size\": %lld} would need %s; \"memory\": {\"microbatches\": "
             "true} lets it be chosen",
-            (long long)rows, size_text(cli->arena, peak_of(s.plans)));
+            (long long)rows, size_text(cli->arena, ir_report_totals(s.plans).peak));
     return EXIT_WRONG;
 }

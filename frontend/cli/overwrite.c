@@ -101,7 +101,7 @@ int cli_check_files(struct cli *cli)
     struct files f = {.cli = cli};
     bool init = cli->command == CLI_init; /* [TEMPLATE [FILE]] */
     for (size_t i = init ? 1 : 0; i < cli->operands.count; i++)
-        add(&f, init ? "FILE" : "MODEL", cli->operands.items[i], init, NULL);
+        add(&f, init ? "FILE" : cli->command == CLI_plot ? "METRICS" : "MODEL", cli->operands.items[i], init, NULL);
     for (size_t i = 0; i < cli->given.count; i++) add_given(&f, &cli->given.items[i]);
     if (cli_count(cli, "dump") && !cli_count(cli, "dump-dir")) add(&f, "dump", ".", true, "[0-9][0-9]-*.sir");
     for (size_t i = 0; i < f.list.count; i++)
@@ -111,7 +111,7 @@ int cli_check_files(struct cli *cli)
             bool goes_on = strcmp(a->written ? b->option : a->option, "init") == 0 &&
                            strcmp(a->written ? a->option : b->option, "save") == 0;
             if ((!a->written && !b->written) || goes_on || !clash(cli, a, b)) continue;
-            const char *dash[] = {a == f.list.items && *a->option <= 'Z' ? "" : "--", "--"};
+            const char *dash[] = {*a->option <= 'Z' ? "" : "--", *b->option <= 'Z' ? "" : "--"};
             if (a->writes || b->writes)
                 return cli_usage(cli, "%s%s and %s%s: %s would be overwritten", dash[0], a->option, dash[1], b->option,
                                  a->writes ? b->path : a->path);

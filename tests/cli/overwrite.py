@@ -39,16 +39,19 @@ class Overwrite(runner.Case):
         operands = [path for _, kind, path in files if kind == "operand"] or [self.write("other.json", "{}")]
         if command == "checkpoint":
             operands = ["export", self.folder]
+        if command == "plot":
+            operands = [self.write("other.jsonl", ""), *operands][-2:]
         rest = sum((self.given(*one) for one in files if one[1] != "operand"), [])
         before = content(target)
         said = self.stepc(command, *operands, *rest, code=2).stderr
         self.assertIn("name one file", said)
+        self.assertNotRegex(said, "--[A-Z]")
         self.assertEqual(before, content(target))
 
     def pairs(self):
         for command, operand in COMMANDS:
             mine = [(name, kind) for on, name, kind in OPTIONS if command in on]
-            inputs = [one for one in mine if one[1] in INPUTS] + ([("", "operand")] if operand.startswith(("MODEL", "STEP.SO")) else [])
+            inputs = [one for one in mine if one[1] in INPUTS] + ([("", "operand")] if operand.startswith(("MODEL", "STEP.SO", "METRICS")) else [])
             outputs = [one for one in mine if one[1] in OUTPUTS]
             for pair in itertools.chain(itertools.product(inputs, outputs), itertools.combinations(outputs, 2)):
                 if tuple(name for name, _ in pair) != REPLACED:

@@ -5,6 +5,7 @@
 #include "ir/plan.h"
 #include "tests/unit/file.h"
 #include "tests/unit/suite.h"
+#include <inttypes.h>
 
 static const char *const cases[] = {"report/microbatches_on_a_mesh", "report/sharded_kernel",
                                     "emitted/attention_bfloat16"};
@@ -24,6 +25,17 @@ static void expect(const struct ir_module *m, const char *file, bool brief)
     golden_text(&arena, file, text);
 }
 
+/* What `check` says at the end is what the report says. */
+static void expect_totals(const struct plan_module *pm)
+{
+    struct report_totals t = ir_report_totals(pm);
+    const char *report = ir_report(pm, &arena, NULL, NULL);
+    ck_assert_ptr_nonnull(strstr(report, arena_format(&arena, "\"parameters\":%" PRIu64 ",", t.parameters)));
+    double flops = strtod(strstr(report, "\"flops\":") + 8, NULL), peak = strtod(strstr(report, "\"peak\":") + 7, NULL);
+    ck_assert(t.flops > 0 && t.flops == flops);
+    ck_assert(t.peak > 0 && (double)t.peak == peak); /* the step's: no other entry needs more here */
+}
+
 START_TEST(reports)
 {
     const char *plan = arena_format(&arena, "tests/golden/%s.sir", cases[_i]);
@@ -36,6 +48,7 @@ START_TEST(reports)
     ck_assert_msg(m && m->plans, "%s: %s", path, m ? "no plans" : diags.list.items[0].message);
     expect(m, arena_format(&arena, "%s.json", path), false);
     expect(m, arena_format(&arena, "%s.brief.json", path), true);
+    expect_totals(m->plans);
     ir_module_free(m);
     arena_free(&arena);
 }
