@@ -74,6 +74,14 @@ def workloads(options):
         "mlp_adadelta": lambda: wide(dict(RATE, type="adadelta")), "mlp_radam": lambda: wide(dict(RATE, type="radam")),
         "mlp_float16": lambda: wide(ADAM, precision={"compute": "float16", "loss_scale": {"type": "dynamic_scale"}}),
         "mlp_bfloat16": lambda: wide(ADAM, precision={"compute": "bfloat16"}),
+        "mlp_rmsprop_centered": lambda: wide(dict(RATE, type="rmsprop", centered=True)),
+        "mlp_stddev": lambda: wide(chain({"type": "scale_by_stddev"}, dict(RATE, type="scale_by_learning_rate"))),
+        "mlp_normalize": lambda: wide(chain({"type": "normalize_by_update_norm"}, MOMENTUM)),
+        "mlp_madgrad": lambda: wide(dict(RATE, type="madgrad")),
+        "mlp_noisy": lambda: wide(dict(RATE, type="noisy_sgd")),
+        "mlp_prodigy": lambda: wide({"type": "prodigy"}), "mlp_cocob": lambda: wide({"type": "cocob"}),
+        "mlp_momo": lambda: wide({"type": "momo"}), "mlp_momo_adam": lambda: wide({"type": "momo_adam"}),
+        "mlp_dowg": lambda: wide({"type": "dowg"}),
     }
 
 
