@@ -364,13 +364,17 @@ static step_status load(struct step_instance *t, const struct step_load *load)
     char error[ST_TEXT];
     const struct rt_directories *directories = t->program->checkpoint->directories;
     step_status status = heal(t);
-    bool folder = stat(load->path, &about) == 0 && S_ISDIR(about.st_mode);
-    if (!status && folder && !directories) status = left_out(t, NO_DIRECTORIES);
-    if (!status && !folder && (status = st_open_file(&file, load->path, !(load->flags & STEP_LOAD_NO_VERIFY), error)))
-        rt_fail(t, status, "load: %s", error);
-    if (status) return rt_agree(t, status);
-    status = folder ? directories->load(t, load, load_from) : load_from(t, load, &file, NULL);
-    if (!folder) st_close(&file);
+    uint64_t folder = stat(load->path, &about) == 0 && S_ISDIR(about.st_mode);
+    if (t->ranks > 1) status = t->program->mesh->first(t, status, &folder);
+    if (status) return status;
+    if (folder) status = directories ? directories->load(t, load, load_from) : left_out(t, NO_DIRECTORIES);
+    else {
+        if ((status = st_open_file(&file, load->path, !(load->flags & STEP_LOAD_NO_VERIFY), error)))
+            rt_fail(t, status, "load: %s", error);
+        if (t->ranks > 1) status = t->program->mesh->opened(t, status, &file, NULL);
+        if (!status) status = load_from(t, load, &file, NULL);
+        st_close(&file);
+    }
     if (!status) atomic_store(&t->poisoned, 0);
     return status;
 }

@@ -2,6 +2,7 @@
  * the devices in mesh order. A tensor of the host is whole on every rank, or this rank's part of it alone. */
 #include "runtime/rt.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <stepc/step_tools.h>
@@ -53,6 +54,44 @@ static step_status largest(struct step_instance *t, uint64_t *number)
         if (all[k] > *number) *number = all[k];
     free(all);
     return status;
+}
+
+static step_status first(struct step_instance *t, step_status mine, uint64_t *number)
+{
+    step_status status = agree(t, mine, 0);
+    if (t->rank) *number = 0;
+    return status ? status : largest(t, number);
+}
+
+/* A checksum of tensors, and of their checksums. */
+static uint32_t contents(const struct st_file *f, const struct st_checkpoint *c)
+{
+    size_t digits = f->step ? strspn(f->step, "0123456789") : 0;
+    uint32_t sum = st_crc32(0, f->step, digits);
+    for (const struct st_tensor *s = f->tensors; s < f->tensors + f->count; s++) {
+        sum = st_crc32(st_crc32(sum, s->name, strlen(s->name) + 1), &s->dtype, sizeof s->dtype);
+        sum = st_crc32(sum, s->shape, (size_t)s->rank * sizeof *s->shape);
+    }
+    for (uint32_t i = 0; c && i < c->piece_count; i++)
+        sum = st_crc32(sum, c->pieces[i].hash, strlen(c->pieces[i].hash));
+    return sum;
+}
+
+static step_status opened(struct step_instance *t, step_status mine, const struct st_file *f,
+                          const struct st_checkpoint *c)
+{
+    char text[RT_TEXT / 2];
+    step_status status = agree(t, t->rank ? STEP_OK : mine, 0);
+    if (status) return status;
+    uint64_t sum = mine ? 0 : contents(f, c), firsts = sum;
+    if ((status = first(t, STEP_OK, &firsts))) return status;
+    if (mine) {
+        snprintf(text, sizeof text, "%s", rt_last_error(t));
+        status = rt_fail(t, STEP_EIO, "rank 0 can read it, this one not: %s", text);
+    } else if (sum != firsts)
+        status = rt_fail(t, STEP_EIO, "load: %s is not what rank 0 has there: all ranks have to see the same files",
+                         f->path);
+    return agree(t, status, 0);
 }
 
 /* Part after part: the first device of every rank, then the second. */
@@ -133,4 +172,5 @@ static step_status same(struct step_instance *t, step_status mine, const struct 
 }
 
 static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &rt_comm_mpi, NULL};
-const struct stepc_mesh stepc_part_mesh = {rows, join, agree, largest, exchange, part, part_text, same, rt_comm_go_on};
+const struct stepc_mesh stepc_part_mesh = {rows,     join, agree,     largest, first,        opened,
+                                           exchange, part, part_text, same,    rt_comm_go_on};

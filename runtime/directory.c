@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -302,9 +303,10 @@ static step_status load_one(struct step_instance *t, const struct step_load *loa
     struct rt_document *items = NULL;
     struct rt_saved *kept = saved_of(t);
     step_status status = st_checkpoint_open(&c, path, true, error);
-    if (status) return rt_agree(t, rt_fail(t, status, "load: %s", error));
-    status = kept ? take_items(t, &c, &items) : rt_fail(t, STEP_ENOMEM, "load: out of memory");
-    status = status ? rt_agree(t, status) : use(t, load, &c.all, &c);
+    if (status) rt_fail(t, status, "load: %s", error);
+    else status = kept ? take_items(t, &c, &items) : rt_fail(t, STEP_ENOMEM, "load: out of memory");
+    if (t->ranks > 1) status = t->program->mesh->opened(t, status, &c.all, &c);
+    if (!status) status = use(t, load, &c.all, &c);
     st_checkpoint_close(&c);
     if (!status) {
         struct rt_document *old = kept->documents;
@@ -315,30 +317,44 @@ static step_status load_one(struct step_instance *t, const struct step_load *loa
     return status;
 }
 
-/* The newest that is not damaged; newer ones are named. */
-static step_status load_directory(struct step_instance *t, const struct step_load *load, rt_load_from *use)
+enum { NONE, ITSELF, OF_A_RUN }; /* what a path names: it is a checkpoint, or OF_A_RUN + N: step-N of its */
+
+/* After the one that was tried and is damaged the next older one; the newest where it was removed meanwhile: then there
+ * is another one. */
+static step_status choose(struct step_instance *t, const char *path, step_status tried, uint64_t *found)
 {
     char error[ST_TEXT];
-    uint64_t *steps;
-    uint32_t count;
-    if (st_is_checkpoint(load->path)) return load_one(t, load, load->path, use);
-    size_t room = strlen(load->path) + 32;
-    char *path = malloc(room);
-    step_status status = st_steps(load->path, &steps, &count, error);
-    if (!path) status = STEP_ENOMEM;
-    if (status) rt_fail(t, status, "load: %s", error);
-    else if (!count)
-        status = rt_fail(t, STEP_ENOTFOUND, "load: %s holds no checkpoint (no " ST_MANIFEST ", no step-N)", load->path);
-    if (status) status = rt_agree(t, status);
-    else
-        for (uint32_t i = 0; i < count; i++) {
-            snprintf(path, room, "%s/step-%" PRIu64, load->path, steps[i]);
-            status = load_one(t, load, path, use);
-            if (status != STEP_ECORRUPT) break;
-            rt_log(t, 1, "%s%s", rt_last_error(t), i + 1 < count ? "; the one before is taken" : "");
-        }
+    uint64_t *steps, last = *found;
+    uint32_t count, i = 0;
+    *found = ITSELF;
+    if (!last && st_is_checkpoint(path)) return STEP_OK;
+    *found = NONE;
+    step_status status = st_steps(path, &steps, &count, error);
+    if (status) return rt_fail(t, status, "load: %s", error);
+    if (!count && !last)
+        return rt_fail(t, STEP_ENOTFOUND, "load: %s holds no checkpoint (no " ST_MANIFEST ", no step-N)", path);
+    while (i < count && OF_A_RUN + steps[i] != last) i++;
+    if (i++ == count) i = 0;
+    else if (tried != STEP_ECORRUPT) i = count;
+    if (i < count) *found = OF_A_RUN + steps[i];
     free(steps);
-    free(path);
+    return STEP_OK;
+}
+
+/* The newest that is not damaged, as the first rank finds it; newer ones are named. */
+static step_status load_directory(struct step_instance *t, const struct step_load *load, rt_load_from *use)
+{
+    char path[PATH_MAX + 32];
+    step_status status = STEP_OK;
+    for (uint64_t found = NONE, last = NONE; !last || status == STEP_ECORRUPT || status == STEP_EIO; last = found) {
+        step_status chosen = t->rank ? STEP_OK : choose(t, load->path, status, &found);
+        if (t->ranks > 1) chosen = t->program->mesh->first(t, chosen, &found);
+        if (chosen || !found) return chosen ? chosen : status;
+        if (found < last) rt_log(t, 1, "%s; the one before is taken", rt_last_error(t));
+        snprintf(path, sizeof path, "%s/step-%" PRIu64, load->path, found - OF_A_RUN);
+        status = load_one(t, load, found == ITSELF ? load->path : path, use);
+        if (found == ITSELF) break;
+    }
     return status;
 }
 

@@ -432,11 +432,18 @@ struct stepc_team { /* team.c, commands.c, late.c */
     bool (*late_begin)(struct step_instance *); /* the next run of RT_STEP_LATE is its first part; false: no memory */
     step_status (*late_end)(struct step_instance *, enum rt_late_end); /* the last one */
 };
+struct st_file;
+struct st_checkpoint;
 struct stepc_mesh {                                                        /* comm.c */
     const struct rt_comm_ops *const *rows;                                 /* NULL after the last */
     step_status (*open)(struct step_instance *, const void *communicator); /* of the row `comm` */
     step_status (*agree)(struct step_instance *, step_status mine, uint64_t call);
     step_status (*largest)(struct step_instance *, uint64_t *number); /* of all ranks */
+    /* What the first rank says, unless one fails. */
+    step_status (*first)(struct step_instance *, step_status, uint64_t *number);
+    /* Each rank has opened a file, or a checkpoint: its own status, or what the first one met, or that they are not the
+     * same; ECORRUPT only where the first one says so. */
+    step_status (*opened)(struct step_instance *, step_status, const struct st_file *, const struct st_checkpoint *);
     /* The parts of a tensor on several ranks: from all devices into the whole one (may be NULL) on every rank; from the
      * whole one on the first rank to all devices. */
     void (*exchange)(struct step_instance *, const struct stepc_slot *, char *whole, const int64_t *stride,
@@ -459,7 +466,6 @@ struct stepc_blas { /* blas.c */
     void (*run)(struct rt_worker *, const struct stepc_gemm *, void *const *arguments, uint32_t chunk, uint32_t chunks);
 };
 /* A tensor file, or the tensors of a checkpoint, into the instance. Ranks agree once, before anything changes. */
-struct st_file;
 struct st_tensor;
 struct st_checkpoint;
 struct rt_load_plan;

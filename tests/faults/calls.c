@@ -4,6 +4,7 @@
  *   CALL_AT=N       the N-th one, from 1 on
  *   CALL_DO=X       kill: the process ends before it; short: it transfers half; else the number of an error that it
  * gives CALL_FOREVER=1  and so do all that follow CALL_COUNT=F    at the end the number of calls is written to file F
+ *   CALL_DO=move:A:B:C:D  A is renamed to B and C to D before it: another process's doing
  *   CALL_RANK=R     begins every line of the log
  *   CALL_LOADS=1    counts from the first opening of a manifest on
  *   CALL_LOG=F      what is done is appended to file F, line by line: open FD FLAGS PATH, write FD, sync FD, close FD,
@@ -31,6 +32,7 @@ static _Atomic bool active;
 static long at;
 static int error;
 static bool kills, halves, forever;
+static const char *moves;
 static void (*before_flock)(int fd);
 
 /* For a program that this is linked into. */
@@ -64,12 +66,21 @@ void calls_note(const char *format, ...)
     raw(SYS_write, log, (long)line, n < (int)sizeof line ? n : (int)sizeof line - 1, 0, 0, 0);
 }
 
+/* Of names that ':' parts, each first one becomes the second. */
+static void move_all(const char *names)
+{
+    char pair[2][512];
+    for (int n; sscanf(names, ":%511[^:]:%511[^:]%n", pair[0], pair[1], &n) == 2; names += n)
+        raw(SYS_renameat2, AT_FDCWD, (long)pair[0], AT_FDCWD, (long)pair[1], 0, 0);
+}
+
 /* 0: as always; 1: errno is set; 2: only half of it. */
 static int comes_to_harm(bool transfers)
 {
     if (!active) return 0;
     long n = atomic_fetch_add(&calls, 1) + 1;
     if (!at || (n != at && !(forever && n > at))) return 0;
+    if (moves) return move_all(moves), 0;
     if (kills) raw(SYS_kill, getpid(), SIGKILL, 0, 0, 0, 0);
     if (halves) return transfers ? 2 : 0;
     errno = error;
@@ -198,6 +209,7 @@ static void come(long call, const char *what, bool on)
     at = call;
     kills = what && strcmp(what, "kill") == 0;
     halves = what && strcmp(what, "short") == 0;
+    moves = what && strncmp(what, "move:", 5) == 0 ? what + 4 : NULL;
     error = what ? atoi(what) : 0;
     forever = on;
 }

@@ -124,6 +124,32 @@ class Campaign:
             wrong.append("nothing was saved: %s" % done.stderr)
         return wrong
 
+    def replaced(self):
+        """Another run saves step-9 and removes step-6 before any call of a load: one of both is taken. And how many calls there were."""
+        wrong, point, told = [], 0, os.path.join(self.folder, "calls")
+        newer = os.path.join(self.folder, "whole", "step-%d" % STEPS)
+        while True:
+            with tempfile.TemporaryDirectory(dir=self.folder) as here:
+                run, end = os.path.join(here, "run"), os.path.join(here, "end.safetensors")
+                shutil.copytree(self.start, run, symlinks=True)
+                shutil.copytree(newer, os.path.join(run, ".tmp-step-9-00c0ffee"))
+                name = lambda n: os.path.join(run, n)
+                moves = ":".join(["move", name(".tmp-step-9-00c0ffee"), name("step-9"), name("step-6"), name(".del-step-6-00c0ffee")])
+                done = runner.attempt(self.options.stepc, "run", self.so, "--data", self.data, "--steps", str(STEPS), "--resume", run, "--threads", "1", "--save", end, "--all-state",
+                                      verify=False, env={"LD_PRELOAD": self.options.shim, "CALL_LOADS": "1", "CALL_AT": str(point), "CALL_DO": moves, "CALL_COUNT": told})
+                taken = re.search("resume   step ([0-9]+)", done.stderr)
+                same = False
+                if not done.returncode:
+                    with open(end, "rb") as f:
+                        same = f.read() == self.whole
+                if not same or not taken or taken.group(1) not in ("6", "9"):
+                    wrong.append("step-9 in place of step-6 before call %d of a load: %s" % (point, done.stderr[-300:]))
+            with open(told) as f:
+                count = int(f.read())
+            if point >= count:
+                return wrong, point
+            point += 1
+
     def control(self):
         """A writer without a temporary name: a part of the files, and no fault would be seen if nobody looked."""
         with tempfile.TemporaryDirectory(dir=self.folder) as here:
@@ -145,6 +171,8 @@ def main():
         faults = campaign.not_synced()
         if len(campaign.not_synced(CALL_NOSYNC="1")) < 4:
             sys.exit("a writer that syncs nothing was not noticed")
+        wrong, calls = campaign.replaced()
+        faults += wrong if calls > 10 else ["loads make %d calls" % calls]
         points = []
         for loads in ({}, {"CALL_LOADS": "1"}):
             count = campaign.count(loads)

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -276,6 +277,13 @@ START_TEST(load_together)
 }
 END_TEST
 
+static void remove_all(char *path)
+{
+    pid_t child = fork();
+    if (child == 0) execlp("rm", "rm", "-rf", path, (char *)NULL), _exit(1);
+    while (child > 0 && waitpid(child, NULL, 0) < 0) {}
+}
+
 static char runs[64];
 
 static void *save_directories(void *party)
@@ -331,9 +339,69 @@ START_TEST(directories_together)
         rt_destroy(ranks[r].t);
     }
     test_world_begin(&world, 0);
-    pid_t child = fork();
-    if (child == 0) execlp("rm", "rm", "-rf", runs, (char *)NULL), _exit(1);
-    while (child > 0 && waitpid(child, NULL, 0) < 0) {}
+    remove_all(runs);
+}
+END_TEST
+
+static char views[3][80]; /* step-1 and -2; a third one, too; another step-2 */
+
+static step_status load_view(struct party *p, int of_first, int of_other)
+{
+    struct step_load load = {.size = sizeof load, .path = views[p == ranks ? of_first : of_other]};
+    return rt_load(p->t, &load);
+}
+
+/* Each rank sees something else, as if others saved or removed meanwhile: what the first one finds counts. */
+static void *look_apart(void *party)
+{
+    struct party *p = party;
+    float w[3], after[3];
+    GO(start(p));
+    for (int i = 0; i < 3; i++) {
+        struct step_save save = {.size = sizeof save, .directory = views[i == 2]};
+        toy_fill(&p->data, (uint32_t)i);
+        GO(rt_step(p->t, &p->data.batch, NULL));
+        GO(rt_save(p->t, &save, NULL));
+        if (i == 1) GO(toy_read(p->t, "w", w, 3));
+    }
+    char from[512], to[512];
+    for (int i = 0; p == ranks && i < 3; i++) {
+        snprintf(from, sizeof from, "%s/step-%d", views[i == 2], i == 2 ? 3 : i + 1);
+        snprintf(to, sizeof to, "%s/step-%d", views[i == 2 ? 2 : 1], i == 2 ? 2 : i + 1);
+        GO(symlink(from, to) ? STEP_EIO : STEP_OK);
+    }
+    GO(rt_agree(p->t, STEP_OK));
+    GO(load_view(p, 0, 1)); /* step-3 comes after the first one has looked */
+    GO(toy_read(p->t, "w", after, 3));
+    GO(p->t->steps == 2 && memcmp(w, after, sizeof w) == 0 ? STEP_OK : STEP_EINTERNAL);
+    static const char *const said[] = {"rank 0 can read it, this one not: STEP_ECORRUPT: load: ",
+                                       "step-2 is not what rank 0 has there: all ranks have to see the same files"};
+    for (int i = 0; i < 2; i++) {
+        step_status status = i ? load_view(p, 0, 2) : load_view(p, 1, 0);
+        bool told = p == ranks || strstr(rt_last_error(p->t), said[i]);
+        GO(status == STEP_EIO && told && p->t->steps == 2 ? STEP_OK : STEP_EINTERNAL);
+    }
+    GO(load_view(p, 1, 1));
+    p->status = p->t->steps == 3 ? STEP_OK : STEP_EINTERNAL;
+    return p;
+}
+
+START_TEST(ranks_that_look_apart)
+{
+    char at[] = "/dev/shm/stepc-seams-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(at));
+    for (int i = 0; i < 3; i++) {
+        snprintf(views[i], sizeof *views, "%s/%d", at, i);
+        ck_assert_int_eq(mkdir(views[i], 0700), 0);
+    }
+    together(look_apart, _i);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ck_assert_msg(ranks[r].status == STEP_OK, "rank %u: %s: %s", r, rt_status_name(ranks[r].status),
+                      ranks[r].t ? rt_last_error(ranks[r].t) : "");
+        rt_destroy(ranks[r].t);
+    }
+    test_world_begin(&world, 0);
+    remove_all(at);
 }
 END_TEST
 
@@ -387,7 +455,8 @@ END_TEST
 int main(void)
 {
     TCase *all = CASE_OF(120, sharded_flag, refused, broken_device);
-    const TTest *const both[] = {ranks_as_one, lost_rank, create_together, load_together, directories_together};
+    const TTest *const both[] = {ranks_as_one,         lost_rank, create_together, load_together, directories_together,
+                                 ranks_that_look_apart};
     for (size_t i = 0; i < sizeof both / sizeof *both; i++) tcase_add_loop_test(all, both[i], 0, 2); /* near, far */
     return run_case("seams", all);
 }
