@@ -1,12 +1,13 @@
 /* What a checkpoint becomes: `stepc checkpoint export`, a file of parameters (run_names.c: as others read it);
  * `convert`, a checkpoint with other names, fewer tensors or floats of another width; and `import`, a checkpoint made
- * of a file. */
+ * of a file, or of several (run_shards.c). */
 #include "frontend/cli/run_export.h"
 #include "ir/ir.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ITEMS = 4 };
 static const char *const item_names[ITEMS] = {"params", "ema", "opt_state", "state"};
@@ -14,7 +15,7 @@ static const char *const item_names[ITEMS] = {"params", "ema", "opt_state", "sta
 static step_status read_one(const struct run_source *s, const struct run_exported *e, void *to, char error[ST_TEXT])
 {
     return s->c ? st_checkpoint_read(s->c, e->from, to, true, error)
-                : st_read(s->file, e->from, 0, to, e->from->bytes, error);
+                : st_read(e->file, e->from, 0, to, e->from->bytes, error);
 }
 
 static step_status fetch(void *user, uint32_t index, void *to, char error[ST_TEXT])
@@ -151,7 +152,7 @@ int run_export(struct cli *cli, const char *path)
         if (strcmp(role, "params") != 0 && !statistic) continue;
         if (averages && !statistic) other = st_find(&c->all, arena_format(cli->arena, "ema.%s", t->name));
         averaged += other != NULL;
-        all[count++] = (struct run_exported){*t, other ? other : t, statistic ? 3 : 0};
+        all[count++] = (struct run_exported){.t = *t, .from = other ? other : t, .item = statistic ? 3 : 0};
     }
     if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c->all.path);
     if (!code) code = rename_all(cli, all, &count);
@@ -196,7 +197,7 @@ int run_convert(struct cli *cli, const char *path)
     if (code) return code;
     for (uint32_t i = 0; i < s.c->all.count; i++) {
         const char *role = run_role_of(cli, s.c, &s.c->all.tensors[i]);
-        all[i] = (struct run_exported){s.c->all.tensors[i], &s.c->all.tensors[i], 0};
+        all[i] = (struct run_exported){.t = s.c->all.tensors[i], .from = &s.c->all.tensors[i]};
         while (all[i].item < ITEMS - 1 && strcmp(role, item_names[all[i].item]) != 0) all[i].item++;
     }
     code = write_checkpoint(cli, &s, all, s.c->all.count, s.c->step, to);
@@ -213,30 +214,43 @@ static uint32_t item_of(const char *name)
     return st_is_statistic(name) ? 0 : 3;
 }
 
+/* A file; an index and its files; or a folder that holds one of both. */
+static int open_files(struct cli *cli, const char *path, struct st_file **files, uint32_t *count)
+{
+    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
+    char error[ST_TEXT];
+    size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *inside = arena_format(cli->arena, "%s/%s", path, names[i]);
+        if (access(inside, F_OK) == 0) return open_files(cli, inside, files, count);
+    }
+    if (n > 5 && strcmp(path + n - 5, ".json") == 0) return run_shards_open(cli, path, files, count);
+    *files = arena_new(cli->arena, struct st_file);
+    step_status status = st_open(*files, path, error);
+    *count = !status;
+    return status ? run_file_failed(cli, status, error) : 0;
+}
+
 /* By the names, as `--save` and `--all-state` write them; what tells nothing by its name is a parameter. */
 int run_import(struct cli *cli, const char *path)
 {
-    char error[ST_TEXT];
-    struct st_file f;
+    struct st_file *files;
+    uint32_t file_count = 0, count = 0;
     uint64_t step = 0;
-    size_t n = strlen(path);
     const char *to;
     int code = output(cli, "import", &to);
-    if (!code && n > 5 && strcmp(path + n - 5, ".json") == 0)
-        code = cli_usage(cli,
-                         "checkpoint import %s: expected one safetensors file; samples/import/hf.py reads models of "
-                         "several files and their index",
-                         path);
     if (code) return code;
-    step_status status = st_open(&f, path, error);
-    if (status) return run_file_failed(cli, status, error);
-    for (const char *c = f.step; c && *c >= '0' && *c <= '9' && step < UINT64_C(1) << 53; c++)
+    code = open_files(cli, path, &files, &file_count);
+    for (uint32_t k = 0; k < file_count; k++) count += files[k].count;
+    struct run_exported *all = arena_new_array(cli->arena, struct run_exported, count + 1);
+    struct run_source s = {.all = all, .read = read_one};
+    count = 0;
+    for (const struct st_file *f = files; !code && f < files + file_count; f++)
+        for (uint32_t i = 0; i < f->count; i++)
+            all[count++] = (struct run_exported){f->tensors[i], &f->tensors[i], item_of(f->tensors[i].name), f};
+    for (const char *c = code ? NULL : files->step; c && *c >= '0' && *c <= '9' && step < UINT64_C(1) << 53; c++)
         step = step * 10 + (uint64_t)(*c - '0');
-    struct run_exported *all = arena_new_array(cli->arena, struct run_exported, f.count + 1);
-    struct run_source s = {.file = &f, .all = all, .read = read_one};
-    for (uint32_t i = 0; i < f.count; i++)
-        all[i] = (struct run_exported){f.tensors[i], &f.tensors[i], item_of(f.tensors[i].name)};
-    code = write_checkpoint(cli, &s, all, f.count, step, to);
-    st_close(&f);
+    if (!code) code = write_checkpoint(cli, &s, all, count, step, to);
+    while (file_count) st_close(&files[--file_count]);
     return code;
 }

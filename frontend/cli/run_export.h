@@ -8,11 +8,11 @@ struct run_exported {
     struct st_tensor t;           /* as it is called there, and of which dtype */
     const struct st_tensor *from; /* the one that is read */
     uint32_t item;
+    const struct st_file *file; /* that it is in; NULL: the source is a checkpoint */
 };
 
 struct run_source {
-    struct st_checkpoint *c; /* NULL: a file */
-    const struct st_file *file;
+    struct st_checkpoint *c; /* NULL: files */
     const struct run_exported *all;
     char error[ST_TEXT];
     /* The bytes of one, in its own dtype. */
@@ -22,4 +22,7 @@ struct run_source {
 /* Tensors by name, as --hf or --names calls them, into a folder. 0 or an exit code after a message. */
 int run_export_named(struct cli *, struct run_source *, const struct run_exported *, uint32_t count,
                      const char *folder);
+
+/* run_shards.c: the files of a model.safetensors.index.json, which the caller closes, also after a failure. */
+int run_shards_open(struct cli *, const char *path, struct st_file **files, uint32_t *count);
 #endif

@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import sys
+import tempfile
 
 import numpy as np
 
@@ -205,8 +206,8 @@ class Maps(runner.Case):
         for arguments, code, why in ((("convert", "run/step-2", "-o", "same"), 3, "exists already"), (("convert", "run", "-o", "run"), 2, "name one file"), (("convert", "run"), 2, "-o DIR is missing"), (("convert", "none", "-o", "x"), 1, "No such file"),
                                      (("convert", "run", "-o", "x", "--ema"), 2, "--ema is for export"), (("convert", "run", "-o", "x", "--cast"), 2, "--dtype"),
                                      (("convert", "run", "-o", "x", "--dtype", "int8"), 2, "int8"), (("convert", "run", "-o", "old.so/x"), 3, "old.so"),
-                                     (("export", "run", "-o", "x", "--hf", "gpt3"), 2, "gpt2"), (("convert", "run", "-o", "x", "--hf", "gpt2"), 2, "--hf is for export"), (("import", "model.safetensors.index.json", "-o", "x"), 2, "hf.py"),
-                                     (("import", "old.json", "-o", "x"), 2, "one safetensors file"), (("import", "old.so", "-o", "x"), 1, "old.so"), (("import", "gone", "-o", "x"), 3, "gone")):
+                                     (("export", "run", "-o", "x", "--hf", "gpt3"), 2, "gpt2"), (("convert", "run", "-o", "x", "--hf", "gpt2"), 2, "--hf is for export"), (("import", "model.safetensors.index.json", "-o", "x"), 3, "cannot read model.safetensors.index.json"),
+                                     (("import", "old.json", "-o", "x"), 1, "weight_map"), (("import", "old.so", "-o", "x"), 1, "old.so"), (("import", "gone", "-o", "x"), 3, "gone")):
             self.assertIn(why, tool(*arguments, code=code).stderr)
         with open(self.path("run/step-4/opt_state.safetensors"), "r+b") as f:
             f.seek(-3, 2)
@@ -238,6 +239,47 @@ class Maps(runner.Case):
             f.seek(-3, 2)
             f.write(b"\xaa\x55\xaa")
         self.assertIn("all.safetensors", tool("import", "all.safetensors", "-o", "x", code=1).stderr)
+
+    def test_import_shards(self):
+        """A model in several files, by their index or folder; what does not fit the index is refused, and nothing is written."""
+        tool = lambda *arguments, code=0: self.stepc("checkpoint", *arguments, code=code)
+        tool("export", "run", "-o", "one.safetensors")
+        tensors = safetensors.read(self.path("one.safetensors"))
+        names, file = sorted(tensors), "model-%05d-of-00004.safetensors"
+        where = {n: file % (1 + i % 4) for i, n in enumerate(names)}
+
+        def write(index, extra={}, lacking=()):
+            folder = tempfile.mkdtemp(dir=self.folder)
+            for part in sorted(set(where.values())):
+                held = {n: tensors[n] for n in names if where[n] == part and n not in lacking}
+                safetensors.write(os.path.join(folder, part), dict(held, **extra.get(part, {})))
+            with open(os.path.join(folder, "model.safetensors.index.json"), "w") as f:
+                f.write(index if isinstance(index, str) else json.dumps({"metadata": {"total_size": 1}, "weight_map": index}))
+            return folder
+
+        good = write(where)
+        tool("import", "one.safetensors", "-o", "one", "-q")
+        for at, path in (("index", os.path.join(good, "model.safetensors.index.json")), ("folder", good)):
+            tool("import", path, "-o", at, "-q")
+            self.assertEqual(json.loads(tool("diff", at, "one", "--json").stdout)["tensors"], [])
+            tool("export", at, "-o", "back.safetensors")
+            self.same(safetensors.read(self.path("back.safetensors")), tensors)
+        first, zeros = names[0], np.zeros(2, np.float32)
+        wrong = {"tensor \"%s\" is not in %s" % (first, where[first]): write(where, lacking=[first]),
+                 "tensor \"%s\" is in %s, and its weight_map names %s" % (first, file % 2, where[first]): write(where, {file % 2: {first: zeros}}),
+                 "tensor \"more\" of %s is not in its weight_map" % (file % 3): write(where, {file % 3: {"more": zeros}}),
+                 "its weight_map names 3 of 4 files": write({n: p for n, p in where.items() if p != file % 4}),
+                 "expected the name of a .safetensors file beside it": write(dict(where, **{first: "../" + where[first]})),
+                 "\"%s\": expected the name of a file" % first: write(dict(where, **{first: 1})),
+                 "expected {\"weight_map\"": write("{}"), "byte 15": write('{"weight_map":{')}
+        twice = json.dumps({"weight_map": where})
+        wrong["duplicate"] = write(twice[:-2] + ', "%s": "%s"}}' % (first, file % 2))
+        missing = write(where)
+        os.unlink(os.path.join(missing, file % 3))
+        wrong["%s: No such file" % (file % 3)] = missing
+        for said, folder in wrong.items():
+            self.assertIn(said, tool("import", folder, "-o", "none", code=3 if folder == missing else 1).stderr)
+            self.assertFalse(os.path.exists(self.path("none")), said)
 
     def test_damaged(self):
         """Data that do not have their checksum, a header, a manifest: the one before is taken, and that is said."""
