@@ -100,6 +100,7 @@ static uint32_t passing_partial(const struct shard *s, const struct shard_func *
     return r->product && partial_count > 1 ? 0 : partial;
 }
 
+/* Sums over axes that a dimension shall lie along end here, in parts. */
 static void apply_constraint(const struct shard *s, const struct ir_node *n, struct ir_sharding *to)
 {
     uint32_t used = 0;
@@ -109,6 +110,7 @@ static void apply_constraint(const struct shard *s, const struct ir_node *n, str
         used |= shard_axes_mask(split);
         to->dim[d] = split;
     }
+    to->partial &= ~used;
 }
 
 struct ir_sharding shard_captured(const struct shard *s, const struct shard_func *f, ir_value v)

@@ -115,7 +115,7 @@ def sequence(m, i):
     return square(m.block("block", split(i["x"]), split), i)
 
 
-def experts(*groups, tokens=None):
+def experts(*groups, tokens=None, beside=lambda y_hat: y_hat):
     def turned(m, x):
         return x.transpose(1, 0, 2, 3) if tokens else x
 
@@ -130,7 +130,7 @@ def experts(*groups, tokens=None):
         hidden = jax.nn.relu(jnp.einsum("egcm,emh->egch", sent, m.p["wi"]))
         made = m.hold(jnp.einsum("egch,ehm->egcm", hidden, m.p["wo"]), *groups)
         made = m.hold(turned(m, made), *tokens) if tokens else made
-        return square(jnp.einsum("gsec,gecm->gsm" if tokens else "gsec,egcm->gsm", dispatch * jax.nn.softmax(gate)[..., None], made), i)
+        return square(beside(jnp.einsum("gsec,gecm->gsm" if tokens else "gsec,egcm->gsm", dispatch * jax.nn.softmax(gate)[..., None], made)), i)
     return loss
 
 
@@ -173,7 +173,75 @@ def stages(strides, pool, spec, **more):
     return loss
 
 
+def u_net(m, i):
+    def held(x):
+        return m.hold(x, "batch", "model", None, None)
+
+    def conv(name, x, stride=1):
+        return jax.lax.conv_general_dilated(x, m.p[name + ".kernel"], (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) + m.p[name + ".bias"]
+
+    def on(x):
+        return held(jax.nn.relu(x))
+    first = on(conv("first", held(i["x"])))
+    middle = on(conv("middle", on(conv("down", first, 2))))
+    up = on(jax.lax.conv_transpose(middle, m.p["up.kernel"], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) + m.p["up.bias"])
+    return square(held(conv("made", on(conv("last", jnp.concatenate((first, up), -1))))), i)
+
+
+def circular(m, i):
+    def held(x):
+        return m.hold(x, "batch", "model", None, None)
+    x = held(i["x"])
+    for k in range(2):
+        wrapped = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="wrap")
+        x = held(jax.nn.relu(jax.lax.conv_general_dilated(wrapped, m.p["c%d.kernel" % k], (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")) + m.p["c%d.bias" % k]))
+    return jnp.mean((x - 0.3)**2)
+
+
+def grouped_queries(m, i):
+    def rms(name, x):
+        return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * m.p[name + ".scale"]
+    normed = rms("normed", i["x"])
+    q, k, v = (jnp.einsum("btm,mhd->bthd", normed, m.p[n + ".kernel"]) for n in ("query", "key", "value"))
+    x = i["x"] + jnp.einsum("bthd,hdm->btm", jax.nn.dot_product_attention(q, k, v, is_causal=True), m.p["out.kernel"])
+    inner = rms("inner", x)
+    return square(x + (jax.nn.silu(inner @ m.p["gate.kernel"]) * (inner @ m.p["up.kernel"])) @ m.p["down.kernel"], i)
+
+
+def shared_expert(m, i):
+    def beside(y_hat):
+        return y_hat + m.linear("shared_down", jax.nn.relu(m.linear("shared_up", i["x"])))
+    return experts("model", "batch", beside=beside)(m, i)
+
+
+def adapted(m, i):
+    def lora(name, x):
+        return x @ m.p[name + ".lora_a"] @ m.p[name + ".lora_b"] + m.linear(name + ".base_module", x)
+    x = i["x"]
+    return square(x + lora("mlp.down", jax.nn.gelu(lora("mlp.up", m.norm("mlp.norm", x)))), i)
+
+
+def lstm_tensor(m, i):
+    def cell(carry, x):
+        c, h = carry
+        gi, gf, gg, go = (x @ m.p["rnn.cell.%s.kernel" % a] + m.linear("rnn.cell." + b, h) for a, b in (("ii", "hi"), ("if_", "hf"), ("ig", "hg"), ("io", "ho")))
+        c = jax.nn.sigmoid(gf) * c + jax.nn.sigmoid(gi) * jnp.tanh(gg)
+        h = jax.nn.sigmoid(go) * jnp.tanh(c)
+        return (c, h), h
+    zero = jnp.zeros((i["x"].shape[0], 128))
+    return square(jax.lax.scan(cell, (zero, zero), i["x"].swapaxes(0, 1))[1].swapaxes(0, 1), i)
+
+
+def tied_sequence(m, i):
+    def split(x):
+        return m.hold(x, "batch", "model", None)
+    x = m.block("block", split(jnp.take(m.p["embedding.embedding"], i["tokens"], axis=0)), split)
+    return labels(x @ m.p["embedding.embedding"].T, i)
+
+
 LOSSES = {
+    "u_net": u_net, "convolution_circular": circular, "grouped_queries": grouped_queries, "shared_expert": shared_expert, "lora_megatron": adapted, "lstm_tensor": lstm_tensor,
+    "vocabulary_tied_sequence": tied_sequence,
     "data_parallel": mlp, "zero_1": mlp, "zero_2": mlp, "zero_3": transformer, "fsdp": mlp, "megatron_mlp": megatron_mlp,
     "megatron_attention": megatron_attention, "dot_relu_dot": dot_relu_dot, "transformer": transformer, "clipped": transformer, "cookbook_moments": two_layers,
     "microbatches": mlp, "lstm": lstm, "sequence": sequence, "megatron_sequence": sequence, "experts_capacity": experts("model", "batch"),
@@ -203,7 +271,8 @@ def compiled(document, parameters):
 
     params = {k: jax.ShapeDtypeStruct(tuple(s), jnp.float32) for k, s in parameters.items()}
     inputs = {k: jax.ShapeDtypeStruct(tuple(i["shape"]), i["dtype"]) for k, i in document["inputs"].items()}
-    state = jax.eval_shape(optimizer.init, params)
+    trained = {k: v for k, v in params.items() if "trainable" not in document or ".lora_" in k}
+    state = jax.eval_shape(optimizer.init, trained)
     of_params = {k: lay(spec_of(sharding["params"], k)) for k in params}
 
     def of_slot(path, leaf):
@@ -214,7 +283,7 @@ def compiled(document, parameters):
     of_inputs = {k: lay([s for s in i["axes"]]) for k, i in document["inputs"].items()}
 
     def gradient(p, i):
-        return jax.value_and_grad(lambda q: loss(Model(q, mesh), i))(p)
+        return jax.value_and_grad(lambda q: loss(Model(p | q, mesh), i))({k: p[k] for k in trained})
 
     def step(p, s, i):
         if "accumulate" in document:
@@ -222,14 +291,15 @@ def compiled(document, parameters):
             parts = {k: jnp.swapaxes(v.reshape(size, -1, *v.shape[1:]), 0, 1) for k, v in i.items()}
             def one(acc, part):
                 return jax.tree.map(jnp.add, acc, gradient(p, part)), None
-            zero = (jnp.float32(0), jax.tree.map(jnp.zeros_like, p))
+            zero = (jnp.float32(0), jax.tree.map(jnp.zeros_like, {k: p[k] for k in trained}))
             (value, g), _ = jax.lax.scan(one, zero, parts)
             count = next(iter(parts.values())).shape[0]
             value, g = value / count, jax.tree.map(lambda x: x / count, g)
         else:
             value, g = gradient(p, i)
-        u, s = optimizer.update(g, s, p)
-        return optax.apply_updates(p, u), s, value
+        changed = {k: p[k] for k in trained}
+        u, s = optimizer.update(g, s, changed)
+        return p | optax.apply_updates(changed, u), s, value
     held = sum(math.prod(s.shard_shape(x.shape)) * x.dtype.itemsize
                for x, s in zip(jax.tree.leaves((params, state)), jax.tree.leaves((of_params, of_state))))
     run = jax.jit(step, in_shardings=(of_params, of_state, of_inputs), out_shardings=(of_params, of_state, lay(None)), donate_argnums=(0, 1))
