@@ -138,6 +138,9 @@ enum ir_role { /* of a slot; numbers are those of the ABI. ORDER: saved state, t
                                 indices */
 };
 
+/* The input that says how many rows of a batch count (pass rows); no input of a document has a dot in its name. */
+#define IR_ROWS_INPUT "batch.rows"
+
 struct ir_slot {
     const char *name; /* "layers.0.kernel", "opt_state.0.mu.layers.0.kernel"; unique among saved state (PARAM to
                        * STATE, hyper-parameters), inputs, metrics and outputs, each for itself. Hosts know a
@@ -146,7 +149,7 @@ struct ir_slot {
     struct ir_type type;         /* global */
     struct ir_sharding sharding; /* as the document gives it; of all slots from pass shard on */
     bool sharding_given;         /* by the document, if only to say that it is whole */
-    bool frozen;                 /* a parameter that is not trained */
+    bool frozen;                 /* a parameter that is not trained; a metric that is a sum over rows */
     bool computed;               /* saved and read, but not stored: filled by function "derive" (eval.<path>) */
     int64_t index_limit; /* integers used as indices: values must lie in [initial, index_limit); 0 = not checked */
     double initial;      /* hyper-parameters: the value before the host sets one */

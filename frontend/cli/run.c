@@ -74,10 +74,10 @@ static int read_steps(struct run *r)
                          steps ? "--steps and --epochs exclude each other" : "--steps N or --epochs N is missing");
     r->steps = (uint64_t)cli_integer(r->cli, steps ? "steps" : "epochs", 0);
     if (epochs && !r->data.steps) return cli_usage(r->cli, "--epochs needs --data");
-    uint64_t one = r->data.rows ? r->data.rows : r->data.steps;
+    uint64_t one = r->data.rows && !r->data.partial ? r->data.rows : r->data.steps;
     if (epochs && (__builtin_mul_overflow(r->steps, one, &r->steps) || r->steps > INT64_MAX))
         return cli_usage(r->cli, "--epochs: too many steps");
-    if (epochs && r->data.rows) r->steps = (r->steps + r->data.batch - 1) / r->data.batch;
+    if (epochs && r->data.rows && !r->data.partial) r->steps = (r->steps + r->data.batch - 1) / r->data.batch;
     return 0;
 }
 
@@ -99,8 +99,16 @@ static int prepare_metrics(struct run *r)
 
 enum { EVALUATION_STOPPED = -1 }; /* by a signal: what it has so far is no result */
 
+/* Whether a scalar metric, by its number among these, is a sum over the rows that count. */
+static bool is_summed(const struct run *r, uint32_t number)
+{
+    size_t i = 0;
+    for (uint32_t k = 0; r->metrics[i].rank || k++ < number;) i++;
+    return r->eval_data.partial && r->metrics[i].flags & STEP_SUMMED;
+}
+
 /* Scalar metrics without update: the mean over the batches of --eval-data, in which a batch counts for what the metric
- * --eval-count says; that one itself is summed. */
+ * --eval-count says; that one itself is summed. A batch that is not full counts for the rows that it has. */
 static int evaluate(struct run *r)
 {
     double *one = r->eval_sums + r->scalar_count + 1, all = 0;
@@ -114,10 +122,11 @@ static int evaluate(struct run *r)
         if (run_stopped(r)) return EVALUATION_STOPPED;
         step_status status = r->api->eval(r->instance, &batch, r->eval_weights, &result);
         if (status) return run_status(r, status, "--eval-data");
-        double weight = r->eval_count < 0 ? 1 : one[r->eval_count];
+        double rows = r->eval_data.rows ? (double)run_rows_counted(&r->eval_data, k) / (double)r->eval_data.batch : 1;
+        double weight = r->eval_count >= 0 ? one[r->eval_count] : r->eval_data.partial ? rows : 1;
         all += weight;
-        for (uint32_t i = 0; i < r->scalar_count; i++)
-            if (weight != 0) r->eval_sums[i] += one[i] * weight; /* what counts for nothing may be 0/0 */
+        for (uint32_t i = 0; i < r->scalar_count; i++) /* what counts for nothing may be 0/0 */
+            if (weight != 0) r->eval_sums[i] += one[i] * (is_summed(r, i) ? weight / rows : weight);
     }
     for (uint32_t i = 0; i < r->scalar_count; i++) r->eval_sums[i] /= all;
     if (r->eval_count >= 0) r->eval_sums[r->eval_count] = all;
@@ -146,12 +155,13 @@ static int read_eval_count(struct run *r)
                           "--eval-count: no metric \"%s\" of one number that an evaluation computes%s", name,
                           cli_meant(r->cli, name, names, n));
     const struct run_data *d = &r->eval_data;
-    if (!d->rows || d->rows % d->batch == 0 || name) return 0;
-    return cli_failed(r->cli, EXIT_WRONG,
-                      "--eval-data: %llu rows do not fill batches of %llu; zeros fill the last one, and a metric that "
-                      "says what a batch counts "
-                      "for, such as \"sum(mask)\", is named by --eval-count (stepc doc inference)",
-                      (unsigned long long)d->rows, (unsigned long long)d->batch);
+    if (!d->rows || d->rows % d->batch == 0 || name || d->partial) return 0;
+    return cli_failed(
+        r->cli, EXIT_WRONG,
+        "--eval-data: %llu rows do not fill batches of %llu; \"partial_batches\": true in the document lets "
+        "the last one be smaller, or a metric that says what a batch counts for, such as \"sum(mask)\", "
+        "is named by --eval-count (stepc doc inference)",
+        (unsigned long long)d->rows, (unsigned long long)d->batch);
 }
 
 static int apply_sets(struct run *r, uint64_t step)

@@ -19,6 +19,7 @@ struct run_data {
         char *gathered; /* by rows: a batch that does not lie in `memory` as it is */
         bool rows;      /* else what all batches share, or steps */
         bool tokens;    /* 16 bits in the file, 32 in the input */
+        bool counts;    /* no tensor: IR_ROWS_INPUT, how many rows count */
     } *tensors;
     struct step_array *arrays;
     size_t count;
@@ -26,6 +27,8 @@ struct run_data {
     bool streamed;
     bool some;       /* inputs without a tensor are left out: infer does not need all */
     bool once;       /* rows are taken once, zeros fill the last batch; else over their end, as training does */
+    bool partial;    /* the step leaves out rows that do not count: no batch reaches over the end of the data */
+    int32_t counted; /* how many rows of the batch count */
     uint64_t rows;   /* tensors without the dimension of steps: how many; 0: they count steps */
     uint64_t batch;  /* then: rows of a batch */
     uint64_t *order; /* of --shuffle: of the rows in this round; NULL: as they are */
@@ -148,6 +151,7 @@ void run_data_close(struct run_data *);
 int run_rows_open(struct run *, struct run_data *);
 int run_rows_load(struct run *, const struct run_data *, const struct run_tensor *);
 int run_rows_batch(struct run *, struct run_data *, struct run_tensor *, uint64_t k, char **data);
+uint64_t run_rows_counted(const struct run_data *, uint64_t k);         /* of the batch of step k, the others fill it */
 const char *run_rows_text(struct run *, struct run_data *, uint64_t k); /* a step and the rows of its batch, from 0 */
 void run_rows_close(struct run_data *);
 

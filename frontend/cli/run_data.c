@@ -149,7 +149,7 @@ static void bind_rows(struct run_data *d, struct run_tensor *t, const struct ste
         problem(p, "%s: tensor \"%s\" has %llu rows in batches of %llu; others have %llu in batches of %llu",
                 t->file->path, input->name, (unsigned long long)rows, (unsigned long long)batch,
                 (unsigned long long)d->rows, (unsigned long long)d->batch);
-    else if (!d->once && rows < batch)
+    else if (!d->once && !d->partial && rows < batch)
         problem(p, "%s: tensor \"%s\" has %llu rows, fewer than a batch of %llu", t->file->path, input->name,
                 (unsigned long long)rows, (unsigned long long)batch);
     else if (batch) d->rows = rows, d->batch = batch, d->steps = (rows + batch - 1) / batch, t->rows = true;
@@ -173,6 +173,11 @@ static void bind_input(struct run *r, struct run_data *d, size_t i, const struct
     if (input->rank)
         wanted = arena_format(a, "%s or %s", wanted,
                               type_text(a, input->dtype, input->rank - 1, input->shape + 1, "rows"));
+    if (t->counts) {
+        d->arrays[i] = (struct step_array){
+            .size = sizeof(struct step_array), .name = input->name, .dtype = input->dtype, .data = &d->counted};
+        return;
+    }
     if (!t->tensor && d->some) return;
     if (!t->tensor) {
         problem(p, "no tensor for input \"%s\"; expected %s", input->name, wanted);
@@ -202,6 +207,8 @@ static void bind_inputs(struct run *r, struct run_data *d, struct problems *p)
         struct step_tensor input = {.size = sizeof input};
         r->api->tensor_at(r->instance, STEP_INPUT, i, &input);
         find_tensor(d, i, input.name, p);
+        d->tensors[i].counts = !d->some && !d->tensors[i].tensor && strcmp(input.name, IR_ROWS_INPUT) == 0;
+        d->partial |= d->tensors[i].counts;
     }
     bool rows = are_rows(r, d);
     for (int shared = 0; shared < 2; shared++)
@@ -237,7 +244,7 @@ static void leave_out(struct run_data *d)
 {
     size_t n = 0;
     for (size_t i = 0; i < d->count; i++) {
-        if (!d->tensors[i].tensor) continue;
+        if (!d->tensors[i].tensor) continue; /* batch.rows, too: infer takes none */
         d->tensors[n] = d->tensors[i];
         d->arrays[n++] = d->arrays[i];
     }
@@ -249,12 +256,16 @@ static int read_data(struct run *r, struct run_data *d)
 {
     uint64_t total = 0;
     char error[ST_TEXT];
-    for (size_t i = 0; i < d->count; i++) total += d->tensors[i].tensor->bytes;
+    for (size_t i = 0; i < d->count; i++) total += d->tensors[i].counts ? 0 : d->tensors[i].tensor->bytes;
     d->streamed = total > RUN_MEMORY;
     for (size_t i = 0; i < d->count; i++) {
         struct run_tensor *t = &d->tensors[i];
-        uint64_t bytes = d->streamed ? t->bytes : t->rows ? t->bytes / d->batch * d->rows : t->tensor->bytes;
+        uint64_t bytes = t->counts     ? 0
+                         : d->streamed ? t->bytes
+                         : t->rows     ? t->bytes / d->batch * d->rows
+                                       : t->tensor->bytes;
         int code = 0;
+        if (t->counts) continue;
         t->memory = malloc(bytes + 64);
         if (!t->memory)
             return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path,
@@ -271,6 +282,7 @@ static int read_data(struct run *r, struct run_data *d)
 static void warn_of_lengths(const struct run_data *d)
 {
     for (size_t i = 0; i < d->count; i++) {
+        if (d->tensors[i].counts) continue;
         unsigned long long steps = (unsigned long long)d->tensors[i].tensor->shape[0];
         if (steps != d->steps && steps != 1)
             fprintf(stderr,
@@ -308,9 +320,11 @@ int run_data_open(struct run *r, struct run_data *d, const char *option)
 int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_batch *batch)
 {
     char error[ST_TEXT];
-    for (size_t i = 0; i < d->count; i++) { /* each tensor wraps around at its own end */
+    d->counted = d->rows ? (int32_t)run_rows_counted(d, k) : INT32_MAX; /* steps are full */
+    for (size_t i = 0; i < d->count; i++) {                             /* each tensor wraps around at its own end */
         struct run_tensor *t = &d->tensors[i];
         char *data = t->memory;
+        if (t->counts) continue;
         uint64_t at = d->rows ? 0 : k % (uint64_t)t->tensor->shape[0];
         int code = t->rows ? run_rows_batch(r, d, t, k, &data) : 0;
         if (code) return code;

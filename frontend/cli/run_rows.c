@@ -1,8 +1,9 @@
 /* Rows in their order, gathered into batches. Training takes a batch from where the one before it ended, over the end
- * of the data into their next round: each row is taken as often as every other one, and no row is made up. What is
- * evaluated or inferred is taken once, and zeros fill the last batch. The order of --shuffle follows from its seed and
- * from the number of the round alone (Fisher and Yates' shuffle): a run that continues, every mesh and every rank has
- * the same. */
+ * of the data into their next round: each row is taken as often as every other one, and no row is made up. A step that
+ * can leave out rows ("partial_batches") gets the rest of a round as its last batch, filled by copies of its first row.
+ * What is evaluated or inferred is taken once; where rows cannot be left out, zeros fill the last batch. The order of
+ * --shuffle follows from its seed and from the number of the round alone (Fisher and Yates' shuffle): a run that
+ * continues, every mesh and every rank has the same. */
 #include "frontend/cli/run.h"
 
 #include <stdlib.h>
@@ -36,6 +37,20 @@ static uint64_t row_at(struct run_data *d, uint64_t position)
     if (!d->order) return position % d->rows;
     if (round != d->round) shuffle(d->order, d->rows, d->seed, d->round = round);
     return d->order[position % d->rows];
+}
+
+static bool is_by_rounds(const struct run_data *d) { return d->once || d->partial; }
+
+uint64_t run_rows_counted(const struct run_data *d, uint64_t k)
+{
+    uint64_t rest = d->rows - k % d->steps * d->batch;
+    return is_by_rounds(d) && rest < d->batch ? rest : d->batch;
+}
+
+/* Where in the training the rows of batch k begin. */
+static uint64_t first_of(const struct run_data *d, uint64_t k)
+{
+    return is_by_rounds(d) ? k / d->steps * d->rows + k % d->steps * d->batch : k * d->batch;
 }
 
 /* Rows of a file, and tokens as the input's numbers: the file has them in 16 bits. */
@@ -81,7 +96,7 @@ int run_rows_load(struct run *r, const struct run_data *d, const struct run_tens
 
 int run_rows_batch(struct run *r, struct run_data *d, struct run_tensor *t, uint64_t k, char **data)
 {
-    uint64_t bytes = t->bytes / d->batch, first = k * d->batch, n;
+    uint64_t bytes = t->bytes / d->batch, first = first_of(d, k), counted = run_rows_counted(d, k), n;
     uint64_t at = first % d->rows;
     if (!d->streamed && !d->order && at + d->batch <= d->rows) return *data = t->memory + at * bytes, 0;
     if (!t->gathered && !(t->gathered = calloc(1, t->bytes + 64)))
@@ -90,9 +105,13 @@ int run_rows_batch(struct run *r, struct run_data *d, struct run_tensor *t, uint
     *data = t->gathered;
     for (uint64_t i = 0; i < d->batch; i += n) {
         char *to = t->gathered + i * bytes;
-        if (d->once && first + i >= d->rows) return memset(to, 0, (d->batch - i) * bytes), 0;
-        uint64_t row = row_at(d, first + i), last = d->once ? d->rows - first : d->batch;
-        for (n = 1; i + n < d->batch && i + n < last && row_at(d, first + i + n) == row + n;) n++;
+        if (i >= counted && !d->partial) return memset(to, 0, (d->batch - i) * bytes), 0;
+        if (i >= counted) {
+            memcpy(to, t->gathered, (n = 1) * bytes);
+            continue;
+        }
+        uint64_t row = row_at(d, first + i);
+        for (n = 1; i + n < counted && row_at(d, first + i + n) == row + n;) n++;
         int code = 0;
         if (d->streamed) code = read_rows(r, t, row, n, bytes, to);
         else memcpy(to, t->memory + row * bytes, n * bytes);
@@ -105,8 +124,8 @@ const char *run_rows_text(struct run *r, struct run_data *d, uint64_t k)
 {
     struct str s = STR(r->cli->arena);
     str_addf(&s, "step %llu", (unsigned long long)k + 1);
-    for (uint64_t i = 0; i < d->batch && d->rows; i++) {
-        unsigned long long row = row_at(d, k * d->batch + i);
+    for (uint64_t i = 0; d->rows && i < run_rows_counted(d, k); i++) {
+        unsigned long long row = row_at(d, first_of(d, k) + i);
         if (i == NAMED) return str_add(&s, ", ..."), str_text(&s);
         str_addf(&s, i ? ", %llu" : ", of rows %llu", row);
     }

@@ -204,6 +204,25 @@ static bool read_inputs(struct fe *fe, fe_json inputs)
     return good;
 }
 
+/* "partial_batches": the input that says how many rows count; what has rows says so from here on. */
+static bool add_rows_input(struct fe *fe, fe_json json)
+{
+    struct ir_slot rows = {
+        .name = IR_ROWS_INPUT, .role = IR_ROLE_INPUT, .type = ir_type_scalar(IR_I32), .place = fe_place(fe, json)};
+    bool any = false;
+    for (uint32_t i = 0; i < fe->input_count; i++) {
+        struct ir_slot *slot = &fe->module->slots.items[fe->inputs[i]];
+        if (!slot->batch_dims && fe_input_batched(fe, i)) slot->batch_dims = 1;
+        any |= slot->batch_dims != 0;
+    }
+    if (!any) return fe_wrong(fe, json, "E0430", "no input has a batch: its \"axes\" begin with \"batch\"");
+    uint32_t *slots = arena_new_array(fe->arena, uint32_t, fe->input_count + 2);
+    memcpy(slots, fe->inputs, fe->input_count * sizeof *slots);
+    slots[fe->input_count++] = ir_slot_new(fe->module, rows);
+    fe->inputs = slots;
+    return true;
+}
+
 uint32_t fe_inputs(const struct fe *fe, const uint32_t **slots)
 {
     *slots = fe->inputs;
@@ -328,6 +347,7 @@ bool fe_document(struct fe *fe)
     if (!constants || constants->kind == JSON_OBJECT) good &= read_constants(fe, constants);
     if (!inputs || inputs->kind == JSON_OBJECT) good &= read_inputs(fe, inputs);
     if (!mesh || mesh->kind == JSON_OBJECT) good &= read_mesh(fe, mesh);
+    if (good && top[TOP_partial_batches].boolean) good = add_rows_input(fe, top[TOP_partial_batches].json);
     fe_json sharding = top[TOP_sharding].json, defines = top[TOP_define].json;
     if (defines && defines->kind == JSON_OBJECT) good &= check_definitions(fe, defines);
     if (sharding && sharding->kind == JSON_OBJECT) good &= fe_sharding_form(fe, sharding);

@@ -69,6 +69,7 @@ enum {                     /* step_tensor.role */
 
 enum {                         /* step_tensor.flags */
        STEP_FROZEN = 1u,       /* not in `trainable` */
+       STEP_SUMMED = 1u,       /* a metric: with "partial_batches" a sum over rows, no mean */
        STEP_SHARDED = 2u,      /* this process holds a part */
        STEP_PACKED = 4u,       /* stored in a kernel's layout: read and write convert, dlpack copies */
        STEP_NOT_EVALUATED = 8u /* a metric that eval does not compute (of gradients, updates or the optimizer) */

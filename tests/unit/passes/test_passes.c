@@ -346,8 +346,8 @@ START_TEST(options)
     struct ir_module *last = run_with((struct pass_options){.disable = "simplify", .stop_after = "shard"}, m, &pass);
     ck_assert_int_eq((int)diags.errors, 0);
     ck_assert_int_eq((int)last->stage, IR_AT_SPMD);
-    /* explicit, outline, merge, hoist, autodiff, accumulate, inline, ghost, invariant, shard */
-    ck_assert_int_eq((int)pass.times.count, 10);
+    /* explicit, rows, outline, merge, hoist, autodiff, accumulate, inline, ghost, invariant, shard */
+    ck_assert_int_eq((int)pass.times.count, 11);
     ck_assert(!pass.times.items[0].changed);
 }
 END_TEST
@@ -361,7 +361,7 @@ START_TEST(dumps)
     struct ir_module *last = run_with(
         (struct pass_options){.dump = "autodiff", .dump_dir = dir, .stop_after = "simplify"}, m, &pass);
     ck_assert_ptr_ne(last, m);
-    const char *path = arena_format(&arena, "%s/05-autodiff.sir", dir);
+    const char *path = arena_format(&arena, "%s/06-autodiff.sir", dir);
     ck_assert_int_eq(access(path, R_OK), 0);
     size_t n = 0;
     const char *text = file_bytes(&arena, path, &n);
