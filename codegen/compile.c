@@ -28,7 +28,7 @@ static bool is_whole(const struct cg_entry *step)
     return !step->late && device_count(step->plan->func->module) == 1 && cg_is_small(step->plan, step->kernels);
 }
 
-/* An object for CUDA has no kernels for the CPU: its code are the cubins in its tables. */
+/* An object for CUDA has no kernels for the CPU: its code are the images in its tables. */
 static struct cg_bytes make_object(const struct plan_module *plans, struct cg_entry *entries,
                                    const struct cg_options *options, const struct cg_cuda *cuda, struct arena *arena)
 {

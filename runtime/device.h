@@ -13,6 +13,7 @@
 #include <stepc/step_abi.h>
 
 struct rt_device;
+struct step_instance;
 struct rt_worker;
 
 enum rt_direction { RT_TO_DEVICE, RT_FROM_DEVICE, RT_BETWEEN };
@@ -21,7 +22,7 @@ struct rt_device_ops {
     char name[7]; /* for messages: "cpu" */
     bool shared;  /* the host reads and writes its memory in place: then `part` and `constants` are NULL */
     /* Whether the program runs on the devices of that name here ("cuda:0,1", NULL: as compiled). */
-    step_status (*check)(const struct stepc_program *, const char *devices);
+    step_status (*check)(struct step_instance *, const char *devices);
     /* A device of this process before its first allocation and after its last block was freed. Failure: rt_fail(NULL,
      * ..) was called. */
     step_status (*open)(struct rt_device *);

@@ -1,99 +1,251 @@
-/* Objects compiled for CUDA on this machine. The driver is opened when such an object is asked to run, so that the
- * object itself loads anywhere; what is missing is said in words: the driver, a device, code for the device. Launching
- * kernels is not supported yet. */
-#include "runtime/rt.h"
+/* GPUs of NVIDIA. A device is the primary context of a GPU, which other libraries of the process share, with one stream
+ * that all work of the runtime goes through in order; blocks of memory are as large as the plan says. Kernels are those
+ * of the image in the object that fits the GPU best. The context is current only while the runtime works with it. */
+#include "runtime/cuda_driver.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; /* numbers of the driver's attributes */
+enum { OWN_STREAM = 1 /* does not wait for the process's default stream */, JIT_ERRORS = 5, JIT_ERRORS_BYTES = 6 };
 
-struct driver {
-    int (*init)(unsigned);
-    int (*device_count)(int *);
-    int (*device)(int *, int);
-    int (*attribute)(int *, int, int);
-    int (*error_name)(int, const char **);
-};
-
-static bool open_driver(struct driver *d, void **library)
+static step_status check(struct step_instance *t, const char *devices)
 {
-    const struct {
-        const char *name;
-        void *to;
-    } symbols[] = {{"cuInit", &d->init},
-                   {"cuDeviceGetCount", &d->device_count},
-                   {"cuDeviceGet", &d->device},
-                   {"cuDeviceGetAttribute", &d->attribute},
-                   {"cuGetErrorName", &d->error_name}};
-    *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; *library && i < sizeof symbols / sizeof *symbols; i++) {
-        void *symbol = dlsym(*library, symbols[i].name);
-        if (!symbol) return false;
-        memcpy(symbols[i].to, &symbol, sizeof symbol);
-    }
-    return *library != NULL;
+    struct rt_cuda_host *h = rt_alloc(t, sizeof *h);
+    if (!h) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
+    t->gpu = h;
+    step_status status = rt_cuda_open(t, devices, h);
+    for (uint32_t i = 0; !status && i < (h->asked ? h->asked : 1); i++)
+        if (!rt_cuda_image(&h->driver, t->program->cuda, h->ordinals[i])) status = STEP_EDEVICE;
+    return status;
 }
 
-/* Code for sm_80 also runs on later devices of the same generation: sm_86, sm_89. */
-static bool has_code(const struct stepc_cuda *cuda, int major, int minor)
+/* ---------------------------------------------------------------- a device */
+
+/* All of it before the first block, so that the error can say what is wanted and what there is. */
+static step_status check_memory(struct rt_device *d, const struct rt_cuda_device *g)
 {
-    for (uint32_t i = 0; i < cuda->image_count; i++) {
-        int number = 0;
-        char letter = 0;
-        int fields = sscanf(cuda->images[i].arch, "sm_%d%c", &number, &letter);
-        if (fields >= 1 && number / 10 == major && (fields == 1 ? number % 10 <= minor : number % 10 == minor))
-            return true;
+    const struct stepc_program *p = d->instance->program;
+    uint64_t arena = 0, scratch = 0, inputs = 0;
+    size_t free = 0, all = 0;
+    for (uint32_t i = 0; i < p->entry_count; i++) {
+        arena = p->entries[i].arena_bytes > arena ? p->entries[i].arena_bytes : arena;
+        scratch = p->entries[i].scratch_bytes > scratch ? p->entries[i].scratch_bytes : scratch;
     }
-    return false;
+    for (uint32_t i = 0; i < p->slot_count; i++)
+        if (p->slots[i].role == STEP_INPUT) inputs += rt_slot_bytes(&p->slots[i], true);
+    uint64_t bytes = p->state_bytes + p->result_bytes + p->constant_bytes + arena + scratch + inputs;
+    if (g->host->driver.memory_info(&free, &all) || bytes <= free) return STEP_OK;
+    return rt_fail(
+        NULL, STEP_ENOMEM,
+        "device %u (cuda:%d) needs %llu bytes (state %llu, arena %llu, scratch of kernels %llu), of its %llu "
+        "bytes %llu are free",
+        d->index, g->ordinal, (unsigned long long)bytes, (unsigned long long)p->state_bytes, (unsigned long long)arena,
+        (unsigned long long)scratch, (unsigned long long)all, (unsigned long long)free);
 }
 
-static step_status describe_device(const struct stepc_cuda *cuda, const struct driver *d)
+static step_status load_module(struct rt_cuda_device *g, const struct stepc_cuda *cuda,
+                               const struct stepc_cuda_image *image)
 {
-    int device = 0, major = 0, minor = 0;
-    char archs[128] = "";
-    for (uint32_t i = 0; i < cuda->image_count; i++) {
-        size_t n = strlen(archs);
-        snprintf(archs + n, sizeof archs - n, "%s%s", i ? "," : "", cuda->images[i].arch);
+    const struct rt_cuda_driver *u = &g->host->driver;
+    char log[400] = "", why[CUDA_TEXT];
+    const int options[] = {JIT_ERRORS, JIT_ERRORS_BYTES};
+    void *const values[] = {log, (void *)sizeof log};
+    int status = u->module_load(&g->module, image->data, 2, options, values);
+    log[sizeof log - 1] = 0;
+    const char *kernel = NULL;
+    g->functions = status ? NULL : calloc(cuda->kernel_count + 1, sizeof *g->functions);
+    if (!status && !g->functions) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
+    for (uint32_t i = 0; !status && i < cuda->kernel_count; i++) {
+        kernel = cuda->kernels[i].name;
+        status = u->function(&g->functions[i], g->module, kernel);
     }
-    if (d->device(&device, 0) || d->attribute(&major, CAPABILITY_MAJOR, device) ||
-        d->attribute(&minor, CAPABILITY_MINOR, device))
-        return rt_fail(NULL, STEP_EDEVICE, "the CUDA driver does not describe its first device");
-    if (!has_code(cuda, major, minor))
-        return rt_fail(NULL, STEP_EDEVICE,
-                       "this object has code for %s, the device here is sm_%d%d (compile with --cuda-arch sm_%d%d)",
-                       archs, major, minor, major, minor);
-    return rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA (%s): running on GPUs is not supported yet",
-                   archs);
+    return status ? rt_fail(NULL, STEP_EDEVICE, "cuda:%d does not take this object's code for %s%s%s: %s%s%s",
+                            g->ordinal, image->arch, kernel ? ", " : "", kernel ? kernel : "",
+                            rt_cuda_why(u, status, why), *log ? "\n  " : "", log)
+                  : STEP_OK;
 }
 
-static step_status check(const struct stepc_program *p, const char *devices)
+static step_status device_fill(struct rt_device *d, struct rt_cuda_device *g)
 {
-    const struct stepc_cuda *cuda = p->cuda;
-    (void)devices; /* the first one tells what is missing */
-    struct driver d;
-    void *library;
-    int count = 0;
-    if (!open_driver(&d, &library)) {
-        if (library) dlclose(library);
-        return rt_fail(NULL, STEP_EDEVICE,
-                       "this object was compiled for CUDA, and there is no CUDA driver here (libcuda.so.1)");
-    }
-    int status = d.init(0);
-    if (!status) status = d.device_count(&count);
-    step_status result;
-    const char *name = NULL;
-    if (status && d.error_name(status, &name)) name = NULL;
+    const struct stepc_cuda *cuda = d->instance->program->cuda;
+    const struct rt_cuda_driver *u = &g->host->driver;
+    const struct stepc_cuda_image *image = rt_cuda_image(u, cuda, g->ordinal);
+    char why[CUDA_TEXT];
+    int device = 0;
+    if (!image) return STEP_EDEVICE;
+    int status = u->device(&device, g->ordinal);
+    if (!status) status = u->retain(&g->context, device);
     if (status)
-        result = rt_fail(NULL, STEP_EDEVICE,
-                         "this object was compiled for CUDA, and the CUDA driver does not start: %s",
-                         name ? name : "unknown error");
-    else if (count == 0)
-        result = rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA, and there is no CUDA device here");
-    else result = describe_device(cuda, &d);
-    return result; /* the driver stays open: it has threads of its own now */
+        return rt_fail(NULL, STEP_EDEVICE, "cuda:%d cannot be used: %s", g->ordinal, rt_cuda_why(u, status, why));
+    status = u->push(g->context);
+    if (status) return rt_fail(NULL, STEP_EDEVICE, "cuda:%d: %s", g->ordinal, rt_cuda_why(u, status, why));
+    step_status result = check_memory(d, g);
+    if (!result) result = load_module(g, cuda, image);
+    if (!result && (status = u->stream_create(&g->stream, OWN_STREAM)))
+        result = rt_fail(NULL, STEP_EDEVICE, "cuda:%d: no stream: %s", g->ordinal, rt_cuda_why(u, status, why));
+    u->pop(&(void *){NULL});
+    return result;
 }
 
-/* check lets nothing through, so nothing else is asked for. */
-const struct stepc_gpu stepc_part_gpu = {{.name = "cuda", .check = check}};
+static void device_end(struct rt_cuda_device *g)
+{
+    const struct rt_cuda_driver *u = &g->host->driver;
+    int device = 0;
+    if (g->context && !u->push(g->context)) { /* after a failure that stays nothing can be given back one by one */
+        rt_cuda_graphs_free(g);
+        if (g->stream) u->stream_destroy(g->stream);
+        if (g->module) u->module_unload(g->module);
+        u->pop(&(void *){NULL});
+    }
+    if (g->context && !u->device(&device, g->ordinal)) u->release(device);
+    free(g->functions);
+    free(g);
+}
+
+static step_status open_device(struct rt_device *d)
+{
+    struct step_instance *t = d->instance;
+    const struct rt_cuda_host *h = t->gpu;
+    uint32_t mine = d->index - t->first_local;
+    uint32_t there = h->asked ? h->asked : (uint32_t)h->count;
+    if (t->ranks == 1 && mine >= there)
+        return rt_fail(NULL, STEP_EDEVICE, "the mesh has %u devices, and there %s %u%s", t->local_count,
+                       there == 1 ? "is" : "are", there, h->asked ? " in the list of devices" : " here");
+    struct rt_cuda_device *g = calloc(1, sizeof *g);
+    if (!g) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
+    g->host = h;
+    g->ordinal = h->asked ? h->ordinals[mine % there] : (int)(d->index % there);
+    step_status status = device_fill(d, g);
+    if (status) device_end(g);
+    else d->handle = g;
+    return status;
+}
+
+static void close_device(struct rt_device *d) { device_end(d->handle); }
+
+/* ---------------------------------------------------------------- memory */
+
+/* The device, its context current, or NULL: the call fails. */
+static struct rt_cuda_device *enter(struct rt_device *d)
+{
+    struct rt_cuda_device *g = d->handle;
+    int status = g->host->driver.push(g->context);
+    if (status) rt_cuda_failed(d, status, "its context");
+    return status ? NULL : g;
+}
+
+static void leave(const struct rt_cuda_device *g) { g->host->driver.pop(&(void *){NULL}); }
+
+static void *alloc(struct rt_device *d, size_t bytes)
+{
+    struct rt_cuda_device *g = enter(d);
+    void *data = NULL;
+    char why[CUDA_TEXT];
+    if (!g) return NULL;
+    const struct rt_cuda_driver *u = &g->host->driver;
+    int status = u->alloc(&data, bytes);
+    if (status) rt_log(d->instance, 0, "cuda:%d: %zu bytes: %s", g->ordinal, bytes, rt_cuda_why(u, status, why));
+    else status = u->set_bytes(data, 0, bytes, g->stream);
+    if (!status) status = u->stream_wait(g->stream);
+    if (status && data) u->free(data);
+    leave(g);
+    return status ? NULL : data;
+}
+
+static void release(struct rt_device *d, void *data, size_t bytes)
+{
+    struct rt_cuda_device *g = d->handle;
+    (void)bytes;
+    if (!data || g->host->driver.push(g->context)) return;
+    g->host->driver.free(data);
+    leave(g);
+}
+
+static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, enum rt_direction direction)
+{
+    const struct stepc_program *p = d->instance->program;
+    const char *constants = d->constants, *source = from;
+    bool counter = direction == RT_TO_DEVICE && bytes == 4 && (uintptr_t)to % 4 == 0;
+    if (direction == RT_FROM_DEVICE && constants && source >= constants &&
+        source + bytes <= constants + p->constant_bytes) {
+        memcpy(to, p->constants + (source - constants), bytes); /* the limit of a loop: nobody has to wait */
+        return;
+    }
+    struct rt_cuda_device *g = enter(d);
+    if (direction == RT_FROM_DEVICE) memset(to, 0, bytes); /* of a copy that fails: loops end */
+    if (!g) return;
+    const struct rt_cuda_driver *u = &g->host->driver;
+    int status = 0;
+    if (counter) { /* in order, and its value is taken now */
+        uint32_t value;
+        memcpy(&value, from, sizeof value);
+        if (g->pending.op_count)
+            rt_cuda_do(d, &(struct rt_cuda_op){.count = 2}, (const uint64_t[]){(uintptr_t)to, value});
+        else status = u->set_words(to, value, 1, g->stream);
+    } else {
+        rt_cuda_flush(d);
+        status = direction == RT_TO_DEVICE     ? u->to_device(to, from, bytes, g->stream)
+                 : direction == RT_FROM_DEVICE ? u->from_device(to, from, bytes, g->stream)
+                                               : u->between(to, from, bytes, g->stream);
+        if (!status) status = u->stream_wait(g->stream);
+    }
+    if (status) rt_cuda_failed(d, status, "a copy, or a kernel before it (STEPC_CUDA_CHECK=1 names it)");
+    leave(g);
+}
+
+/* ---------------------------------------------------------------- launches */
+
+static void launch(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk,
+                   uint32_t chunks)
+{
+    const struct step_instance *t = w->instance;
+    const struct stepc_program *p = t->program;
+    const struct stepc_entry *e = t->entries[t->running].table;
+    const struct stepc_cuda_launch *l = &p->cuda->launches[e - p->entries][c - e->commands];
+    const struct stepc_cuda_kernel *k = &p->cuda->kernels[l->kernel];
+    uint64_t words[CUDA_MOST_WORDS];
+    uint32_t n = c->buffer_count;
+    (void)chunk, (void)chunks; /* one worker launches all of it */
+    if (n != k->argument_count || n + 4 > CUDA_MOST_WORDS) {
+        rt_give_up(w->instance, STEP_EINTERNAL, "%s takes %u buffers, its command has %u", k->name, k->argument_count,
+                   n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) words[i] = (uintptr_t)arguments[i];
+    words[n++] = 0;
+    words[n++] = (uint64_t)c->extent;
+    if (k->scratch_bytes) words[n++] = (uintptr_t)w->scratch;
+    if (k->checks) words[n++] = (uintptr_t)w->scratch - STEPC_FLAG_BEFORE;
+    struct rt_cuda_device *g = enter(w->device);
+    if (!g) return;
+    rt_cuda_do(w->device, &(struct rt_cuda_op){.launch = l, .count = n}, words);
+    leave(g);
+}
+
+static void meet(struct rt_device *d)
+{
+    struct step_instance *t = d->instance;
+    struct rt_cuda_device *g = enter(d);
+    if (!g) return;
+    rt_cuda_flush(d);
+    int status = g->host->driver.stream_wait(g->stream);
+    char what[120];
+    snprintf(what, sizeof what, "a kernel of entry \"%s\" (STEPC_CUDA_CHECK=1 names it)",
+             t->entries[t->running].table->name);
+    if (status) rt_cuda_failed(d, status, what);
+    g->checked[t->running] = true;
+    leave(g);
+}
+
+const struct stepc_gpu stepc_part_gpu = {{.name = "cuda",
+                                          .check = check,
+                                          .open = open_device,
+                                          .close = close_device,
+                                          .alloc = alloc,
+                                          .free = release,
+                                          .copy = copy,
+                                          .part = rt_staged_part,
+                                          .constants = rt_staged_constants,
+                                          .launch = launch,
+                                          .meet = meet}};

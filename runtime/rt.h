@@ -260,6 +260,7 @@ struct step_instance {
     bool staged_ready;
     char *staged, *staged_live; /* global inputs in C order: being filled, used by the step */
 
+    void *gpu;              /* of the row `device_ops` */
     struct rt_trace *trace; /* of trace.c; NULL: nobody wants to know */
     struct rt_saved *saved; /* of directory.c; NULL: nothing was saved or loaded yet */
 

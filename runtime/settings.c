@@ -102,7 +102,7 @@ step_status rt_settings_apply(struct step_instance *t, const struct rt_settings 
     t->ranks = t->mesh_count = 1;
     for (uint32_t a = 0; a < p->axis_count; a++) t->mesh_count *= (uint32_t)p->axis_sizes[a];
     t->device_ops = p->gpu ? &p->gpu->ops : &rt_device_cpu;
-    step_status status = t->device_ops->check(p, s->o.devices);
+    step_status status = t->device_ops->check(t, s->o.devices);
     if (!status) status = transport_choose(t, s->o.transport ? s->o.transport : "thread");
     if (status) return status;
     if (s->o.seed) return rt_fail(NULL, STEP_EUNSUPPORTED, "seed: the seed is fixed by the document");

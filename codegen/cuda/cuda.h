@@ -17,7 +17,8 @@ enum {
 };
 
 /* Of one printed nest. The kernel's parameters: a pointer per argument of the nest, then lo and hi (int64), then, if
- * scratch_bytes is not 0, a block of blocks * scratch_bytes for locals that did not fit the shared memory. */
+ * scratch_bytes is not 0, a block of blocks * scratch_bytes for locals that did not fit the shared memory, then, if it
+ * checks, where it says that it stored something that is not finite. */
 struct cuda_kernel {
     const char *name;
     uint32_t threads;        /* of a block, a power of two */
@@ -25,6 +26,7 @@ struct cuda_kernel {
     uint64_t shared_bytes;   /* static */
     uint64_t scratch_bytes;  /* per block */
     bool flat;               /* [lo, hi) is shared out to threads, not to blocks */
+    bool checks;             /* what it stores to some of its arguments (nest_buffer.checked) */
 };
 
 /* cuda_emit.c */
@@ -57,8 +59,9 @@ const char *cuda_op(struct arena *, enum ir_op, enum ir_dtype result, enum ir_dt
                     const char *const *args);
 const char *cuda_fma(struct arena *, enum ir_dtype, const char *const *args);
 
-/* cuda_nvrtc.c: text to a cubin. NULL, or what is wrong with the machine (no NVRTC, or one that does not know the
- * architecture). A text that does not compile is a defect: it is saved as <save> and the compiler stops. */
+/* cuda_nvrtc.c: text to a cubin, for "compute_80" to PTX. NULL, or what is wrong with the machine (no NVRTC, or one
+ * that does not know the architecture). A text that does not compile is a defect: it is saved as <save> and the
+ * compiler stops. */
 const char *cuda_nvrtc(const char *text, const char *arch, const char *save, struct arena *, struct cg_bytes *cubin);
 
 /* cuda_module.c: the kernels of all entries, equal nests once. */

@@ -13,6 +13,7 @@
  *   - Loops are printed as loops; unrolled ones carry the pragma, which makes register indices constant. */
 #include "codegen/cuda/cuda.h"
 #include <stdarg.h>
+#include <stepc/step_abi.h>
 
 struct cuda_register {
     uint8_t dtype;
@@ -400,7 +401,9 @@ static void print_store(struct emitter *e, const struct nest_stmt *s)
     }
     if (!e->vector) guard = s->cond ? arena_format(e->arena, "if (thread == 0 && v%u) ", s->cond) : "if (thread == 0) ";
     else if (s->cond) guard = arena_format(e->arena, "if (v%u) ", s->cond);
-    line(e, "%s%s = %s;", guard, place, cuda_to_memory(e->arena, dtype, value));
+    const char *stored = cuda_to_memory(e->arena, dtype, value);
+    if (!e->nest->buffers.items[s->buffer].checked) line(e, "%s%s = %s;", guard, place, stored);
+    else line(e, "%s{ %s = %s; bad |= stepc_not_finite(%s); }", guard, place, stored, value);
 }
 
 static void print_register(struct emitter *e, const struct nest_stmt *s)
@@ -488,9 +491,11 @@ static void print_head(struct emitter *e, const char *locals)
         str_addf(e->out, "%s%s *b%u, ", buffer->written ? "" : "const ", cuda_memory_type((enum ir_dtype)buffer->dtype),
                  i);
     }
-    str_addf(e->out, "long long lo, long long hi%s)\n{\n%s", e->kernel.scratch_bytes ? ", unsigned char *scratch" : "",
+    str_addf(e->out, "long long lo, long long hi%s%s)\n{\n%s",
+             e->kernel.scratch_bytes ? ", unsigned char *scratch" : "", e->kernel.checks ? ", unsigned *flag" : "",
              locals);
     line(e, "const unsigned thread = threadIdx.x;");
+    if (e->kernel.checks) line(e, "bool bad = false;");
 }
 
 struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const char *name, struct arena *arena)
@@ -504,9 +509,12 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     survey(&e, nest->body.items, nest->body.count, false);
     e.kernel = (struct cuda_kernel){.name = name, .argument_count = nest->argument_count, .flat = nest->flat};
     e.kernel.threads = choose_threads(&e);
+    for (uint32_t i = 0; i < nest->argument_count; i++)
+        e.kernel.checks = e.kernel.checks || nest->buffers.items[i].checked != NEST_ANY;
     place_locals(&e, &locals);
     print_head(&e, str_text(&locals));
     print_body(&e, nest->body.items, nest->body.count);
+    if (e.kernel.checks) line(&e, "if (bad) *flag |= %d;", STEPC_FLAG_NOT_FINITE);
     str_add(out, "}\n\n");
     return e.kernel;
 }

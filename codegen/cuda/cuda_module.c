@@ -38,11 +38,14 @@ void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uin
     cuda->text = str_text(&text);
 }
 
-/* "sm_80", with a letter behind the number for code of one architecture only. */
+/* "sm_80", with a letter behind the number for code of one architecture only; "compute_80": PTX, which the driver
+ * compiles for later ones; "text": the text itself, for a stand-in of the driver. */
 static bool is_arch(const char *name)
 {
-    size_t digits = strncmp(name, "sm_", 3) == 0 ? strspn(name + 3, "0123456789") : 0;
-    const char *end = name + 3 + digits;
+    size_t head = strncmp(name, "compute_", 8) == 0 ? 8 : strncmp(name, "sm_", 3) == 0 ? 3 : 0;
+    size_t digits = head ? strspn(name + head, "0123456789") : 0;
+    const char *end = name + head + digits;
+    if (strcmp(name, "text") == 0) return true;
     return (digits == 2 || digits == 3) && (*end == 0 || ((*end == 'a' || *end == 'f') && end[1] == 0));
 }
 
@@ -62,16 +65,19 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t co
     for (const char *at = options->target.cuda_arch; *at; at += strcspn(at, ","), at += *at == ',')
         known &= is_arch(arena_string_n(arena, at, strcspn(at, ",")));
     if (!known) {
-        *why = arena_format(arena, "--cuda-arch %s: expected a list like sm_80,sm_90", options->target.cuda_arch);
+        *why = arena_format(arena, "--cuda-arch %s: expected a list like sm_80,sm_90,compute_90",
+                            options->target.cuda_arch);
         return 2;
     }
+    *why = NULL;
     cuda_print_module(cuda, entries, count, arena);
     save_text(cuda, temps, arena);
     for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {
         size_t length = strcspn(at, ",");
         struct cuda_image image = {.arch = arena_string_n(arena, at, length)};
         at += length;
-        *why = cuda_nvrtc(cuda->text, image.arch, save, arena, &image.cubin);
+        if (strcmp(image.arch, "text") == 0) image.cubin = (struct cg_bytes){cuda->text, strlen(cuda->text) + 1};
+        else *why = cuda_nvrtc(cuda->text, image.arch, save, arena, &image.cubin);
         if (*why) return 3;
         vec_push(arena, &cuda->images, image);
     }

@@ -16,6 +16,8 @@ struct nvrtc {
     int (*compile)(nvrtc_program, int count, const char *const *options);
     int (*cubin_size)(nvrtc_program, size_t *);
     int (*cubin)(nvrtc_program, char *);
+    int (*ptx_size)(nvrtc_program, size_t *);
+    int (*ptx)(nvrtc_program, char *);
     int (*log_size)(nvrtc_program, size_t *);
     int (*log)(nvrtc_program, char *);
     int (*destroy)(nvrtc_program *);
@@ -43,7 +45,8 @@ static const char *open_nvrtc(struct nvrtc *n, struct arena *arena)
     const struct { const char *name; void *to; bool optional; } symbols[] = {
         {"nvrtcVersion", &n->version, false}, {"nvrtcCreateProgram", &n->create, false},
         {"nvrtcCompileProgram", &n->compile, false}, {"nvrtcGetCUBINSize", &n->cubin_size, false},
-        {"nvrtcGetCUBIN", &n->cubin, false}, {"nvrtcGetProgramLogSize", &n->log_size, false},
+        {"nvrtcGetCUBIN", &n->cubin, false}, {"nvrtcGetPTXSize", &n->ptx_size, false},
+        {"nvrtcGetPTX", &n->ptx, false}, {"nvrtcGetProgramLogSize", &n->log_size, false},
         {"nvrtcGetProgramLog", &n->log, false}, {"nvrtcDestroyProgram", &n->destroy, false},
         {"nvrtcGetErrorString", &n->error, false}, {"nvrtcGetNumSupportedArchs", &n->arch_count, true},
         {"nvrtcGetSupportedArchs", &n->archs, true}};
@@ -67,7 +70,7 @@ static const char *open_nvrtc(struct nvrtc *n, struct arena *arena)
 /* NULL, or that this NVRTC does not know sm_<number>. */
 static const char *check_arch(const struct nvrtc *n, const char *arch, struct arena *arena)
 {
-    int count = 0, major = 0, minor = 0, wanted = atoi(arch + 3);
+    int count = 0, major = 0, minor = 0, wanted = atoi(strchr(arch, '_') + 1);
     if (!n->arch_count || !n->archs || n->arch_count(&count) || count <= 0) return NULL;
     int *known = arena_new_array(arena, int, count);
     struct str list = STR(arena);
@@ -118,9 +121,10 @@ const char *cuda_nvrtc(const char *text, const char *arch, const char *save, str
         return arena_format(arena, "NVRTC failed: %s", n.error(status));
     }
     size_t size = 0;
-    status = n.cubin_size(program, &size);
+    bool ptx = strncmp(arch, "compute_", 8) == 0; /* its size counts a zero at the end */
+    status = (ptx ? n.ptx_size : n.cubin_size)(program, &size);
     char *data = arena_alloc(arena, size + 1);
-    if (!status) status = n.cubin(program, data);
+    if (!status) status = (ptx ? n.ptx : n.cubin)(program, data);
     n.destroy(&program);
     if (status || size == 0) return arena_format(arena, "NVRTC made no code for %s: %s", arch, n.error(status));
     *cubin = (struct cg_bytes){data, size};

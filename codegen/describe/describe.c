@@ -114,8 +114,31 @@ static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel
     return record(d, &r, sizeof r, 0);
 }
 
-static LLVMValueRef entry_record(struct describe *d, const struct cg_entry *entry)
+static struct stepc_cuda_launch cuda_launch(const struct describe *d, uint32_t entry, const struct plan_command *c)
 {
+    uint32_t kernel = d->cuda->kernel_of[entry][c->group];
+    return (struct stepc_cuda_launch){.kernel = kernel,
+                                      .blocks = cuda_blocks(&d->cuda->kernels.items[kernel],
+                                                            d->entries[entry].kernels[c->group].nest->parallel_extent)};
+}
+
+/* What the largest grid needs. */
+static uint64_t cuda_scratch(const struct describe *d, uint32_t entry)
+{
+    const struct plan *plan = d->entries[entry].plan;
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->commands.count; i++) {
+        if (plan->commands.items[i].kind != PLAN_KERNEL) continue;
+        struct stepc_cuda_launch l = cuda_launch(d, entry, &plan->commands.items[i]);
+        uint64_t bytes = l.blocks * d->cuda->kernels.items[l.kernel].scratch_bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static LLVMValueRef entry_record(struct describe *d, uint32_t index)
+{
+    const struct cg_entry *entry = &d->entries[index];
     const struct plan *plan = entry->plan;
     struct stepc_entry r;
     memset(&r, 0, sizeof r); /* buffers and commands are packed */
@@ -123,7 +146,7 @@ static LLVMValueRef entry_record(struct describe *d, const struct cg_entry *entr
     r.buffer_count = (uint32_t)plan->buffers.count;
     r.command_count = (uint32_t)cg_command_count(entry, d->cuda != NULL);
     r.arena_bytes = plan->arena_bytes;
-    r.scratch_bytes = cg_plan_scratch(plan, entry->kernels);
+    r.scratch_bytes = d->cuda ? cuda_scratch(d, index) : cg_plan_scratch(plan, entry->kernels);
     r.work = cg_plan_work(plan, entry->kernels);
     memcpy(&r.whole, &entry->whole, sizeof r.whole);
     return record(d, &r, sizeof r,
@@ -235,7 +258,7 @@ static LLVMValueRef cuda_kernels(struct describe *d)
     for (size_t i = 0; i < count; i++) {
         const struct cuda_kernel *k = &d->cuda->kernels.items[i];
         struct stepc_cuda_kernel r = {(void *)string(d, k->name), k->threads, k->argument_count, k->shared_bytes,
-                                      k->scratch_bytes};
+                                      k->scratch_bytes,           k->checks};
         items[i] = record(d, &r, sizeof r, POINTER(stepc_cuda_kernel, name));
     }
     return array(d, items, count);
@@ -254,6 +277,15 @@ static LLVMValueRef cuda_images(struct describe *d)
     return array(d, items, count);
 }
 
+/* Where what a group stores comes from. */
+static const char *cuda_place(const struct describe *d, const struct plan_group *g)
+{
+    const struct ir_node *node = g->outputs.count ? ir_get(g->func, g->outputs.items[0]) : NULL;
+    const struct ir_module *m = d->module;
+    const char *pointer = node && node->place < m->places.count ? m->places.items[node->place].pointer : NULL;
+    return node ? arena_format(d->e->arena, "%s: %s", pointer && *pointer ? pointer : "/", ir_ops[node->op].name) : "";
+}
+
 static LLVMValueRef cuda_launches(struct describe *d, uint32_t entry)
 {
     const struct plan *plan = d->entries[entry].plan;
@@ -262,11 +294,10 @@ static LLVMValueRef cuda_launches(struct describe *d, uint32_t entry)
         const struct plan_command *c = &plan->commands.items[i];
         struct stepc_cuda_launch r = {.kernel = UINT32_MAX};
         if (c->kind == PLAN_KERNEL) {
-            r.kernel = d->cuda->kernel_of[entry][c->group];
-            r.blocks = cuda_blocks(&d->cuda->kernels.items[r.kernel],
-                                   d->entries[entry].kernels[c->group].nest->parallel_extent);
+            r = cuda_launch(d, entry, c);
+            r.place = (void *)string(d, cuda_place(d, &plan->groups.items[c->group]));
         }
-        items[i] = record(d, &r, sizeof r, 0);
+        items[i] = record(d, &r, sizeof r, POINTER(stepc_cuda_launch, place));
     }
     return array(d, items, plan->commands.count);
 }
@@ -396,7 +427,7 @@ void cg_describe(struct emit *e, const struct plan_module *plans, const struct c
     LLVMValueRef *records = arena_new_array(e->arena, LLVMValueRef, count + 1);
     struct stepc_program r;
     memset(&r, 0, sizeof r); /* slots are packed */
-    for (uint32_t i = 0; i < count; i++) records[i] = entry_record(&d, &entries[i]);
+    for (uint32_t i = 0; i < count; i++) records[i] = entry_record(&d, i);
     r.version = STEPC_TABLES;
     r.name = (void *)string(&d, plans->module->name);
     const char *text = ir_report(plans, e->arena, add_target, &d), *key = "\"features\":\"",

@@ -40,6 +40,35 @@ static const char *library(const char *const *names, size_t count)
     return NULL;
 }
 
+static void find_function(void *library, const char *name, void *to)
+{
+    void *symbol = library ? dlsym(library, name) : NULL;
+    memcpy(to, &symbol, sizeof symbol);
+}
+
+/* "0: NVIDIA H100 80GB HBM3 (sm_90); driver for CUDA 13.0". NULL: there is no driver, or no device. */
+static const char *devices(struct report *r, const char *driver)
+{
+    int (*init)(unsigned), (*version)(int *), (*count)(int *), (*name)(char *, int, int), (*attribute)(int *, int, int);
+    int there = 0, number = 0;
+    struct str out = STR(r->cli->arena);
+    void *library = driver ? dlopen(driver, RTLD_LAZY | RTLD_LOCAL) : NULL; /* has threads of its own: stays open */
+    find_function(library, "cuInit", &init);
+    find_function(library, "cuDriverGetVersion", &version);
+    find_function(library, "cuDeviceGetCount", &count);
+    find_function(library, "cuDeviceGetName", &name);
+    find_function(library, "cuDeviceGetAttribute", &attribute);
+    if (!init || !version || !count || !name || !attribute || init(0) || count(&there) || version(&number)) return NULL;
+    for (int i = 0; i < there; i++) {
+        char text[100] = "";
+        int major = 0, minor = 0;
+        if (name(text, sizeof text, i) || attribute(&major, 75, i) || attribute(&minor, 76, i)) continue;
+        str_addf(&out, "%d: %s (sm_%d%d); ", i, text, major, minor);
+    }
+    str_addf(&out, "driver for CUDA %d.%d", number / 1000, number % 1000 / 10);
+    return there ? str_text(&out) : NULL;
+}
+
 static const char *instructions(void)
 {
 #ifdef __x86_64__
@@ -57,7 +86,8 @@ int cli_doctor(struct cli *cli)
 {
     static const char *const blas[] = {"libopenblas.so.0"},
                              *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
-                             *const driver[] = {"libcuda.so.1"};
+                             *const usual[] = {"libcuda.so.1"};
+    const char *own = getenv("STEPC_CUDA_DRIVER"), *const *driver = own && *own ? &own : usual;
     static const char *const variables[][2] = {
         {"STEPC_THREADS", "worker threads of each device"},
         {"STEPC_LOG", "error, warning, info or debug"},
@@ -69,7 +99,9 @@ int cli_doctor(struct cli *cli)
         {"STEPC_OPENBLAS", "path of OpenBLAS"},
         {"STEPC_TRANSPORT", "thread, mpi or self"},
         {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
-        {"STEPC_DEVICES", "cpu"},
+        {"STEPC_DEVICES", "cpu; for objects compiled for CUDA a list like cuda:0,1"},
+        {"STEPC_CUDA_DRIVER", "path of CUDA's driver"},
+        {"STEPC_CUDA_CHECK", "1: wait for every kernel, so that one that fails is named"},
         {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"},
         {"STEPC_LATE_ALWAYS", "1: updates wait for the decision wherever they may"}};
     struct report r = {.cli = cli, .out = STR(cli->arena)};
@@ -84,6 +116,7 @@ int cli_doctor(struct cli *cli)
     line(&r, "NVRTC", library(nvrtc, 3), "not found: needed by --target cuda (cuda-nvrtc of NVIDIA's repository)");
     line(&r, "MPI", program(&r, "mpirun"), "not found: meshes are threads of one process (openmpi-bin or mpich)");
     line(&r, "CUDA driver", library(driver, 1), "not found: objects for CUDA do not run here");
+    line(&r, "CUDA devices", devices(&r, library(driver, 1)), "none");
     cli_limits_list(&r.out);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i][0]);

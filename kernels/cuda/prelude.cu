@@ -71,6 +71,8 @@ template <typename T> static __device__ T stepc_saturate(double x)
     return (T)x;
 }
 
+template <typename T> static __device__ bool stepc_not_finite(T x) { return x - x != (T)0; }
+
 /* ---- 16-bit floats: to nearest, ties to even, in integer arithmetic ---- */
 
 static __device__ float stepc_bf16_value(unsigned short bits) { return stepc_bits<float>((unsigned)bits << 16); }

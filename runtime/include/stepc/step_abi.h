@@ -132,23 +132,26 @@ struct stepc_slot {
     uint16_t bits;         /* STEPC_PACKED_KEPT and on */
 };
 
-/* Objects for CUDA: their kernels as cubins, one per architecture. A kernel's parameters are the addresses of its
- * command's buffers, lo and hi (int64) and, if scratch_bytes is not 0, a block of blocks * scratch_bytes. */
+/* Objects for CUDA: their kernels as one image per architecture. A kernel's parameters are the addresses of its
+ * command's buffers, lo and hi (int64), if scratch_bytes is not 0 a block of blocks * scratch_bytes, and, if it checks
+ * what it stores, the address of the flag (STEPC_FLAG_NOT_FINITE). */
 struct stepc_cuda_kernel {
     const char *name;        /* in every image */
     uint32_t threads;        /* of a block */
     uint32_t argument_count; /* buffers */
     uint64_t shared_bytes;   /* static shared memory of a block */
     uint64_t scratch_bytes;  /* global memory per block */
+    uint64_t checks;         /* whether it raises the flag */
 };
 struct stepc_cuda_image {
-    const char *arch; /* "sm_80" */
-    const unsigned char *data;
+    const char *arch; /* "sm_80": a cubin; "compute_80": PTX; "text": CUDA C, which only a stand-in driver takes */
+    const unsigned char *data; /* a text ends with a zero */
     uint64_t bytes;
 };
 struct stepc_cuda_launch {
-    uint32_t kernel, blocks;
-}; /* kernel: UINT32_MAX for commands that are none */
+    uint32_t kernel, blocks; /* kernel: UINT32_MAX for commands that are none */
+    const char *place;       /* "/model/layers/1: dot", for messages */
+};
 struct stepc_cuda {
     const struct stepc_cuda_kernel *kernels;
     const struct stepc_cuda_image *images;
@@ -236,7 +239,7 @@ enum {
                                     and, if it is an integer, not below 0 */
     STEPC_PACKED_FIXED = 1024    /* a hyper-parameter: its initial value; a number: not below 1 / STEPC_BOUND */
 };
-enum { STEPC_TABLES = 7 };
+enum { STEPC_TABLES = 8 };
 #define STEPC_FILE_BYTES (UINT64_C(8) << 30) /* of a file of a checkpoint; larger ones become several */
 
 extern const struct stepc_program stepc_program;

@@ -106,13 +106,15 @@ static inline void cuda_harness_launch(struct cuda_harness *h, uint32_t k, void 
     const struct cuda_kernel *kernel = &h->kernels[k];
     uint32_t blocks = cuda_blocks(kernel, hi - lo), most = backwards ? 2 : 100000, n = kernel->argument_count;
     blocks = blocks < most ? blocks : most;
-    void **arguments = malloc((n + 3) * sizeof *arguments);
+    void **arguments = malloc((n + 4) * sizeof *arguments);
+    unsigned flag = 0; /* nobody asks */
     unsigned char *scratch = malloc(kernel->scratch_bytes * blocks + 1);
     memset(scratch, 0xff, kernel->scratch_bytes * blocks + 1);
     for (uint32_t i = 0; i < n; i++) arguments[i] = buffers[i];
     arguments[n] = (void *)(intptr_t)lo;
     arguments[n + 1] = (void *)(intptr_t)hi;
     arguments[n + 2] = scratch;
+    arguments[n + 2 + (kernel->scratch_bytes != 0)] = &flag;
     void *symbol = dlsym(h->handle, arena_format(h->arena, "launch_kernel_%u", k));
     cuda_launcher *launch;
     memcpy(&launch, &symbol, sizeof launch);

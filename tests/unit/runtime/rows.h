@@ -30,9 +30,9 @@ static inline void *far_at(const void *p)
     return (void *)(at & ~((uintptr_t)1 << FAR_BIT));
 }
 
-static inline step_status far_check(const struct stepc_program *p, const char *devices)
+static inline step_status far_check(struct step_instance *t, const char *devices)
 {
-    (void)p;
+    (void)t;
     return devices && strcmp(devices, "far") != 0 ? rt_fail(NULL, STEP_EDEVICE, "devices \"%s\": far", devices) : 0;
 }
 

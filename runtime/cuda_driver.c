@@ -1,0 +1,141 @@
+/* NVIDIA's driver, opened when an object compiled for CUDA is asked to run, so that the object itself loads anywhere.
+ * What is missing is said in words: the driver, a device, code for the device. */
+#include "runtime/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OLDEST = 12000 /* what the driver has to offer: CUDA 12.0 */ };
+enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, NOT_INITIALIZED = 3, NO_DEVICE = 100 }; /* the driver's numbers */
+
+const char *rt_cuda_why(const struct rt_cuda_driver *d, int status, char text[CUDA_TEXT])
+{
+    const char *name = NULL, *what = NULL;
+    if (d->error_name(status, &name) || !name) name = "unknown error";
+    if (d->error_text(status, &what) || !what) what = "of a newer driver";
+    snprintf(text, CUDA_TEXT, "%s (%s)", name, what);
+    return text;
+}
+
+static step_status find_functions(struct rt_cuda_driver *d, void *library, const char *path)
+{
+#define CUDA_SYMBOL(member, name, parameters) {name, &d->member},
+    const struct {
+        const char *name;
+        void *to;
+    } symbols[] = {CUDA_FUNCTIONS(CUDA_SYMBOL)};
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *symbol = dlsym(library, symbols[i].name);
+        if (!symbol)
+            return rt_fail(NULL, STEP_EDEVICE,
+                           "the CUDA driver here (%s) is too old: it lacks %s; one for CUDA %d.0 or later is needed",
+                           path, symbols[i].name, OLDEST / 1000);
+        memcpy(symbols[i].to, &symbol, sizeof symbol);
+    }
+    return STEP_OK;
+}
+
+static const char *visible(void)
+{
+    const char *value = getenv("CUDA_VISIBLE_DEVICES");
+    return value ? value : NULL;
+}
+
+/* "cuda", "cuda:0", "cuda:1,3" */
+static step_status read_devices(const char *devices, struct rt_cuda_host *h)
+{
+    const char *at = devices ? devices : "cuda";
+    bool good = strncmp(at, "cuda", 4) == 0 && (at[4] == 0 || at[4] == ':');
+    for (at += good ? 4 : 0; good && *at;) {
+        char *end = NULL;
+        long n = *++at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
+        good = n >= 0 && n < 4096 && (*end == ',' || !*end) && h->asked < CUDA_MOST_DEVICES;
+        if (good) h->ordinals[h->asked++] = (int)n;
+        at = good ? end : at;
+    }
+    return good ? STEP_OK
+                : rt_fail(NULL, STEP_EDEVICE,
+                          "devices \"%s\": this object was compiled for CUDA; expected a list like "
+                          "cuda:0,1",
+                          devices);
+}
+
+step_status rt_cuda_open(struct step_instance *t, const char *devices, struct rt_cuda_host *h)
+{
+    bool ask = !(t->flags & STEP_NO_ENV);
+    const char *path = ask ? getenv("STEPC_CUDA_DRIVER") : NULL, *check = ask ? getenv("STEPC_CUDA_CHECK") : NULL;
+    char text[CUDA_TEXT];
+    int version = 0;
+    if (!path || !*path) path = "libcuda.so.1";
+    if (check && *check && strcmp(check, "1") != 0)
+        return rt_fail(NULL, STEP_EINVAL, "STEPC_CUDA_CHECK=%s: expected 1", check);
+    h->check_launches = check && *check;
+    step_status bad = read_devices(devices, h);
+    if (bad) return bad;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays open: it has threads of its own */
+    if (!library)
+        return rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA, and there is no CUDA driver here (%s)",
+                       path);
+    bad = find_functions(&h->driver, library, path);
+    if (bad) return bad;
+    int status = h->driver.init(0);
+    if (!status) status = h->driver.version(&version);
+    if (!status) status = h->driver.device_count(&h->count);
+    if (status == NO_DEVICE) status = h->count = 0;
+    if (status)
+        return rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA, and the CUDA driver does not start: %s",
+                       rt_cuda_why(&h->driver, status, text));
+    if (version < OLDEST)
+        return rt_fail(NULL, STEP_EDEVICE,
+                       "the CUDA driver here is too old: it is for CUDA %d.%d, %d.0 or later is needed", version / 1000,
+                       version % 1000 / 10, OLDEST / 1000);
+    if (h->count == 0)
+        return rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA, and there is no CUDA device here%s%s",
+                       visible() ? ": CUDA_VISIBLE_DEVICES=" : "", visible() ? visible() : "");
+    for (uint32_t i = 0; i < h->asked; i++)
+        if (h->ordinals[i] >= h->count)
+            return rt_fail(NULL, STEP_EDEVICE, "devices \"%s\": there is no cuda:%d; the driver shows %d device%s%s%s",
+                           devices, h->ordinals[i], h->count, h->count == 1 ? "" : "s",
+                           visible() ? ", CUDA_VISIBLE_DEVICES=" : "", visible() ? visible() : "");
+    return STEP_OK;
+}
+
+/* How well an image fits a device: 0, not at all. Code for sm_80 also runs on later devices of the same generation
+ * (sm_86, sm_89), the driver compiles PTX for later ones, and a text fits none: what takes it stands in for a driver.
+ */
+static int fits(const char *arch, int major, int minor)
+{
+    int number = 0;
+    char letter = 0;
+    int cubin = sscanf(arch, "sm_%d%c", &number, &letter), own = number / 10, rest = number % 10;
+    if (cubin == 2) return own == major && (letter == 'a' ? rest == minor : rest <= minor) ? 4000 + number : 0;
+    if (cubin == 1) return own == major && rest <= minor ? 3000 + number : 0;
+    int ptx = sscanf(arch, "compute_%d%c", &number, &letter);
+    if (ptx >= 1) return (ptx == 1 ? number <= 10 * major + minor : number == 10 * major + minor) ? 1000 + number : 0;
+    return strcmp(arch, "text") == 0;
+}
+
+const struct stepc_cuda_image *rt_cuda_image(const struct rt_cuda_driver *d, const struct stepc_cuda *cuda, int ordinal)
+{
+    const struct stepc_cuda_image *best = NULL;
+    int device = 0, major = 0, minor = 0, most = 0;
+    char archs[128] = "", name[64] = "";
+    if (d->device(&device, ordinal) || d->attribute(&major, CAPABILITY_MAJOR, device) ||
+        d->attribute(&minor, CAPABILITY_MINOR, device) || d->device_name(name, sizeof name, device)) {
+        rt_fail(NULL, STEP_EDEVICE, "the CUDA driver does not describe device cuda:%d", ordinal);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < cuda->image_count; i++) {
+        int fit = fits(cuda->images[i].arch, major, minor);
+        size_t n = strlen(archs);
+        snprintf(archs + n, sizeof archs - n, "%s%s", i ? "," : "", cuda->images[i].arch);
+        if (fit > most) most = fit, best = &cuda->images[i];
+    }
+    if (!best)
+        rt_fail(NULL, STEP_EDEVICE,
+                "this object has code for %s, cuda:%d (%s) is sm_%d%d (compile with --cuda-arch sm_%d%d)", archs,
+                ordinal, name, major, minor, major, minor);
+    return best;
+}

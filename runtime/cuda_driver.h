@@ -1,0 +1,112 @@
+/* NVIDIA's driver as device_cuda.c uses it: its functions by the names that its library has had since CUDA 11.4, a name
+ * with a number at its end where an older form has the plain one, so no header of CUDA is needed to build this. */
+#ifndef RUNTIME_CUDA_DRIVER_H
+#define RUNTIME_CUDA_DRIVER_H
+#include "runtime/rt.h"
+
+#pragma GCC visibility push(hidden)
+
+/* X(member, name in the library, parameters). All return a status: 0 is success. Handles and addresses are pointers. */
+/* clang-format off */
+#define CUDA_FUNCTIONS(X) \
+    X(init, "cuInit", (unsigned)) \
+    X(version, "cuDriverGetVersion", (int *)) \
+    X(error_name, "cuGetErrorName", (int, const char **)) \
+    X(error_text, "cuGetErrorString", (int, const char **)) \
+    X(device_count, "cuDeviceGetCount", (int *)) \
+    X(device, "cuDeviceGet", (int *, int)) \
+    X(device_name, "cuDeviceGetName", (char *, int, int)) \
+    X(attribute, "cuDeviceGetAttribute", (int *, int, int)) \
+    X(retain, "cuDevicePrimaryCtxRetain", (void **, int)) \
+    X(release, "cuDevicePrimaryCtxRelease_v2", (int)) \
+    X(push, "cuCtxPushCurrent_v2", (void *)) \
+    X(pop, "cuCtxPopCurrent_v2", (void **)) \
+    X(memory_info, "cuMemGetInfo_v2", (size_t *, size_t *)) \
+    X(alloc, "cuMemAlloc_v2", (void **, size_t)) \
+    X(free, "cuMemFree_v2", (void *)) \
+    X(host_alloc, "cuMemHostAlloc", (void **, size_t, unsigned)) \
+    X(host_free, "cuMemFreeHost", (void *)) \
+    X(set_bytes, "cuMemsetD8Async", (void *, unsigned char, size_t, void *)) \
+    X(set_words, "cuMemsetD32Async", (void *, unsigned, size_t, void *)) \
+    X(to_device, "cuMemcpyHtoDAsync_v2", (void *, const void *, size_t, void *)) \
+    X(from_device, "cuMemcpyDtoHAsync_v2", (void *, const void *, size_t, void *)) \
+    X(between, "cuMemcpyAsync", (void *, const void *, size_t, void *)) \
+    X(stream_create, "cuStreamCreate", (void **, unsigned)) \
+    X(stream_destroy, "cuStreamDestroy_v2", (void *)) \
+    X(stream_wait, "cuStreamSynchronize", (void *)) \
+    X(event_create, "cuEventCreate", (void **, unsigned)) \
+    X(event_destroy, "cuEventDestroy_v2", (void *)) \
+    X(event_record, "cuEventRecord", (void *, void *)) \
+    X(event_wait, "cuEventSynchronize", (void *)) \
+    X(module_load, "cuModuleLoadDataEx", (void **, const void *, unsigned, const int *, void *const *)) \
+    X(module_unload, "cuModuleUnload", (void *)) \
+    X(function, "cuModuleGetFunction", (void **, void *, const char *)) \
+    X(launch, "cuLaunchKernel", (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, \
+                                 void **, void **)) \
+    X(capture_begin, "cuStreamBeginCapture_v2", (void *, int)) \
+    X(capture_end, "cuStreamEndCapture", (void *, void **)) \
+    X(graph_instantiate, "cuGraphInstantiateWithFlags", (void **, void *, unsigned long long)) \
+    X(graph_launch, "cuGraphLaunch", (void *, void *)) \
+    X(graph_destroy, "cuGraphDestroy", (void *)) \
+    X(exec_destroy, "cuGraphExecDestroy", (void *))
+/* clang-format on */
+
+#define CUDA_MEMBER(member, name, parameters) int(*member) parameters;
+struct rt_cuda_driver {
+    CUDA_FUNCTIONS(CUDA_MEMBER)
+};
+
+enum { CUDA_MOST_DEVICES = 64, CUDA_TEXT = 160 };
+
+/* Of an instance: step_instance.gpu. */
+struct rt_cuda_host {
+    struct rt_cuda_driver driver;
+    int ordinals[CUDA_MOST_DEVICES]; /* of the devices asked for, in the order of the mesh */
+    uint32_t asked;                  /* 0: whatever there is, from the first one on */
+    int count;                       /* of the devices here */
+    bool check_launches;             /* waits for each one, so that a failure has its name */
+};
+
+/* Opens the driver and reads which devices are meant ("cuda:0,1"; NULL: any). */
+step_status rt_cuda_open(struct step_instance *, const char *devices, struct rt_cuda_host *);
+const char *rt_cuda_why(const struct rt_cuda_driver *, int status,
+                        char text[CUDA_TEXT]); /* its name and what it means */
+/* The image for device `ordinal`; NULL: rt_fail was called. */
+const struct stepc_cuda_image *rt_cuda_image(const struct rt_cuda_driver *, const struct stepc_cuda *, int ordinal);
+
+/* ---------------------------------------------------------------- what a device does, in the order of its stream */
+
+struct rt_cuda_op {                         /* a kernel, or the four bytes of a loop's counter */
+    const struct stepc_cuda_launch *launch; /* NULL: words: address, value */
+    uint64_t first, count;                  /* its words: parameters of a kernel, eight bytes each */
+};
+struct rt_cuda_list {
+    struct rt_cuda_op *ops;
+    uint64_t *words;
+    size_t op_count, op_room, word_count, word_room;
+};
+struct rt_cuda_graph {
+    struct rt_cuda_list of;
+    void *exec;
+    uint64_t used;
+};
+enum { CUDA_GRAPHS = 16, CUDA_MOST_WORDS = 1024 /* 4 KiB of parameters, and more */ };
+
+struct rt_cuda_device { /* rt_device.handle */
+    const struct rt_cuda_host *host;
+    int ordinal;
+    void *context, *stream, *module, **functions;
+    struct rt_cuda_list pending; /* launched by the runtime, not yet given to the driver */
+    struct rt_cuda_graph graphs[CUDA_GRAPHS];
+    uint64_t clock;
+    bool checked[RT_ENTRIES]; /* entries that ran once, each launch waited for */
+    bool no_graphs;
+};
+
+/* cuda_graph.c. What was not launched for a failure is told to rt_give_up. The device's context is current. */
+void rt_cuda_do(struct rt_device *, const struct rt_cuda_op *, const uint64_t *words); /* now or with those behind it */
+void rt_cuda_flush(struct rt_device *);
+void rt_cuda_graphs_free(struct rt_cuda_device *);
+void rt_cuda_failed(struct rt_device *, int status, const char *what);
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,606 @@
+/* The functions of the driver. Parameters are as in its interface; a device's address and a handle are pointers. */
+#include "stand_in.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define API __attribute__((visibility("default"))) int
+enum { MOST_CURRENT = 16, PAGE = 4096, WRONG = 86 };
+
+const char *const kind_names[] = {"",       "block of memory", "block of pinned memory", "stream", "event",
+                                  "module", "graph",           "executable graph"};
+struct thing *things;
+static struct context contexts[MOST_DEVICES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local struct context *current[MOST_CURRENT];
+static _Thread_local int depth;
+static bool ready, wrong;
+
+void report(const char *format, ...)
+{
+    char text[600];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    fprintf(stderr, "stand-in CUDA driver: %s\n", text);
+    wrong = true;
+}
+
+const char *setting(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : otherwise;
+}
+
+__attribute__((destructor)) static void at_the_end(void)
+{
+    for (int i = 0; i < MOST_DEVICES; i++)
+        if (contexts[i].retained && !contexts[i].failed) report("the context of device %d was not released", i);
+    if (wrong) _exit(WRONG);
+}
+
+/* ---------------------------------------------------------------- what every function begins with */
+
+static int device_count(void)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int there = atoi(setting("STAND_IN_DEVICES", "1")), n = 0;
+    if (!visible) return there < MOST_DEVICES ? there : MOST_DEVICES;
+    for (const char *at = visible; *at; at += strcspn(at, ","), at += *at == ',') {
+        if (*at < '0' || *at > '9' || atoi(at) >= there) break; /* what follows is not seen either */
+        n++;
+    }
+    return n;
+}
+
+/* STAND_IN_FAIL=NAME:N:STATUS */
+static int told_to_fail(const char *name)
+{
+    static int calls;
+    const char *what = setting("STAND_IN_FAIL", "");
+    size_t n = strlen(name);
+    int at = 0, status = 0;
+    if (strncmp(what, name, n) != 0 || sscanf(what + n, ":%d:%d", &at, &status) != 2 || ++calls != at) return SUCCESS;
+    return status;
+}
+
+static int begin(const char *name, bool context)
+{
+    pthread_mutex_lock(&lock);
+    if (!ready) return NOT_INITIALIZED;
+    struct context *c = depth ? current[depth - 1] : NULL;
+    int status = told_to_fail(name);
+    if (status && c && status >= 600) c->failed = status; /* such errors stay */
+    if (status || !context) return status;
+    if (!c) report("%s: no context is current", name);
+    return c ? c->failed : INVALID_CONTEXT;
+}
+
+static int end(int status)
+{
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+#define BEGIN(name) \
+    int status = begin(name, true); \
+    if (status) return end(status)
+#define BEGIN_WITHOUT(name) \
+    int status = begin(name, false); \
+    if (status) return end(status)
+
+static struct thing *make(enum kind kind)
+{
+    struct thing *t = calloc(1, sizeof *t);
+    if (!t) abort();
+    *t = (struct thing){.next = things, .kind = kind, .context = depth ? current[depth - 1] : NULL};
+    return things = t;
+}
+
+/* The handle, if it is one of that kind in the current context. */
+static struct thing *of(const char *name, void *handle, enum kind kind)
+{
+    for (struct thing *t = things; t; t = t->next) {
+        if (t != handle || t->kind != kind) continue;
+        if (t->gone) report("%s: a %s that was destroyed", name, kind_names[kind]);
+        else if (t->context != current[depth - 1])
+            report("%s: a %s of device %d, while device %d is current", name, kind_names[kind], t->context->ordinal,
+                   current[depth - 1]->ordinal);
+        else return t;
+        return NULL;
+    }
+    report("%s: %p is no %s", name, handle, kind_names[kind]);
+    return NULL;
+}
+
+static bool capturing(const char *name)
+{
+    for (struct thing *t = things; t; t = t->next)
+        if (t->kind == STREAM && !t->gone && t->capture && t->context == current[depth - 1]) {
+            report("%s: not while a stream is captured", name);
+            return true;
+        }
+    return false;
+}
+
+/* ---------------------------------------------------------------- devices and contexts */
+
+API cuInit(unsigned flags)
+{
+    pthread_mutex_lock(&lock);
+    ready = true;
+    int status = told_to_fail("cuInit");
+    return end(flags ? INVALID_VALUE : status ? status : device_count() ? SUCCESS : NO_DEVICE);
+}
+
+API cuDriverGetVersion(int *version)
+{
+    *version = atoi(setting("STAND_IN_VERSION", "13000"));
+    return SUCCESS;
+}
+
+API cuGetErrorName(int status, const char **name)
+{
+    static const struct {
+        int status;
+        const char *name;
+    } names[] = {{SUCCESS, "CUDA_SUCCESS"},
+                 {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+                 {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+                 {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
+                 {NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
+                 {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
+                 {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
+                 {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
+                 {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
+                 {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
+                 {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                 {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"},
+                 {214, "CUDA_ERROR_ECC_UNCORRECTABLE"},
+                 {802, "CUDA_ERROR_SYSTEM_NOT_READY"},
+                 {801, "CUDA_ERROR_NOT_SUPPORTED"},
+                 {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
+    *name = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].status == status) *name = names[i].name;
+    return *name ? SUCCESS : INVALID_VALUE;
+}
+
+API cuGetErrorString(int status, const char **text)
+{
+    (void)status;
+    *text = "as the stand-in was told, or found";
+    return SUCCESS;
+}
+
+API cuDeviceGetCount(int *count)
+{
+    BEGIN_WITHOUT("cuDeviceGetCount");
+    *count = device_count();
+    return end(SUCCESS);
+}
+
+API cuDeviceGet(int *device, int ordinal)
+{
+    BEGIN_WITHOUT("cuDeviceGet");
+    *device = ordinal;
+    return end(ordinal >= 0 && ordinal < device_count() ? SUCCESS : INVALID_DEVICE);
+}
+
+API cuDeviceGetName(char *name, int bytes, int device)
+{
+    BEGIN_WITHOUT("cuDeviceGetName");
+    snprintf(name, (size_t)bytes, "stand-in %d", device);
+    return end(SUCCESS);
+}
+
+API cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    BEGIN_WITHOUT("cuDeviceGetAttribute");
+    int major = 8, minor = 0;
+    sscanf(setting("STAND_IN_CAPABILITY", "8.0"), "%d.%d", &major, &minor);
+    *value = attribute == 75 ? major : attribute == 76 ? minor : 0;
+    (void)device;
+    return end(attribute == 75 || attribute == 76 ? SUCCESS : INVALID_VALUE);
+}
+
+API cuDevicePrimaryCtxRetain(void **context, int device)
+{
+    BEGIN_WITHOUT("cuDevicePrimaryCtxRetain");
+    if (device < 0 || device >= device_count()) return end(INVALID_DEVICE);
+    struct context *c = &contexts[device];
+    if (!c->retained++) *c = (struct context){.ordinal = device, .retained = 1};
+    *context = c;
+    return end(SUCCESS);
+}
+
+API cuDevicePrimaryCtxRelease_v2(int device)
+{
+    BEGIN_WITHOUT("cuDevicePrimaryCtxRelease");
+    struct context *c = &contexts[device];
+    if (!c->retained) return end(INVALID_CONTEXT);
+    if (--c->retained) return end(SUCCESS);
+    for (struct thing *t = things; t; t = t->next) {
+        if (t->context != c || t->gone) continue;
+        if (!c->failed) report("device %d: a %s was left (%zu bytes)", device, kind_names[t->kind], t->bytes);
+        t->gone = true;
+        ops_free(&t->ops);
+    }
+    c->failed = 0;
+    return end(SUCCESS);
+}
+
+API cuCtxPushCurrent_v2(void *context)
+{
+    BEGIN_WITHOUT("cuCtxPushCurrent");
+    struct context *c = context;
+    if (c < contexts || c >= contexts + MOST_DEVICES || !c->retained || depth == MOST_CURRENT) {
+        report("cuCtxPushCurrent: a context that nobody retains, or too many");
+        return end(INVALID_CONTEXT);
+    }
+    current[depth++] = c;
+    return end(SUCCESS);
+}
+
+API cuCtxPopCurrent_v2(void **context)
+{
+    BEGIN_WITHOUT("cuCtxPopCurrent");
+    if (!depth) return end(INVALID_CONTEXT);
+    *context = current[--depth];
+    return end(SUCCESS);
+}
+
+/* ---------------------------------------------------------------- memory */
+
+static size_t used(const struct context *c)
+{
+    size_t bytes = 0;
+    for (struct thing *t = things; t; t = t->next)
+        if (t->kind == BLOCK && !t->gone && t->context == c) bytes += t->bytes;
+    return bytes;
+}
+
+static size_t memory(void) { return (size_t)strtoull(setting("STAND_IN_MEMORY", "17179869184"), NULL, 10); }
+
+API cuMemGetInfo_v2(size_t *left, size_t *all)
+{
+    BEGIN("cuMemGetInfo");
+    *all = memory();
+    *left = *all - used(current[depth - 1]);
+    return end(SUCCESS);
+}
+
+API cuMemAlloc_v2(void **address, size_t bytes)
+{
+    BEGIN("cuMemAlloc");
+    if (capturing("cuMemAlloc")) return end(CAPTURE_UNSUPPORTED);
+    if (!bytes) return end(INVALID_VALUE);
+    size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
+    if (bytes > memory() - used(current[depth - 1])) return end(OUT_OF_MEMORY);
+    char *all = mmap(NULL, room + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED || mprotect(all + PAGE, room, PROT_READ | PROT_WRITE)) return end(OUT_OF_MEMORY);
+    struct thing *b = make(BLOCK);
+    b->bytes = bytes;
+    b->data = all + PAGE + (room - bytes) / 64 * 64; /* it ends where nobody may touch */
+    memset(b->data, 0xff, bytes);
+    *address = (void *)((uintptr_t)b->data | (uintptr_t)1 << ADDRESS_BIT);
+    return end(SUCCESS);
+}
+
+API cuMemFree_v2(void *address)
+{
+    BEGIN("cuMemFree");
+    struct context *c = current[depth - 1];
+    struct thing *b = block_of(c, address, 0);
+    if (!b || b->data != inside(address)) {
+        report("cuMemFree: %p is no block of device %d", address, c->ordinal);
+        return end(INVALID_VALUE);
+    }
+    status = drain_context(c);
+    b->gone = true;
+    char *first = (char *)((uintptr_t)b->data / PAGE * PAGE);
+    size_t room = (size_t)(b->data + b->bytes - first);
+    mmap(first, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return end(status);
+}
+
+API cuMemHostAlloc(void **address, size_t bytes, unsigned flags)
+{
+    BEGIN("cuMemHostAlloc");
+    struct thing *b = make(PINNED);
+    (void)flags;
+    b->bytes = bytes;
+    b->data = *address = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
+    return end(b->data ? SUCCESS : OUT_OF_MEMORY);
+}
+
+API cuMemFreeHost(void *address)
+{
+    BEGIN("cuMemFreeHost");
+    for (struct thing *t = things; t; t = t->next)
+        if (t->kind == PINNED && !t->gone && t->data == address) {
+            status = drain_context(t->context);
+            t->gone = true;
+            free(address);
+            return end(status);
+        }
+    report("cuMemFreeHost: %p is no block of it", address);
+    return end(INVALID_VALUE);
+}
+
+static bool pinned(const char *at, size_t bytes)
+{
+    for (struct thing *t = things; t; t = t->next)
+        if (t->kind == PINNED && !t->gone && at >= t->data && at + bytes <= t->data + t->bytes) return true;
+    return false;
+}
+
+/* ---------------------------------------------------------------- streams */
+
+API cuStreamCreate(void **stream, unsigned flags)
+{
+    BEGIN("cuStreamCreate");
+    (void)flags;
+    *stream = make(STREAM);
+    return end(SUCCESS);
+}
+
+API cuStreamDestroy_v2(void *stream)
+{
+    BEGIN("cuStreamDestroy");
+    struct thing *s = of("cuStreamDestroy", stream, STREAM);
+    if (!s) return end(INVALID_HANDLE);
+    status = drain(s, NULL, 0);
+    s->gone = true;
+    return end(status);
+}
+
+API cuStreamSynchronize(void *stream)
+{
+    BEGIN("cuStreamSynchronize");
+    struct thing *s = of("cuStreamSynchronize", stream, STREAM);
+    if (!s) return end(INVALID_HANDLE);
+    if (s->capture) report("cuStreamSynchronize: the stream is captured");
+    return end(s->capture ? CAPTURE_UNSUPPORTED : drain(s, NULL, 0));
+}
+
+static int enqueue(const char *name, void *stream, const struct op *op)
+{
+    struct thing *s = of(name, stream, STREAM);
+    if (!s) return INVALID_HANDLE;
+    op_add(s->capture ? &s->capture->ops : &s->ops, op);
+    return SUCCESS;
+}
+
+static void *kept(const void *from, size_t bytes)
+{
+    void *data = malloc(bytes + 1);
+    if (!data) abort();
+    return memcpy(data, from, bytes);
+}
+
+API cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream)
+{
+    BEGIN("cuMemsetD8Async");
+    return end(enqueue("cuMemsetD8Async", stream,
+                       &(struct op){.kind = OP_SET_BYTES, .to = to, .value = value, .bytes = bytes}));
+}
+
+API cuMemsetD32Async(void *to, unsigned value, size_t count, void *stream)
+{
+    BEGIN("cuMemsetD32Async");
+    return end(enqueue("cuMemsetD32Async", stream,
+                       &(struct op){.kind = OP_SET_WORDS, .to = to, .value = value, .bytes = 4 * count}));
+}
+
+API cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, void *stream)
+{
+    BEGIN("cuMemcpyHtoDAsync");
+    char *source = (char *)(uintptr_t)from; /* pageable memory is read before the function returns */
+    return end(enqueue("cuMemcpyHtoDAsync", stream,
+                       &(struct op){.kind = OP_TO_DEVICE,
+                                    .to = to,
+                                    .from = pinned(source, bytes) ? source : NULL,
+                                    .data = kept(from, bytes),
+                                    .bytes = bytes}));
+}
+
+API cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t bytes, void *stream)
+{
+    BEGIN("cuMemcpyDtoHAsync");
+    memset(to, 0xa5, bytes);
+    return end(
+        enqueue("cuMemcpyDtoHAsync", stream,
+                &(struct op){.kind = OP_FROM_DEVICE, .to = to, .from = (char *)(uintptr_t)from, .bytes = bytes}));
+}
+
+API cuMemcpyAsync(void *to, const void *from, size_t bytes, void *stream)
+{
+    BEGIN("cuMemcpyAsync");
+    return end(enqueue("cuMemcpyAsync", stream,
+                       &(struct op){.kind = OP_BETWEEN, .to = to, .from = (char *)(uintptr_t)from, .bytes = bytes}));
+}
+
+/* ---------------------------------------------------------------- events */
+
+API cuEventCreate(void **event, unsigned flags)
+{
+    BEGIN("cuEventCreate");
+    (void)flags;
+    *event = make(EVENT);
+    return end(SUCCESS);
+}
+
+API cuEventDestroy_v2(void *event)
+{
+    BEGIN("cuEventDestroy");
+    struct thing *e = of("cuEventDestroy", event, EVENT);
+    if (!e) return end(INVALID_HANDLE);
+    if (e->done < e->asked) status = drain(e->on, e, e->asked);
+    e->gone = true;
+    return end(status);
+}
+
+API cuEventRecord(void *event, void *stream)
+{
+    BEGIN("cuEventRecord");
+    struct thing *e = of("cuEventRecord", event, EVENT), *s = of("cuEventRecord", stream, STREAM);
+    if (!e || !s) return end(INVALID_HANDLE);
+    e->on = s;
+    return end(enqueue("cuEventRecord", stream, &(struct op){.kind = OP_RECORD, .event = e, .generation = ++e->asked}));
+}
+
+API cuEventSynchronize(void *event)
+{
+    BEGIN("cuEventSynchronize");
+    struct thing *e = of("cuEventSynchronize", event, EVENT);
+    if (!e) return end(INVALID_HANDLE);
+    return end(e->done < e->asked ? drain(e->on, e, e->asked) : SUCCESS);
+}
+
+API cuStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+    BEGIN("cuStreamWaitEvent");
+    struct thing *e = of("cuStreamWaitEvent", event, EVENT);
+    (void)flags;
+    if (!e) return end(INVALID_HANDLE);
+    return end(enqueue("cuStreamWaitEvent", stream, &(struct op){.kind = OP_WAIT, .event = e, .generation = e->asked}));
+}
+
+/* ---------------------------------------------------------------- modules and kernels */
+
+API cuModuleLoadDataEx(void **module, const void *image, unsigned count, const int *options, void *const *values)
+{
+    BEGIN("cuModuleLoadDataEx");
+    char *log = NULL;
+    size_t log_bytes = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (options[i] == 5) log = values[i];
+        if (options[i] == 6) log_bytes = (size_t)(uintptr_t)values[i];
+    }
+    if (memcmp(image, "\177ELF", 4) == 0) return end(INVALID_IMAGE); /* no GPU, no cubin */
+    struct thing *m = make(MODULE);
+    status = module_make(m, image, log, log_bytes);
+    m->gone = status;
+    *module = m;
+    return end(status);
+}
+
+API cuModuleUnload(void *module)
+{
+    BEGIN("cuModuleUnload");
+    struct thing *m = of("cuModuleUnload", module, MODULE);
+    if (!m) return end(INVALID_HANDLE);
+    status = drain_context(m->context);
+    m->gone = true;
+    return end(status);
+}
+
+API cuModuleGetFunction(void **function, void *module, const char *name)
+{
+    BEGIN("cuModuleGetFunction");
+    struct thing *m = of("cuModuleGetFunction", module, MODULE);
+    for (unsigned i = 0; m && i < m->function_count; i++)
+        if (strcmp(m->functions[i].name, name) == 0) {
+            *function = &m->functions[i];
+            return end(SUCCESS);
+        }
+    return end(m ? NOT_FOUND : INVALID_HANDLE);
+}
+
+/* The module that a function is of, if it is in the current context. */
+static bool has_function(const void *function)
+{
+    for (struct thing *m = things; m; m = m->next)
+        if (m->kind == MODULE && !m->gone && m->context == current[depth - 1] &&
+            (const char *)function >= (char *)m->functions &&
+            (const char *)function < (char *)(m->functions + m->function_count))
+            return true;
+    report("cuLaunchKernel: no function of a module of device %d", current[depth - 1]->ordinal);
+    return false;
+}
+
+API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
+                   unsigned shared, void *stream, void **parameters, void **extra)
+{
+    BEGIN("cuLaunchKernel");
+    if (!has_function(function)) return end(INVALID_HANDLE);
+    const struct function *f = function;
+    if (y != 1 || z != 1 || ty != 1 || tz != 1 || shared || extra || !x || !threads || threads > 1024 ||
+        x > INT32_MAX) {
+        report("%s: a grid that there is not", f->name);
+        return end(INVALID_VALUE);
+    }
+    uint64_t *words = malloc((f->parameters + 1) * sizeof *words);
+    if (!words) abort();
+    for (unsigned i = 0; i < f->parameters; i++) memcpy(&words[i], parameters[i], sizeof *words);
+    return end(
+        enqueue("cuLaunchKernel", stream,
+                &(struct op){.kind = OP_KERNEL, .function = f, .blocks = x, .threads = threads, .words = words}));
+}
+
+/* ---------------------------------------------------------------- graphs */
+
+API cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    BEGIN("cuStreamBeginCapture");
+    struct thing *s = of("cuStreamBeginCapture", stream, STREAM);
+    if (!s || s->capture || mode < 0 || mode > 2) return end(INVALID_VALUE);
+    s->capture = make(GRAPH);
+    return end(SUCCESS);
+}
+
+API cuStreamEndCapture(void *stream, void **graph)
+{
+    BEGIN("cuStreamEndCapture");
+    struct thing *s = of("cuStreamEndCapture", stream, STREAM);
+    if (!s || !s->capture) return end(INVALID_VALUE);
+    *graph = s->capture;
+    s->capture = NULL;
+    return end(SUCCESS);
+}
+
+API cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+{
+    BEGIN("cuGraphInstantiate");
+    struct thing *g = of("cuGraphInstantiate", graph, GRAPH), *made = g && !flags ? make(EXEC) : NULL;
+    if (!made) return end(INVALID_VALUE);
+    ops_copy(&made->ops, &g->ops);
+    *exec = made;
+    return end(SUCCESS);
+}
+
+API cuGraphLaunch(void *exec, void *stream)
+{
+    BEGIN("cuGraphLaunch");
+    struct thing *e = of("cuGraphLaunch", exec, EXEC);
+    if (!e) return end(INVALID_HANDLE);
+    return end(enqueue("cuGraphLaunch", stream, &(struct op){.kind = OP_GRAPH, .exec = e}));
+}
+
+API cuGraphDestroy(void *graph)
+{
+    BEGIN("cuGraphDestroy");
+    struct thing *g = of("cuGraphDestroy", graph, GRAPH);
+    if (!g) return end(INVALID_HANDLE);
+    g->gone = true;
+    ops_free(&g->ops);
+    return end(SUCCESS);
+}
+
+API cuGraphExecDestroy(void *exec)
+{
+    BEGIN("cuGraphExecDestroy");
+    struct thing *e = of("cuGraphExecDestroy", exec, EXEC);
+    if (!e) return end(INVALID_HANDLE);
+    status = drain_context(e->context);
+    e->gone = true;
+    ops_free(&e->ops);
+    return end(status);
+}

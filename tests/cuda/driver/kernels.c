@@ -1,0 +1,166 @@
+/* The text of a module as functions of this machine: cut into kernels, each of which is compiled once, whatever its
+ * name and its object, together with all others that are missing at that time. In the cache a kernel is a link, named
+ * by the hash of its text, to the library that it came in. */
+#include "stand_in.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char head[] = "extern \"C\" __global__";
+enum { MOST_NAME = 64, FOLDER = 500, PATH = FOLDER + 100 };
+
+struct kernel { /* of a text */
+    const char *begin, *name, *end;
+    size_t name_length;
+    uint64_t hash;
+    unsigned parameters;
+};
+
+static uint64_t hash_bytes(uint64_t h, const char *at, size_t n)
+{
+    while (n--) h = (h ^ (unsigned char)*at++) * 0x100000001b3u;
+    return h;
+}
+
+static const char *cache(void)
+{
+    static char folder[FOLDER];
+    const char *given = setting("STAND_IN_CACHE", "");
+    if (*given && !*folder) snprintf(folder, sizeof folder, "%s", given);
+    if (!*folder) {
+        snprintf(folder, sizeof folder, "/tmp/stepc-stand-in-XXXXXX");
+        if (!mkdtemp(folder)) report("no folder for compiled kernels: %s", strerror(errno));
+    }
+    return folder;
+}
+
+static bool read_kernel(struct kernel *k, const char *at, uint64_t before)
+{
+    const char *open = strstr(at, ") ");
+    k->begin = at;
+    k->name = open ? open + 2 : at;
+    k->name_length = strcspn(k->name, "(");
+    const char *next = strstr(k->name, head), *close = strchr(k->name, ')');
+    k->end = next ? next : k->name + strlen(k->name);
+    if (!open || !close || k->name_length >= MOST_NAME) return false;
+    k->parameters = 1;
+    for (const char *c = k->name; c < close; c++) k->parameters += *c == ',';
+    k->hash = hash_bytes(before, k->begin, (size_t)(k->name - k->begin));
+    k->hash = hash_bytes(k->hash, k->name + k->name_length, (size_t)(k->end - k->name - (ptrdiff_t)k->name_length));
+    return true;
+}
+
+static bool known(const struct kernel *k)
+{
+    char path[PATH];
+    snprintf(path, sizeof path, "%s/k%016llx.so", cache(), (unsigned long long)k->hash);
+    return access(path, R_OK) == 0;
+}
+
+static int run(char *const *arguments)
+{
+    extern char **environ;
+    pid_t child;
+    int status = 0;
+    if (posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ) != 0) return -1;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static bool compile(const char *source, const char *library)
+{
+    const char *compiler = getenv("CXX"), *cpu = getenv("STEPC_TEST_CPU");
+    char march[64];
+    snprintf(march, sizeof march, "-march=%s", cpu && *cpu ? cpu : "native");
+    const char *arguments[] = {compiler && *compiler ? compiler : "c++",
+                               "-x",
+                               "c++",
+                               "-std=c++17",
+                               "-O1",
+                               "-w",
+                               "-ffp-contract=off",
+                               "-fno-strict-aliasing",
+                               march,
+                               "-fvisibility=hidden",
+                               "-shared",
+                               "-fPIC",
+                               "-I",
+                               STAND_IN_SHIM,
+                               "-o",
+                               library,
+                               source,
+                               NULL};
+    return run((char *const *)(uintptr_t)arguments) == 0;
+}
+
+/* Those that the cache lacks as one library. */
+static bool make_missing(const char *text, const struct kernel *kernels, unsigned count)
+{
+    static unsigned serial;
+    char source[PATH + 8], library[PATH], target[64], link[PATH];
+    snprintf(target, sizeof target, "batch-%d-%u.so", (int)getpid(), serial++);
+    snprintf(library, sizeof library, "%s/%s", cache(), target);
+    snprintf(source, sizeof source, "%s.cpp", library);
+    FILE *file = fopen(source, "w");
+    if (!file) return false;
+    fprintf(file, "#include \"shim.hpp\"\n%.*s", (int)(kernels[0].begin - text), text);
+    unsigned missing = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const struct kernel *k = &kernels[i];
+        bool twice = false;
+        for (unsigned j = 0; j < i; j++) twice |= kernels[j].hash == k->hash;
+        if (twice || known(k)) continue;
+        missing++;
+        fprintf(file, "%.*sk%016llx%.*s\nSHIM_LAUNCHER(k%016llx)\n", (int)(k->name - k->begin), k->begin,
+                (unsigned long long)k->hash, (int)(k->end - k->name - (ptrdiff_t)k->name_length),
+                k->name + k->name_length, (unsigned long long)k->hash);
+    }
+    bool good = fclose(file) == 0 && (!missing || compile(source, library));
+    for (unsigned i = 0; good && missing && i < count; i++) {
+        snprintf(link, sizeof link, "%s/k%016llx.so", cache(), (unsigned long long)kernels[i].hash);
+        if (symlink(target, link) && errno != EEXIST) good = false;
+    }
+    if (good) unlink(source);
+    return good;
+}
+
+int module_make(struct thing *module, const char *text, char *log, size_t log_bytes)
+{
+    unsigned count = 0;
+    const char *first = strstr(text, head);
+    for (const char *at = first; at; at = strstr(at + 1, head)) count++;
+    struct kernel *kernels = calloc(count + 1, sizeof *kernels);
+    uint64_t before = first ? hash_bytes(0xcbf29ce484222325u, text, (size_t)(first - text)) : 0;
+    module->functions = calloc(count + 1, sizeof *module->functions);
+    module->function_count = count;
+    bool good = kernels && module->functions, all = true;
+    const char *at = first;
+    for (unsigned i = 0; good && i < count; i++, at = strstr(at + 1, head)) {
+        good = read_kernel(&kernels[i], at, before);
+        all = all && known(&kernels[i]);
+    }
+    if (good && !all) good = make_missing(text, kernels, count);
+    for (unsigned i = 0; good && i < count; i++) {
+        const struct kernel *k = &kernels[i];
+        char path[PATH], symbol[MOST_NAME];
+        snprintf(path, sizeof path, "%s/k%016llx.so", cache(), (unsigned long long)k->hash);
+        snprintf(symbol, sizeof symbol, "launch_k%016llx", (unsigned long long)k->hash);
+        char real[4096];
+        void *library = realpath(path, real) ? dlopen(real, RTLD_NOW | RTLD_LOCAL) : NULL; /* one for all its kernels */
+        void *launch = library ? dlsym(library, symbol) : NULL;
+        module->functions[i].name = strndup(k->name, k->name_length);
+        module->functions[i].parameters = k->parameters;
+        memcpy(&module->functions[i].launch, &launch, sizeof launch);
+        good = launch && module->functions[i].name;
+    }
+    free(kernels);
+    if (!good && log && log_bytes)
+        snprintf(log, log_bytes, "the host's compiler does not take the kernels (%s)", cache());
+    return good ? SUCCESS : INVALID_IMAGE;
+}

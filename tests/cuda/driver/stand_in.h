@@ -1,0 +1,111 @@
+/* A stand-in for NVIDIA's driver (libcuda.so.1): the part of its interface that the runtime uses, on the CPU, as
+ * unforgiving as the interface allows. driver.c has the functions, work.c what streams and graphs hold and when it
+ * runs, kernels.c the text of a module as functions of this machine.
+ *
+ *   - Addresses of a device are none of the host: whoever follows one is stopped. Each block of memory stands between
+ * two pages that nobody may touch, is filled with NaN, and is never given out again.
+ *   - Nothing that is asynchronous happens before somebody waits for it, and then nothing more than he waits for. The
+ *     target of a copy holds rubbish until then; a source that changes before the copy is reported.
+ *   - Kernels run forwards and backwards (threads of a block and blocks of a grid in the order of their numbers and in
+ * the opposite one), and both have to leave the same bytes.
+ *   - Handles belong to a context that must be current in the calling thread. What is left when the context goes is
+ *     reported.
+ *
+ * What is wrong is written to standard error, and the process ends with status 86. The environment:
+ *   STAND_IN_CACHE       folder of compiled kernels (none: a temporary one)
+ *   STAND_IN_DEVICES=1   STAND_IN_CAPABILITY=8.0   STAND_IN_MEMORY=17179869184   STAND_IN_VERSION=13000
+ *   STAND_IN_ORDERS=2    1: kernels run forwards only
+ *   STAND_IN_FAIL        NAME:N:STATUS: the Nth call of that function, and all that follow in its context, fail so */
+#ifndef STAND_IN_H
+#define STAND_IN_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
+    NOT_FOUND = 500,
+    ILLEGAL_ADDRESS = 700,
+    LAUNCH_FAILED = 719,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED = 901
+};
+enum { MOST_DEVICES = 16, ADDRESS_BIT = 62 };
+
+struct context {
+    int ordinal, retained;
+    int failed; /* of all that follows */
+};
+enum kind { BLOCK = 1, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC };
+extern const char *const kind_names[];
+
+struct function {
+    const char *name; /* in the module */
+    unsigned parameters;
+    int (*launch)(unsigned blocks, unsigned threads, void **arguments, int backwards);
+};
+enum op_kind {
+    OP_KERNEL,
+    OP_SET_BYTES,
+    OP_SET_WORDS,
+    OP_TO_DEVICE,
+    OP_FROM_DEVICE,
+    OP_BETWEEN,
+    OP_RECORD,
+    OP_WAIT,
+    OP_GRAPH
+};
+struct op {
+    struct op *next;
+    enum op_kind kind;
+    const struct function *function;
+    unsigned blocks, threads;
+    uint64_t *words;        /* parameters */
+    char *to, *from, *data; /* data: what a source held */
+    uint64_t bytes, value;
+    struct thing *event, *stream, *exec;
+    uint64_t generation;
+};
+struct ops {
+    struct op *first, **last;
+};
+
+struct thing { /* whatever has a handle or an address */
+    struct thing *next;
+    enum kind kind;
+    bool gone;
+    struct context *context;
+    char *data; /* BLOCK, PINNED: as the host of the stand-in sees it */
+    size_t bytes;
+    struct ops ops;        /* STREAM, GRAPH, EXEC */
+    struct thing *capture; /* STREAM: the graph that takes what is launched */
+    struct thing *on;      /* EVENT: recorded there */
+    uint64_t asked, done;  /* EVENT: records, and those that were run */
+    struct function *functions;
+    unsigned function_count;
+};
+
+extern struct thing *things;
+void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *setting(const char *name, const char *otherwise);
+
+/* work.c */
+struct thing *block_of(const struct context *, const void *address, uint64_t bytes); /* NULL: there is none */
+char *inside(const void *address);                  /* what the device sees behind an address of it */
+struct op *op_add(struct ops *, const struct op *); /* owns its words and data */
+void ops_copy(struct ops *to, const struct ops *from);
+void ops_free(struct ops *);
+int drain(struct thing *stream, const struct thing *event, uint64_t generation); /* NULL: all of it */
+int drain_context(const struct context *);
+
+/* kernels.c: an error, or 0 */
+int module_make(struct thing *module, const char *text, char *log, size_t log_bytes);
+#endif

@@ -1,0 +1,232 @@
+/* What streams and graphs hold, and running it: when somebody waits, as far as he waits, and never sooner. */
+#include "stand_in.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xmmintrin.h>
+
+/* ---------------------------------------------------------------- addresses */
+
+char *inside(const void *address) { return (char *)((uintptr_t)address & ~((uintptr_t)1 << ADDRESS_BIT)); }
+
+struct thing *block_of(const struct context *c, const void *address, uint64_t bytes)
+{
+    const char *at = inside(address);
+    if (at == address) return NULL; /* of the host */
+    for (struct thing *b = things; b; b = b->next)
+        if (b->kind == BLOCK && !b->gone && (!c || b->context == c) && at >= b->data && at <= b->data + b->bytes &&
+            bytes <= (uint64_t)(b->data + b->bytes - at))
+            return b;
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- lists */
+
+struct op *op_add(struct ops *list, const struct op *from)
+{
+    struct op *op = malloc(sizeof *op);
+    if (!op) abort();
+    *op = *from;
+    op->next = NULL;
+    if (!list->first) list->last = &list->first;
+    *list->last = op;
+    list->last = &op->next;
+    return op;
+}
+
+static void *copied(const void *from, size_t bytes)
+{
+    void *to = from ? malloc(bytes + 1) : NULL;
+    if (from && !to) abort();
+    return from ? memcpy(to, from, bytes) : NULL;
+}
+
+void ops_copy(struct ops *to, const struct ops *from)
+{
+    for (const struct op *op = from->first; op; op = op->next) {
+        struct op *own = op_add(to, op);
+        own->words = copied(op->words, op->function ? op->function->parameters * sizeof *op->words : 0);
+        own->data = copied(op->data, op->bytes);
+    }
+}
+
+static void op_free(struct op *op)
+{
+    free(op->words);
+    free(op->data);
+    free(op);
+}
+
+void ops_free(struct ops *list)
+{
+    for (struct op *op = list->first, *next; op; op = next) {
+        next = op->next;
+        op_free(op);
+    }
+    *list = (struct ops){NULL, NULL};
+}
+
+/* ---------------------------------------------------------------- kernels */
+
+static sigjmp_buf back;
+static void *volatile touched;
+
+static void caught(int number, siginfo_t *info, void *machine)
+{
+    (void)number, (void)machine;
+    touched = info->si_addr;
+    siglongjmp(back, 1);
+}
+
+/* 0; 1: threads disagree about a barrier; 2: it touched what is not its own. */
+static int run_once(const struct op *op, void **arguments, bool backwards)
+{
+    static char stack[1 << 16];
+    struct sigaction segv, bus, catch = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    stack_t old, own = {.ss_sp = stack, .ss_size = sizeof stack};
+    unsigned control = _mm_getcsr();
+    volatile int result = 0;
+    sigaltstack(&own, &old);
+    sigaction(SIGSEGV, &catch, &segv);
+    sigaction(SIGBUS, &catch, &bus);
+    _mm_setcsr(0x1f80); /* a GPU keeps denormals */
+    if (sigsetjmp(back, 1)) result = 2;
+    else result = op->function->launch(op->blocks, op->threads, arguments, backwards) ? 1 : 0;
+    _mm_setcsr(control);
+    sigaction(SIGSEGV, &segv, NULL);
+    sigaction(SIGBUS, &bus, NULL);
+    if (!(old.ss_flags & SS_DISABLE)) sigaltstack(&old, NULL);
+    else sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+    return result;
+}
+
+enum { MOST_BLOCKS = 64 };
+struct touched_blocks {
+    struct thing *block[MOST_BLOCKS];
+    char *before[MOST_BLOCKS], *after[MOST_BLOCKS];
+    unsigned count;
+};
+
+static void add_block(struct touched_blocks *t, struct thing *block)
+{
+    for (unsigned i = 0; i < t->count; i++)
+        if (t->block[i] == block) return;
+    if (t->count == MOST_BLOCKS) return;
+    t->block[t->count] = block;
+    t->before[t->count++] = copied(block->data, block->bytes);
+}
+
+static int run_kernel(struct context *c, const struct op *op)
+{
+    const struct function *f = op->function;
+    void **arguments = calloc(f->parameters + 1, sizeof *arguments);
+    struct touched_blocks t = {.count = 0};
+    bool twice = strcmp(setting("STAND_IN_ORDERS", "2"), "1") != 0;
+    int result = 0;
+    for (unsigned i = 0; i < f->parameters; i++) {
+        const void *at = (const void *)(uintptr_t)op->words[i];
+        struct thing *block = op->words[i] >> ADDRESS_BIT & 1 && !(op->words[i] >> 63) ? block_of(c, at, 0) : NULL;
+        if (!block && op->words[i] >> ADDRESS_BIT & 1 && !(op->words[i] >> 63)) {
+            report("%s: parameter %u is no address of a block of device %d that is still there", f->name, i,
+                   c->ordinal);
+            result = 2;
+        }
+        arguments[i] = block ? inside(at) : (void *)(uintptr_t)op->words[i];
+        if (block && twice) add_block(&t, block);
+    }
+    if (!result) result = run_once(op, arguments, false);
+    if (result == 2) report("%s: it touches %p, which is outside of every block", f->name, touched);
+    if (!result && twice) {
+        for (unsigned i = 0; i < t.count; i++) {
+            t.after[i] = copied(t.block[i]->data, t.block[i]->bytes);
+            memcpy(t.block[i]->data, t.before[i], t.block[i]->bytes);
+        }
+        result = run_once(op, arguments, true);
+        for (unsigned i = 0; !result && i < t.count; i++)
+            for (size_t k = 0; k < t.block[i]->bytes; k++)
+                if (t.block[i]->data[k] != t.after[i][k]) {
+                    report("%s: what it leaves depends on the order of its threads: byte %zu of a block of %zu",
+                           f->name, k, t.block[i]->bytes);
+                    break;
+                }
+    }
+    if (result == 1) report("%s: threads of a block disagree about a barrier", f->name);
+    for (unsigned i = 0; i < t.count; i++) free(t.before[i]), free(t.after[i]);
+    free(arguments);
+    return result == 2 ? ILLEGAL_ADDRESS : result ? LAUNCH_FAILED : SUCCESS;
+}
+
+/* ---------------------------------------------------------------- running */
+
+static int check(struct context *c, const char *what, const void *at, uint64_t bytes)
+{
+    struct thing *block = block_of(c, at, bytes);
+    if (!block)
+        report("%s: %llu bytes at %p are not inside of a block of device %d", what, (unsigned long long)bytes, at,
+               c->ordinal);
+    return block ? SUCCESS : ILLEGAL_ADDRESS;
+}
+
+static int run_op(struct context *c, const struct op *op)
+{
+    int status = SUCCESS;
+    switch (op->kind) {
+    case OP_KERNEL: return run_kernel(c, op);
+    case OP_SET_BYTES:
+        status = check(c, "memset", op->to, op->bytes);
+        if (!status) memset(inside(op->to), (int)op->value, op->bytes);
+        return status;
+    case OP_SET_WORDS:
+        status = check(c, "memset of words", op->to, op->bytes);
+        for (uint64_t i = 0; !status && i < op->bytes / 4; i++) memcpy(inside(op->to) + 4 * i, &op->value, 4);
+        return status;
+    case OP_TO_DEVICE:
+        status = check(c, "copy to the device", op->to, op->bytes);
+        if (op->from && memcmp(op->from, op->data, op->bytes) != 0)
+            report("copy to the device: its source at %p changed before the copy had ended", (void *)op->from);
+        if (!status) memcpy(inside(op->to), op->data, op->bytes);
+        return status;
+    case OP_FROM_DEVICE:
+        status = check(c, "copy from the device", op->from, op->bytes);
+        if (!status) memcpy(op->to, inside(op->from), op->bytes);
+        return status;
+    case OP_BETWEEN:
+        status = check(c, "copy between devices", op->to, op->bytes);
+        if (!block_of(NULL, op->from, op->bytes)) status = check(c, "copy between devices", op->from, op->bytes);
+        if (!status) memmove(inside(op->to), inside(op->from), op->bytes);
+        return status;
+    case OP_RECORD:
+        op->event->done = op->generation > op->event->done ? op->generation : op->event->done;
+        return SUCCESS;
+    case OP_WAIT: return op->event->done < op->generation ? drain(op->event->on, op->event, op->generation) : SUCCESS;
+    case OP_GRAPH:
+        if (op->exec->gone) report("a graph was destroyed before it had run");
+        for (const struct op *one = op->exec->ops.first; one && !status; one = one->next) status = run_op(c, one);
+        return status;
+    }
+    return status;
+}
+
+int drain(struct thing *stream, const struct thing *event, uint64_t generation)
+{
+    struct context *c = stream->context;
+    while (stream->ops.first && !c->failed && !(event && event->done >= generation)) {
+        struct op *op = stream->ops.first;
+        stream->ops.first = op->next;
+        if (!stream->ops.first) stream->ops.last = &stream->ops.first;
+        int status = run_op(c, op);
+        op_free(op);
+        if (status) c->failed = status; /* nothing in this context works any more */
+    }
+    return c->failed;
+}
+
+int drain_context(const struct context *c)
+{
+    for (struct thing *s = things; s; s = s->next)
+        if (s->kind == STREAM && !s->gone && s->context == c) drain(s, NULL, 0);
+    return c->failed;
+}
