@@ -76,6 +76,8 @@ bool cg_target_init(struct cg_target *, const char *cpu, const char **why, struc
  * (stepc/step_open.h). Returns an exit code (0, 1, 2 for a bad --cuda-arch, 3) with *why. */
 int cg_compile(const struct plan_module *, const struct cg_options *, struct arena *, struct diags *,
                struct cg_bytes *object, const char **why);
+/* llvm_open.c: loads LLVM, once; cg_compile does it. NULL, or why it cannot. */
+const char *cg_llvm_open(struct arena *);
 
 /* runtime_image.S: the archive of the runtime that goes into every object, embedded by the build. */
 extern const unsigned char cg_runtime_image[], cg_runtime_image_end[];

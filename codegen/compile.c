@@ -66,7 +66,7 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
     struct cg_target target = options->target;
     struct cg_cuda cuda;
     bool ok = true;
-    *why = NULL;
+    if ((*why = cg_llvm_open(arena))) return 3;
     if (target.cuda) cuda_target(&target);
     for (uint32_t i = 0; i < count; i++) {
         const struct plan *plan = plans->plans.items[i];

@@ -28,6 +28,8 @@ struct cg_object *cg_object_new(const struct cg_target *target, struct arena *ar
     LLVMTargetRef llvm_target;
     object->target = target;
     object->arena = arena;
+    const char *closed = cg_llvm_open(arena);
+    if (closed) BUG("%s", closed);
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();

@@ -84,6 +84,7 @@ static const char *instructions(void)
 
 int cli_doctor(struct cli *cli)
 {
+    const char *given = getenv("STEPC_LLVM"), *const llvms[] = {given && *given ? given : STEPC_LLVM_LIBRARY};
     static const char *const blas[] = {"libopenblas.so.0"},
                              *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
                              *const usual[] = {"libcuda.so.1"};
@@ -97,6 +98,7 @@ int cli_doctor(struct cli *cli)
         {"STEPC_HUGEPAGES", "never: small pages"},
         {"STEPC_FILE_BYTES", "a file of a checkpoint of a mesh holds no more (8589934592)"},
         {"STEPC_OPENBLAS", "path of OpenBLAS"},
+        {"STEPC_LLVM", "path of " STEPC_LLVM_LIBRARY},
         {"STEPC_TRANSPORT", "thread, mpi or self"},
         {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
         {"STEPC_DEVICES", "cpu; for objects compiled for CUDA a list like cuda:0,1"},
@@ -105,13 +107,14 @@ int cli_doctor(struct cli *cli)
         {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"},
         {"STEPC_LATE_ALWAYS", "1: updates wait for the decision wherever they may"}};
     struct report r = {.cli = cli, .out = STR(cli->arena)};
-    const char *linker = program(&r, "ld.lld"), *plain = linker ? NULL : program(&r, "ld");
+    const char *llvm = library(llvms, 1), *linker = program(&r, "ld.lld"), *plain = linker ? NULL : program(&r, "ld");
     cpu_set_t set;
     line(&r, "version", STEPC_VERSION, NULL);
     line(&r, "processor", instructions(), NULL);
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         line(&r, "cores", arena_format(cli->arena, "%d", CPU_COUNT(&set)), NULL);
     line(&r, "linker", linker ? linker : plain, "missing: install lld or binutils; compiling needs one");
+    line(&r, "LLVM", llvm, "missing: install " STEPC_LLVM_LIBRARY " (libllvm16); compiling needs it");
     line(&r, "OpenBLAS", library(blas, 1), "not found: own kernels do the products (libopenblas0-pthread)");
     line(&r, "NVRTC", library(nvrtc, 3), "not found: needed by --target cuda (cuda-nvrtc of NVIDIA's repository)");
     line(&r, "MPI", program(&r, "mpirun"), "not found: meshes are threads of one process (openmpi-bin or mpich)");
@@ -125,5 +128,5 @@ int cli_doctor(struct cli *cli)
                        : arena_format(cli->arena, "not set (%s)", variables[i][1]));
     }
     int code = cli_print(cli, str_text(&r.out), r.out.length);
-    return code ? code : linker || plain ? 0 : EXIT_ENVIRONMENT;
+    return code ? code : llvm && (linker || plain) ? 0 : EXIT_ENVIRONMENT;
 }

@@ -185,6 +185,22 @@ class Cli(runner.Case):
                             self.assertIn(variable, text)
         self.assertEqual(self.stepc("schema").stdout, self.stepc("doc", "schema").stdout)
 
+    def test_llvm_is_opened_by_what_needs_it(self):
+        """All but an object is made without it; a library that is missing or another one is the environment's fault."""
+        none = {"STEPC_LLVM": "/nonexistent/libLLVM.so"}
+        for arguments in (["--version"], ["--help"], ["doc", "optimizers", "adam"], ["check", self.model, "--grad"], ["explain", self.model],
+                          ["compile", self.model, "--stop-after", "fuse"]):
+            self.stepc(*arguments, env=none)
+        said = self.stepc("compile", self.model, "-o", "step.so", env=none, code=3).stderr
+        self.assertRegex(said, r"needs LLVM \d+, which cannot be opened: /nonexistent/libLLVM.so: .*STEPC_LLVM=")
+        self.assertIn("missing: install", self.stepc("doctor", env=none, code=3).stdout)
+        self.assertRegex(self.stepc("compile", self.model, "-o", "step.so", env={"STEPC_LLVM": "libc.so.6"}, code=3).stderr,
+                         r"libc.so.6 is not LLVM \d+, for which this program is made: it lacks LLVM")
+        self.assertFalse(os.path.exists(self.path("step.so")))
+        needed = subprocess.run(["readelf", "-d", runner.Case.program], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(needed, r"NEEDED.*libc\.so")
+        self.assertNotRegex(needed, r"NEEDED.*(LLVM|stdc)")
+
     def test_version(self):
         self.assertRegex(self.stepc("version").stdout, r"^stepc \d+\.\d+\.\d+\n")
         self.assertEqual(json.loads(self.stepc("version", "--json").stdout)["schema"], 1)

@@ -33,6 +33,8 @@ int main(void)
     static char text[LONGEST];
     char *arguments[MOST + 1];
     int count;
+    struct arena arena = {0};
+    if (cg_llvm_open(&arena)) return 3; /* once for all that compile */
     while (scanf("%d", &count) == 1 && getchar() == '\n') {
         char *at = text;
         for (int i = 0; i < count && i < MOST; i++) {

@@ -14,6 +14,7 @@ KNOWN = {
     "bug_hook": "what a thread calls before BUG aborts, so that a pass can leave its input behind",
     "caught": "the signal that ends a run after its step: a handler has no other way to say it",
     "save_wanted": "the signal that has a run save what it has, likewise",
+    "cg_llvm_table": "where LLVM's functions are, once it is opened; then its pages cannot be written",
     "live": "the instances that there are, so that one is not destroyed twice",
     "live_lock": "guards them",
     "record_key": "the thread's last error, which step.h promises for as long as the thread lives",
