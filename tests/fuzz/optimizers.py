@@ -686,7 +686,7 @@ def measures_of(state):
 
 
 def oracle(case, factors, before=lambda t, state: state):
-    """Parameters after the last step and metrics by Optax, per factor that the data are multiplied with; `before` may change
+    """Parameters after the last step and metrics by Optax, per factor that the data and the parameters are changed by; `before` may change
     the state at the beginning of a step."""
     document, trained, rows = case["document"], case["trained"], case["loss"] == "rows"
     pair = document["optimizer"]["type"] == "lookahead"
@@ -719,7 +719,8 @@ def oracle(case, factors, before=lambda t, state: state):
     step = jax.jit(step)
     results = []
     for factor in factors:
-        p = {k: jnp.asarray(v) for k, v in case["init"].items() if k in trained}
+        shaken = lambda v: (v * (1 + 0.2 * factor * np.sin(1 + np.arange(v.size))).reshape(v.shape)).astype(v.dtype)  # in the last bits
+        p = {k: jnp.asarray(shaken(np.asarray(v)) if factor else v) for k, v in case["init"].items() if k in trained}
         p, e = (optax.LookaheadParams.init_synced(p) if pair else p), p
         s, metrics = tx.init(p), collections.defaultdict(list)
         for t in range(case["steps"]):
@@ -742,7 +743,7 @@ def write_case(folder, case, tensors, metrics, note="from tests/fuzz/optimizers.
 
 
 def compare(case, got, want, noisy):
-    """None, or what differs; differences that noise in the data can make are no differences."""
+    """None, or what differs; differences that noise in data and parameters can make are no differences."""
     rtol, atol = (2e-2, 1e-2) if case["narrow"] else (RTOL, ATOL)
     worst, trust = 0.0, 30 if "lbfgs" in json.dumps(case["document"]["optimizer"]) else 3
     for kind in (0, 1):

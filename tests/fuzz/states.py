@@ -126,9 +126,11 @@ def check(options, case, r, want, noisy):
                 why = names_differ(player.at("whole"), want[0])
             if not why:
                 of_ours = lambda k: k.startswith("opt_state.") and (kinds & WRITTEN_OUT or ".projector." in k)  # singular vectors of any sign
-                there = lambda w: ({k: v for k, v in w[0].items() if not of_ours(k)}, w[1])
+                of_projected = lambda k: bool(kinds & {"galore", "scale_by_galore"}) and ".base_optimizer_state." in k  # moments along these vectors
+                sized = lambda tensors: {k: np.abs(v) if of_projected(k) else v for k, v in tensors.items()}
+                there = lambda w: (sized({k: v for k, v in w[0].items() if not of_ours(k)}), w[1])
                 lines = [json.loads(line) for line in whole[1].splitlines()]
-                why, loose = fuzz.compare(case, (ours, runner.series(lines, want[1])), there(want), [there(n) for n in noisy])
+                why, loose = fuzz.compare(case, (sized(ours), runner.series(lines, want[1])), there(want), [there(n) for n in noisy])
                 if not why and loose > 1e-2:
                     return "unsettled"
             return why or sets(case, player, listed, r)
