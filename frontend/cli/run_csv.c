@@ -174,6 +174,14 @@ static int check_widths(const struct csv *c)
     return 0;
 }
 
+/* A first line of 0,1,2,... is what pandas writes over columns without names. */
+static bool counts_up(const struct csv *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->columns[i].name, arena_format(c->r->cli->arena, "%zu", i)) != 0) return false;
+    return c->count > 1;
+}
+
 static int read_head(struct csv *c, const char *name)
 {
     struct arena *a = c->r->cli->arena;
@@ -198,6 +206,12 @@ static int read_head(struct csv *c, const char *name)
         return wrong(
             c, arena_format(a, "the table has no head that names inputs; NAME=%s takes it as one input", c->f->path));
     if (head) c->at = next_line(c->at), c->line++;
+    else if (counts_up(c))
+        fprintf(
+            stderr,
+            "stepc: warning: %s:1: 0,1,2,... is taken as a row of numbers; a head has names: pandas writes this one "
+            "over columns without any (to_csv(..., header=False))\n",
+            c->f->path);
     for (size_t i = 0; !name && i < c->count; i++) {
         int code = bind_column(c, &c->columns[i]);
         if (code) return code;

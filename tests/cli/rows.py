@@ -28,6 +28,12 @@ TEXT = {
     "model": {"type": "sequential", "input": "tokens", "layers": [{"type": "embed", "num_embeddings": 1000, "features": 8}, {"type": "linear", "features": 1000}]},
     "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "next", "reduction": "mean"},
     "optimizer": {"type": "adam", "learning_rate": 0.01}, "seed": 0}
+KINDS = {"f4": "float32", "f8": "float64", "f2": "float16", "i4": "int32", "i8": "int64", "u1": "uint8", "b1": "bool"}
+
+
+def one_input(dtype):
+    return {"stepc": 1, "name": "typed", "inputs": {"v": {"shape": [8, 4], "dtype": dtype, "axes": ["batch", None]}}, "model": {"type": "param", "name": "w", "shape": [4]},
+            "loss": "mean((astype(v, 'float32') - params.w)**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}, "seed": 0}
 
 
 class Rows(runner.SharedCase):
@@ -36,7 +42,8 @@ class Rows(runner.SharedCase):
         super().setUpClass()
         random = np.random.default_rng(1)
         cls.x, cls.y = random.normal(size=(ROWS, 4)).astype("f4"), random.integers(0, 3, ROWS).astype("i4")
-        for name, document in (("model", MODEL), ("mesh", {**MODEL, "mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]}}), ("text", TEXT)):
+        for name, document in (("model", MODEL), ("mesh", {**MODEL, "mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]}}), ("text", TEXT),
+                               *((kind, one_input(dtype)) for kind, dtype in KINDS.items())):
             with open(cls.path(name + ".json"), "w") as f:
                 json.dump(document, f)
             code, said = cls.run_stepc("compile", cls.path(name + ".json"), "-o", cls.path(name + ".so"))
@@ -96,6 +103,45 @@ class Rows(runner.SharedCase):
     def formats(self):
         p = self.path
         return (p("rows.st"),), ("x=" + p("x.npy"), "y=" + p("y.npy")), (p("rows.npz"),), (p("table.csv"),), ("x=" + p("x.csv"), "y=" + p("y.csv"))
+
+    def test_types(self):
+        """Numbers of every type from tables and NumPy files, with either head of these; heads that are none."""
+        def head(form, text, version=1, length=None):
+            text = text.encode().ljust(53) + b"\n"
+            return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(text) if length is None else length) + text + form
+        good = "{'descr': '<f4', 'fortran_order': False, 'shape': (8, 4), }"
+        body = np.arange(32, dtype="f4").reshape(8, 4)
+        for name in KINDS:
+            values = np.arange(32).reshape(8, 4).astype(name) if name != "b1" else np.arange(32).reshape(8, 4) % 3 == 0
+            np.save(self.path("v.npy"), values)
+            want = self.run_to(name + ".so", "--steps", "2", "--data", "v=" + self.path("v.npy"))
+            if name == "f2":
+                continue
+            self.write("v.csv", "\n".join(",".join("%g" % x for x in row) for row in values) + "\n")
+            self.assertEqual(want, self.run_to(name + ".so", "--steps", "2", "--data", "v=" + self.path("v.csv")), name)
+        np.save(self.path("v.npy"), body)
+        want = self.run_to("f4.so", "--steps", "1", "--data", "v=" + self.path("v.npy"))
+        self.write("two.npy", head(body.tobytes(), good, version=2))
+        self.assertEqual(want, self.run_to("f4.so", "--steps", "1", "--data", "v=" + self.path("two.npy")))
+        for text, says in (((body.tobytes()[:-1], good), "cut off"), ((b"", good, 2, 1 << 31), "header is too long"), ((b"", good, 1, 500), "cut off"),
+                           ((body.tobytes(), good.replace("<f4", ">f4")), "type that is not supported"), ((body.tobytes(), good.replace("'descr'", "'d'")), "type that is not supported"),
+                           ((body.tobytes(), good.replace("'<f4'", "[('a', '<f4')]")), "type that is not supported"), ((body.tobytes(), good.replace("'<f4'", "'<f44'")), "type that is not supported"),
+                           ((body.tobytes(), good.replace("False", "True")), "stored by columns"), ((body.tobytes(), good.replace("'fortran_order'", "'f'")), "stored by columns"),
+                           ((body.tobytes(), good.replace("'shape'", "'s'")), "shape cannot be read"), ((body.tobytes(), good.replace("(8, 4)", "[8, 4]")), "shape cannot be read"),
+                           ((body.tobytes(), good.replace("(8, 4)", "(8, -4)")), "shape cannot be read"), ((body.tobytes(), good.replace("(8, 4)", "(8, x)")), "shape cannot be read"),
+                           ((body.tobytes(), good.replace("(8, 4)", "(1, 1, 1, 1, 1, 1, 1, 8, 4)")), "too many dimensions"), ((body.tobytes(), good.replace("(8, 4)", "(4294967296, 4294967296)")), "cut off")):
+            self.write("bad.npy", head(*text))
+            self.assertIn(says, self.run_to("f4.so", "--steps", "1", "--data", "v=" + self.path("bad.npy"), code=1))
+        for text, says in ((b"\x93NUMPY\x01", "too short"), (b"plain text, long enough", "")):
+            self.write("bad.npy", text)
+            self.assertIn(says, self.run_to("f4.so", "--steps", "1", "--data", "v=" + self.path("bad.npy"), code=1))
+
+    def test_head_of_numbers(self):
+        """0,1,2,3 over the columns is a row, and is said to be one."""
+        for first, warns in (("0,1,2,3", True), ("0,1,2,4", False)):
+            self.write("pandas.csv", "\n".join([first] + ["1,2,3,4"] * 8))
+            code, said = self.run_stepc("run", self.path("f4.so"), "--steps", "1", "--data", "v=" + self.path("pandas.csv"))
+            self.assertEqual((code, "is taken as a row" in said), (0, warns), said)
 
     def test_the_same_training(self):
         """Three rounds are 81 rows, 11 batches: the last one takes the first rows of the next round."""
@@ -212,6 +258,10 @@ class Rows(runner.SharedCase):
                            (("x=" + p("few.npy"), "y=" + p("fewer.npy")), "has 5 rows, fewer than a batch of 8"), (("x=" + p("x.npy"), "y=" + p("fewer.npy")), "5 rows in batches of 8; others have 27"),
                            (("x=" + p("double.npy"), "y=" + p("y.npy")), "a.astype(np.float32)"), (("x=" + p("plain.bin"), "y=" + p("y.npy")), "takes no tokens")):
             self.assertIn(says, self.run_to("model.so", "--steps", "1", "--data", *data, code=1))
+        for name, value, says in (("u1", "256", "does not fit into uint8"), ("b1", "2", "is neither 0 nor 1"), ("i8", "1e16", "is no whole number"),
+                                         ("i8", "9223372036854775808", "does not fit into int64"), ("f8", "1e999", "does not fit into float64"), ("f2", "1", "tables are read as")):
+            self.write(name + ".csv", "\n".join(["1,0,1,0"] * 7 + ["1,0,1,%s" % value]))
+            self.assertIn(says, self.run_to(name + ".so", "--steps", "1", "--data", "v=" + p(name + ".csv"), code=1))
         for name, says in (("version.bin", "version 7"), ("cut.bin", "cut off"), ("odd.bin", "3 bytes are no tokens"), ("short.bin", "no window of 5"), ("plain.bin+2", "at the second")):
             self.assertIn(says, self.run_to("text.so", "--steps", "1", "--data", "tokens=" + p(name), "next=" + p("plain.bin"), code=1))
         for args, says in (((p("plain.bin"),), "--data NAME="), (("x=" + p("rows.npz"),), "names its arrays itself"),
