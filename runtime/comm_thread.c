@@ -90,6 +90,7 @@ void *rt_comm_operand(const struct rt_worker *w, const struct stepc_command *c, 
     const struct rt_entry *e = &t->entries[t->running];
     const struct rt_device *d = &t->devices[g->members[member] - t->first_local];
     const struct stepc_command *whole = c->whole ? c->whole : c;
+    if (!t->device_ops->shared) return ((char ***)t->peers)[d - t->devices][2 * c->region + which]; /* comm_staged.c */
     return d->maps[t->running].pointers[e->commands[whole - e->table->commands].arguments + 2 * c->region + which];
 }
 

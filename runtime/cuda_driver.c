@@ -81,9 +81,9 @@ step_status rt_cuda_open(struct step_instance *t, const char *devices, struct rt
     bad = find_functions(&h->driver, library, path);
     if (bad) return bad;
     int status = h->driver.init(0);
-    if (!status) status = h->driver.version(&version);
-    if (!status) status = h->driver.device_count(&h->count);
-    if (status == NO_DEVICE) status = h->count = 0;
+    bool none = status == NO_DEVICE;
+    if (!status || none) status = h->driver.version(&version);
+    if (!status && !none) status = h->driver.device_count(&h->count);
     if (status)
         return rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA, and the CUDA driver does not start: %s",
                        rt_cuda_why(&h->driver, status, text));

@@ -92,6 +92,14 @@ struct rt_cuda_graph {
 };
 enum { CUDA_GRAPHS = 16, CUDA_MOST_WORDS = 1024 /* 4 KiB of parameters, and more */ };
 
+/* Single numbers that the host asks for after every run (a loss, a flag): copied behind the run, so that one wait is
+ * for all of them. What was not asked for CUDA_SEEN_IDLE times in a row is forgotten. */
+enum { CUDA_SEEN = 32, CUDA_SEEN_BYTES = 8, CUDA_SEEN_IDLE = 16 };
+struct rt_cuda_seen {
+    const void *at; /* NULL: free */
+    uint32_t bytes, idle;
+};
+
 struct rt_cuda_device { /* rt_device.handle */
     const struct rt_cuda_host *host;
     int ordinal;
@@ -99,6 +107,10 @@ struct rt_cuda_device { /* rt_device.handle */
     struct rt_cuda_list pending; /* launched by the runtime, not yet given to the driver */
     struct rt_cuda_graph graphs[CUDA_GRAPHS];
     uint64_t clock;
+    char *pinned;       /* memory of the host that the device copies from while the host goes on: seen, then inputs */
+    const char *copied; /* of pinned: the last input on its way; NULL: all have arrived */
+    struct rt_cuda_seen seen[CUDA_SEEN];
+    bool fresh;               /* what was seen is as the device has it */
     bool checked[RT_ENTRIES]; /* entries that ran once, each launch waited for */
     bool no_graphs;
 };

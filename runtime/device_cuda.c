@@ -52,6 +52,7 @@ static step_status load_module(struct rt_cuda_device *g, const struct stepc_cuda
     const int options[] = {JIT_ERRORS, JIT_ERRORS_BYTES};
     void *const values[] = {log, (void *)sizeof log};
     int status = u->module_load(&g->module, image->data, 2, options, values);
+    if (status) g->module = NULL;
     log[sizeof log - 1] = 0;
     const char *kernel = NULL;
     g->functions = status ? NULL : calloc(cuda->kernel_count + 1, sizeof *g->functions);
@@ -63,6 +64,24 @@ static step_status load_module(struct rt_cuda_device *g, const struct stepc_cuda
     return status ? rt_fail(NULL, STEP_EDEVICE, "cuda:%d does not take this object's code for %s%s%s: %s%s%s",
                             g->ordinal, image->arch, kernel ? ", " : "", kernel ? kernel : "",
                             rt_cuda_why(u, status, why), *log ? "\n  " : "", log)
+                  : STEP_OK;
+}
+
+enum { PINNED_INPUTS = CUDA_SEEN * CUDA_SEEN_BYTES };
+
+static step_status make_pinned(struct rt_device *d, struct rt_cuda_device *g)
+{
+    const struct stepc_program *p = d->instance->program;
+    uint64_t bytes = PINNED_INPUTS;
+    for (uint32_t i = 0; i < p->slot_count; i++) /* as rt_device.staging */
+        if (p->slots[i].role == STEP_INPUT)
+            bytes += (rt_slot_bytes(&p->slots[i], true) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+    char why[CUDA_TEXT];
+    int status = g->host->driver.host_alloc((void **)&g->pinned, bytes, 0);
+    if (!status) memset(g->pinned, 0, bytes); /* uneven parts end in zeros */
+    else g->pinned = NULL;
+    return status ? rt_fail(NULL, STEP_ENOMEM, "cuda:%d: %llu bytes of pinned memory for inputs: %s", g->ordinal,
+                            (unsigned long long)bytes, rt_cuda_why(&g->host->driver, status, why))
                   : STEP_OK;
 }
 
@@ -84,6 +103,7 @@ static step_status device_fill(struct rt_device *d, struct rt_cuda_device *g)
     if (!result) result = load_module(g, cuda, image);
     if (!result && (status = u->stream_create(&g->stream, OWN_STREAM)))
         result = rt_fail(NULL, STEP_EDEVICE, "cuda:%d: no stream: %s", g->ordinal, rt_cuda_why(u, status, why));
+    if (!result) result = make_pinned(d, g);
     u->pop(&(void *){NULL});
     return result;
 }
@@ -96,6 +116,7 @@ static void device_end(struct rt_cuda_device *g)
         rt_cuda_graphs_free(g);
         if (g->stream) u->stream_destroy(g->stream);
         if (g->module) u->module_unload(g->module);
+        if (g->pinned) u->host_free(g->pinned);
         u->pop(&(void *){NULL});
     }
     if (g->context && !u->device(&device, g->ordinal)) u->release(device);
@@ -162,6 +183,46 @@ static void release(struct rt_device *d, void *data, size_t bytes)
     leave(g);
 }
 
+/* Until all that was given to the driver has ended. */
+static int wait_for(struct rt_cuda_device *g)
+{
+    g->copied = NULL;
+    return g->host->driver.stream_wait(g->stream);
+}
+
+static struct rt_cuda_seen *seen_find(struct rt_cuda_device *g, const void *at, size_t bytes)
+{
+    struct rt_cuda_seen *s = g->seen;
+    while (s < g->seen + CUDA_SEEN && (s->at != at || s->bytes != bytes)) s++;
+    return s < g->seen + CUDA_SEEN ? s : NULL;
+}
+
+/* Answers from what came with the last run, or remembers to bring it with the next one. */
+static bool seen_read(struct rt_cuda_device *g, void *to, const void *from, size_t bytes)
+{
+    struct rt_cuda_seen *s = bytes <= CUDA_SEEN_BYTES ? seen_find(g, from, bytes) : NULL;
+    if (s) s->idle = 0;
+    if (s && g->fresh) memcpy(to, g->pinned + (s - g->seen) * CUDA_SEEN_BYTES, bytes);
+    if (!s && bytes <= CUDA_SEEN_BYTES && (s = seen_find(g, NULL, 0))) {
+        *s = (struct rt_cuda_seen){from, (uint32_t)bytes, 0};
+        g->fresh = false;
+        return false;
+    }
+    return s && g->fresh;
+}
+
+static int seen_bring(struct rt_cuda_device *g)
+{
+    int status = 0;
+    for (struct rt_cuda_seen *s = g->seen; !status && s < g->seen + CUDA_SEEN; s++) {
+        if (s->at && s->idle++ == CUDA_SEEN_IDLE) *s = (struct rt_cuda_seen){.at = NULL};
+        if (s->at)
+            status = g->host->driver.from_device(g->pinned + (s - g->seen) * CUDA_SEEN_BYTES, s->at, s->bytes,
+                                                 g->stream);
+    }
+    return status;
+}
+
 static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, enum rt_direction direction)
 {
     const struct stepc_program *p = d->instance->program;
@@ -172,11 +233,14 @@ static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, 
         memcpy(to, p->constants + (source - constants), bytes); /* the limit of a loop: nobody has to wait */
         return;
     }
-    struct rt_cuda_device *g = enter(d);
+    struct rt_cuda_device *g = d->handle;
+    if (!bytes) return;
+    if (direction == RT_FROM_DEVICE && seen_read(g, to, from, bytes)) return;
     if (direction == RT_FROM_DEVICE) memset(to, 0, bytes); /* of a copy that fails: loops end */
-    if (!g) return;
+    if (!enter(d)) return;
     const struct rt_cuda_driver *u = &g->host->driver;
     int status = 0;
+    if (direction != RT_FROM_DEVICE) g->fresh = false;
     if (counter) { /* in order, and its value is taken now */
         uint32_t value;
         memcpy(&value, from, sizeof value);
@@ -188,9 +252,29 @@ static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, 
         status = direction == RT_TO_DEVICE     ? u->to_device(to, from, bytes, g->stream)
                  : direction == RT_FROM_DEVICE ? u->from_device(to, from, bytes, g->stream)
                                                : u->between(to, from, bytes, g->stream);
-        if (!status) status = u->stream_wait(g->stream);
+        if (!status) status = wait_for(g);
     }
     if (status) rt_cuda_failed(d, status, "a copy, or a kernel before it (STEPC_CUDA_CHECK=1 names it)");
+    leave(g);
+}
+
+/* Inputs go through pinned memory, and nobody waits for them but the next batch. */
+static void part(struct rt_device *d, const struct stepc_slot *s, char *at, char *host, const int64_t *stride,
+                 enum rt_direction direction)
+{
+    if (s->role != STEP_INPUT || direction != RT_TO_DEVICE) {
+        rt_staged_part(d, s, at, host, stride, direction);
+        return;
+    }
+    struct rt_cuda_device *g = enter(d);
+    if (!g) return;
+    char *own = g->pinned + PINNED_INPUTS + (at - d->staging);
+    int status = g->copied && own <= g->copied ? wait_for(g) : 0; /* inputs come in order: a batch after another one */
+    rt_shard_copy(d->instance, d->index, s, NULL, own, host, stride, direction);
+    g->fresh = false;
+    g->copied = own;
+    if (!status) status = g->host->driver.to_device(at, own, rt_slot_bytes(s, true), g->stream);
+    if (status) rt_cuda_failed(d, status, "copying an input");
     leave(g);
 }
 
@@ -219,6 +303,7 @@ static void launch(struct rt_worker *w, const struct stepc_command *c, void *con
     if (k->checks) words[n++] = (uintptr_t)w->scratch - STEPC_FLAG_BEFORE;
     struct rt_cuda_device *g = enter(w->device);
     if (!g) return;
+    g->fresh = false;
     rt_cuda_do(w->device, &(struct rt_cuda_op){.launch = l, .count = n}, words);
     leave(g);
 }
@@ -229,7 +314,9 @@ static void meet(struct rt_device *d)
     struct rt_cuda_device *g = enter(d);
     if (!g) return;
     rt_cuda_flush(d);
-    int status = g->host->driver.stream_wait(g->stream);
+    int status = seen_bring(g);
+    if (!status) status = wait_for(g);
+    g->fresh = !status;
     char what[120];
     snprintf(what, sizeof what, "a kernel of entry \"%s\" (STEPC_CUDA_CHECK=1 names it)",
              t->entries[t->running].table->name);
@@ -245,7 +332,7 @@ const struct stepc_gpu stepc_part_gpu = {{.name = "cuda",
                                           .alloc = alloc,
                                           .free = release,
                                           .copy = copy,
-                                          .part = rt_staged_part,
+                                          .part = part,
                                           .constants = rt_staged_constants,
                                           .launch = launch,
                                           .meet = meet}};

@@ -369,7 +369,7 @@ static void name_parts(struct describe *d, struct stepc_program *r)
         }
     }
     r->team = part(d, team || mesh, "stepc_part_team");
-    r->mesh = part(d, mesh, "stepc_part_mesh");
+    r->mesh = part(d, mesh, d->cuda ? "stepc_part_mesh_staged" : "stepc_part_mesh");
     r->blas = part(d, blas, "stepc_part_blas");
     r->gpu = part(d, d->cuda != NULL, "stepc_part_gpu");
     r->indices = part(d, indices, "stepc_part_indices");

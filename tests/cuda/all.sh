@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All recorded cases as objects for CUDA on the stand-in for the driver (driver/stand_in.h); takes minutes. Arguments go to
+# All recorded cases, on all their meshes, as objects for CUDA on the stand-in for the driver (driver/stand_in.h); takes minutes. Arguments go to
 # tests/parity/run.py: names, -j.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -7,5 +7,5 @@ cd "$(dirname "$0")/../.."
 stepc_python build
 stepc_build build release stepc stand_in
 mkdir -p build/cuda/cache
-STEPC_CUDA_DRIVER=$PWD/build/cuda/libcuda.so.1 STAND_IN_CACHE=$PWD/build/cuda/cache STAND_IN_DEVICES=8 \
-    "$python" tests/parity/run.py --stepc build/stepc "--compile-args=--target cuda --cuda-arch text" "$@"
+STEPC_CUDA_DRIVER=$PWD/build/cuda/libcuda.so.1 STAND_IN_CACHE=$PWD/build/cuda/cache STAND_IN_DEVICES=16 \
+    "$python" tests/parity/run.py --mesh --stepc build/stepc "--compile-args=--target cuda --cuda-arch text" "$@"

@@ -13,9 +13,13 @@ target_compile_options(stand_in PRIVATE ${stepc_warnings} -Wno-missing-prototype
 target_link_libraries(stand_in PRIVATE pthread dl)
 set_target_properties(stand_in PROPERTIES OUTPUT_NAME cuda SUFFIX .so.1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/cuda)
 if(PYTHON AND TARGET stepc)
-  add_test(NAME cuda.recorded COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc> --every 6 -j 2
-    "--compile-args=--target cuda --cuda-arch text")
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/cuda/cache)
-  set_tests_properties(cuda.recorded PROPERTIES PROCESSORS 2 TIMEOUT 1800
-    ENVIRONMENT "STEPC_CUDA_DRIVER=$<TARGET_FILE:stand_in>;STAND_IN_CACHE=${CMAKE_BINARY_DIR}/cuda/cache;STAND_IN_DEVICES=8")
+  add_test(NAME cuda.stand_in COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/stand_in.py)
+  add_test(NAME cuda.objects COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/objects.py $<TARGET_FILE:stepc>)
+  set(as_cuda "--compile-args=--target cuda --cuda-arch text")
+  add_test(NAME cuda.recorded COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc> --every 6 -j 2 ${as_cuda})
+  add_test(NAME cuda.transaction COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/transaction/transaction.py --stepc $<TARGET_FILE:stepc> --every 24 -j 2 ${as_cuda})
+  set_tests_properties(cuda.stand_in cuda.objects cuda.recorded cuda.transaction PROPERTIES TIMEOUT 1800
+    ENVIRONMENT "STEPC_CUDA_DRIVER=$<TARGET_FILE:stand_in>;STAND_IN_CACHE=${CMAKE_BINARY_DIR}/cuda/cache;STAND_IN_DEVICES=16")
+  set_tests_properties(cuda.recorded cuda.transaction PROPERTIES PROCESSORS 2)
 endif()

@@ -102,7 +102,7 @@ def play(options, name, variant, folder):
     case = recorded.load(name)
     model = case.unpack(folder)
     so = os.path.join(folder, "step.so")
-    runner.call(options.stepc, "compile", model, "-o", so, *variant, env={ALWAYS: "1"} if options.late else None)
+    runner.call(options.stepc, "compile", model, "-o", so, *variant, *options.compile_args, env={ALWAYS: "1"} if options.late else None)
     if options.late and not json.loads(runner.call(options.stepc, "explain", so, "--json")).get("late"):
         return "nothing may wait"
     plain, m = start(folder, case), start(folder, case)
@@ -162,6 +162,7 @@ def main():
     parser.add_argument("--stepc", required=True)
     parser.add_argument("--every", type=int, default=1, help="one in so many, and those that have to be there")
     parser.add_argument("--late", action="store_true", help="updates wait for the decision wherever they may")
+    parser.add_argument("--compile-args", type=str.split, default=[])
     parser.add_argument("-j", type=int, default=os.cpu_count())
     parser.add_argument("-v", action="store_true")
     parser.add_argument("only", nargs="*")

@@ -163,6 +163,7 @@ struct stepc_cuda {
  * leaves the others out. Types and members are the runtime's own. */
 extern const struct stepc_team stepc_part_team;              /* an entry without `whole`, or several devices */
 extern const struct stepc_mesh stepc_part_mesh;              /* collectives */
+extern const struct stepc_mesh stepc_part_mesh_staged;       /* the same between devices that the host cannot read */
 extern const struct stepc_blas stepc_part_blas;              /* a command with gemm->prefer */
 extern const struct stepc_gpu stepc_part_gpu;                /* `cuda` is there */
 extern const struct stepc_indices stepc_part_indices;        /* a slot with a limit */

@@ -102,11 +102,14 @@ static bool compile(const char *source, const char *library)
 /* Those that the cache lacks as one library. */
 static bool make_missing(const char *text, const struct kernel *kernels, unsigned count)
 {
-    static unsigned serial;
-    char source[PATH + 8], library[PATH], target[64], link[PATH];
-    snprintf(target, sizeof target, "batch-%d-%u.so", (int)getpid(), serial++);
+    char source[PATH], library[PATH], made[PATH], target[64], link[PATH];
+    uint64_t all = 0;
+    for (unsigned i = 0; i < count; i++)
+        if (!known(&kernels[i])) all = hash_bytes(all, (const char *)&kernels[i].hash, sizeof kernels[i].hash);
+    snprintf(target, sizeof target, "batch-%016llx.so", (unsigned long long)all);
     snprintf(library, sizeof library, "%s/%s", cache(), target);
-    snprintf(source, sizeof source, "%s.cpp", library);
+    snprintf(made, sizeof made, "%s/made-%d.so", cache(), (int)getpid()); /* others may do the same now */
+    snprintf(source, sizeof source, "%s/made-%d.cpp", cache(), (int)getpid());
     FILE *file = fopen(source, "w");
     if (!file) return false;
     fprintf(file, "#include \"shim.hpp\"\n%.*s", (int)(kernels[0].begin - text), text);
@@ -121,7 +124,7 @@ static bool make_missing(const char *text, const struct kernel *kernels, unsigne
                 (unsigned long long)k->hash, (int)(k->end - k->name - (ptrdiff_t)k->name_length),
                 k->name + k->name_length, (unsigned long long)k->hash);
     }
-    bool good = fclose(file) == 0 && (!missing || compile(source, library));
+    bool good = fclose(file) == 0 && (!missing || (compile(source, made) && rename(made, library) == 0));
     for (unsigned i = 0; good && missing && i < count; i++) {
         snprintf(link, sizeof link, "%s/k%016llx.so", cache(), (unsigned long long)kernels[i].hash);
         if (symlink(target, link) && errno != EEXIST) good = false;

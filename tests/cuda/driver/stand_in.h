@@ -15,7 +15,9 @@
  *   STAND_IN_CACHE       folder of compiled kernels (none: a temporary one)
  *   STAND_IN_DEVICES=1   STAND_IN_CAPABILITY=8.0   STAND_IN_MEMORY=17179869184   STAND_IN_VERSION=13000
  *   STAND_IN_ORDERS=2    1: kernels run forwards only
- *   STAND_IN_FAIL        NAME:N:STATUS: the Nth call of that function, and all that follow in its context, fail so */
+ *   STAND_IN_COUNTS      a file for how often each function was called
+ *   STAND_IN_FAIL        NAME:N:STATUS: the Nth call of that function fails so; 214 and 700 to 799: and all that follow
+ * in the context */
 #ifndef STAND_IN_H
 #define STAND_IN_H
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * far: a device of the same CPU whose addresses the host cannot follow (bit 62 is set: whoever tries is stopped), so
  * that whatever does not go through the table ends the test. Its kernels may only be given its own addresses.
  *
- * Transports that go through the table of devices only and stage collectives in memory of the host: "thread" for the
- * devices of one instance, "test" for instances in one process as ranks; communicator: a struct test_rank. */
+ * A transport that goes through the table of devices only and stages collectives in memory of the host: "test" for
+ * instances in one process as ranks; communicator: a struct test_rank. */
 #ifndef TEST_ROWS_H
 #define TEST_ROWS_H
 #include "runtime/rt.h"
@@ -136,7 +136,6 @@ struct test_world {
 struct test_rank {
     struct test_world *world;
     uint32_t rank;
-    bool own; /* of one instance alone */
 };
 
 static inline struct test_world *test_world(const struct step_instance *t)
@@ -189,24 +188,11 @@ static inline step_status test_open(struct step_instance *t, const void *communi
     return STEP_OK;
 }
 
-static inline bool test_plan(struct step_instance *t)
-{
-    if (t->peers) return true;
-    struct test_rank *r = t->peers = calloc(1, sizeof *r);
-    r->own = true;
-    r->world = calloc(1, sizeof *r->world);
-    test_world_begin(r->world, 1);
-    return true;
-}
+static inline bool test_plan(struct step_instance *t) { return t->peers; }
 
 static inline void test_close(struct step_instance *t)
 {
-    struct test_rank *r = t->peers;
-    if (r && r->own) {
-        test_world_begin(r->world, 1);
-        free(r->world);
-    }
-    free(r);
+    free(t->peers);
     t->peers = NULL;
 }
 
@@ -331,10 +317,9 @@ static inline void test_abort(struct step_instance *t) { atomic_store(&test_worl
         .name = text, .open = how, .plan = test_plan, .advance = test_advance, .meet = test_meet, \
         .gather = test_gather, .scatter = test_scatter, .reset = test_reset, .abort = test_abort, .close = test_close \
     }
-static const struct rt_comm_ops test_comm_staged = TEST_ROW("thread", NULL),
-                                test_comm_ranks = TEST_ROW("test", test_open);
+static const struct rt_comm_ops test_comm_ranks = TEST_ROW("test", test_open);
 static const struct rt_comm_ops *const test_rows_shared[] = {&rt_comm_thread, &test_comm_ranks, NULL};
-static const struct rt_comm_ops *const test_rows_far[] = {&test_comm_staged, &test_comm_ranks, NULL};
+static const struct rt_comm_ops *const test_rows_far[] = {&rt_comm_staged, &test_comm_ranks, NULL};
 
 /* The program on devices of the CPU or far ones, with the transports above beside the runtime's own. The parts are the
  * caller's to keep. */

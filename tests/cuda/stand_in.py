@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""The stand-in for the driver notices what it promises to notice (driver/stand_in.h): small programs that do one thing wrong, and
+the same without it.
+
+    STEPC_CUDA_DRIVER=build/cuda/libcuda.so.1 tests/cuda/stand_in.py
+"""
+import os
+import subprocess
+import sys
+import unittest
+
+HEAD = r"""
+import ctypes, os
+d = ctypes.CDLL(os.environ["STEPC_CUDA_DRIVER"])
+p, n = ctypes.c_void_p, ctypes.c_size_t
+def call(name, *arguments):
+    status = getattr(d, name)(*arguments)
+    if status: print(name, "failed with", status)
+    return status
+def make(name, *arguments):
+    out = p()
+    call(name, ctypes.byref(out), *arguments)
+    return out
+TEXT = b'''
+extern "C" __global__ void __launch_bounds__(64) fill(float *to, long long lo, long long hi)
+{ for (long long i = lo + blockIdx.x * 64 + threadIdx.x; i < hi; i += 64 * gridDim.x) to[i] = (float)i; }
+extern "C" __global__ void __launch_bounds__(64) race(float *to, long long lo, long long hi)
+{ if (threadIdx.x == 0) to[0] = (float)blockIdx.x; }
+extern "C" __global__ void __launch_bounds__(64) shift(float *to, long long lo, long long hi)
+{ __shared__ float row[64]; row[threadIdx.x] = (float)threadIdx.x; if (hi) __syncthreads(); to[threadIdx.x] = row[(threadIdx.x + 1) % 64]; }
+extern "C" __global__ void __launch_bounds__(64) apart(float *to, long long lo, long long hi)
+{ if (threadIdx.x < 32) __syncthreads(); }
+'''
+d.cuInit(0)
+context = make("cuDevicePrimaryCtxRetain", 0)
+call("cuCtxPushCurrent_v2", context)
+stream = make("cuStreamCreate", 1)
+module = make("cuModuleLoadDataEx", TEXT, 0, None, None)
+block = make("cuMemAlloc_v2", n(256))
+def launch(name, to=block, blocks=2, lo=0, hi=64):
+    words = [ctypes.c_uint64(to.value), ctypes.c_int64(lo), ctypes.c_int64(hi)]
+    array = (p * 3)(*(ctypes.cast(ctypes.byref(w), p) for w in words))
+    return call("cuLaunchKernel", make("cuModuleGetFunction", module, name.encode()), blocks, 1, 1, 64, 1, 1, 0, stream, array, None)
+def wait(): return call("cuStreamSynchronize", stream)
+host = make("cuMemHostAlloc", n(256), 0)
+floats = ctypes.cast(host, ctypes.POINTER(ctypes.c_float))
+def end():
+    call("cuMemFreeHost", host); call("cuMemFree_v2", block); call("cuModuleUnload", module); call("cuStreamDestroy_v2", stream)
+    call("cuDevicePrimaryCtxRelease_v2", 0)
+"""
+
+
+class StandIn(unittest.TestCase):
+    def run_text(self, text, code, *wanted, **env):
+        done = subprocess.run([sys.executable, "-c", HEAD + text], capture_output=True, text=True, timeout=600, env={**os.environ, **env})
+        said = done.stdout + done.stderr
+        self.assertEqual(done.returncode, code, said)
+        for want in wanted:
+            self.assertIn(want, said)
+
+    def good(self, text, *wanted, **env):
+        self.run_text(text + "\nend()\n", 0, *wanted, **env)
+
+    def bad(self, text, *wanted, **env):
+        self.run_text(text, 86, *wanted, **env)
+
+    def test_nothing_is_wrong(self):
+        self.good("launch('fill'); call('cuMemcpyDtoHAsync_v2', host, block, n(256), stream); wait(); print(floats[0], floats[63])", "0.0 63.0")
+        self.good("launch('shift', blocks=1); wait()")
+
+    def test_outside_of_a_block(self):
+        self.bad("launch('fill', hi=65); wait()", "fill: it touches", "cuStreamSynchronize failed with 700")
+        self.bad("launch('fill', lo=-4000, hi=0); wait()", "fill: it touches")
+        self.bad("call('cuMemsetD8Async', block, 0, n(257), stream); wait()", "memset: 257 bytes")
+        self.bad("launch('fill', to=p(block.value + 512)); wait()", "fill: parameter 0 is no address of a block")
+
+    def test_failures_stay(self):
+        self.bad("launch('fill', hi=65); wait(); print(launch('fill'))", "cuLaunchKernel failed with 700")
+
+    def test_races(self):
+        self.bad("launch('race'); wait()", "race: what it leaves depends on the order of its threads")
+        self.good("launch('race', blocks=1); wait()")
+        self.bad("launch('shift', blocks=1, hi=0); wait()", "shift: what it leaves depends on the order")
+
+    def test_barriers(self):
+        self.bad("launch('apart', blocks=1); wait()", "apart: threads of a block disagree about a barrier", "failed with 719")
+
+    def test_nothing_happens_before_somebody_waits(self):
+        self.good("launch('fill'); call('cuMemcpyDtoHAsync_v2', host, block, n(256), stream); print(floats[1] == 1); wait(); print(floats[1])",
+                  "False\n1.0")
+        self.bad("floats[0] = 1; call('cuMemcpyHtoDAsync_v2', block, host, n(256), stream); floats[0] = 2; wait()",
+                 "its source at", "changed before the copy had ended")
+
+    def test_graphs(self):
+        captured = ("call('cuStreamBeginCapture_v2', stream, 1); launch('fill'); graph = p()\n"
+                    "call('cuStreamEndCapture', stream, ctypes.byref(graph)); run = make('cuGraphInstantiateWithFlags', graph, ctypes.c_ulonglong(0))\n")
+        tidy = "call('cuGraphExecDestroy', run); call('cuGraphDestroy', graph)\n"
+        self.good(captured + "call('cuGraphLaunch', run, stream); wait()\n" + tidy)
+        self.bad(captured + "call('cuMemFree_v2', block); call('cuGraphLaunch', run, stream); wait()\n", "fill: parameter 0 is no address of a block")
+        self.bad("call('cuStreamBeginCapture_v2', stream, 1); wait()", "the stream is captured")
+        self.bad("call('cuStreamBeginCapture_v2', stream, 1); make('cuMemAlloc_v2', n(64))", "cuMemAlloc: not while a stream is captured")
+
+    def test_what_is_left(self):
+        self.bad("call('cuMemFreeHost', host); call('cuDevicePrimaryCtxRelease_v2', 0)", "a block of memory was left (256 bytes)", "a stream was left")
+        self.bad("", "the context of device 0 was not released")
+
+    def test_contexts_and_threads(self):
+        self.bad("other = make('cuDevicePrimaryCtxRetain', 1); call('cuCtxPushCurrent_v2', other); launch('fill')",
+                 "no function of a module of device 1", STAND_IN_DEVICES="2")
+        self.bad("import threading; t = threading.Thread(target=wait); t.start(); t.join()", "cuStreamSynchronize: no context is current")
+        self.bad("call('cuStreamDestroy_v2', stream); wait()", "a stream that was destroyed")
+
+    def test_addresses_are_not_the_hosts(self):
+        self.run_text("print(ctypes.cast(block, ctypes.POINTER(ctypes.c_float))[0])", -11)
+
+
+if __name__ == "__main__":
+    unittest.main()
