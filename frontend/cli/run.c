@@ -347,8 +347,8 @@ int cli_run(struct cli *cli)
 {
     struct run r = {.cli = cli, .path = cli->operands.items[0]};
     if (cli_count(cli, "ranks")) return run_launch(cli);
+    run_mark_begin(cli);
     int code = run_open(&r);
-    run_mark(&r, false);
     if (!code) code = start(&r);
     if (!code) {
         run_head(&r);
@@ -357,7 +357,7 @@ int cli_run(struct cli *cli)
     run_data_close(&r.data);
     run_data_close(&r.eval_data);
     run_data_close(&r.infer_data);
-    if (!code) run_mark(&r, true);
+    if (!code) run_mark_end(&r);
     if (r.api) run_close(&r);
     return code ? code : run_stop_code(&r);
 }

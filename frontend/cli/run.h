@@ -139,8 +139,10 @@ int cli_interpret(struct cli *, const char *path, const struct step_api **, stru
 
 /* run_launch.c: the same command as ranks of mpirun. */
 int run_launch(struct cli *);
-void run_mark(const struct run *, bool done); /* for who started this rank: it began; all is well */
-void run_mark_lost(const struct run *);       /* the call that failed says why this rank gives up */
+/* For who started this rank: it began; it has done all, or stopped; the call that failed says why it gives up. */
+void run_mark_begin(struct cli *);
+void run_mark_end(const struct run *);
+void run_mark_lost(const struct run *);
 
 /* run_data.c */
 int run_data_open(struct run *, struct run_data *, const char *option);

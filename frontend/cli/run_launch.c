@@ -67,11 +67,11 @@ static int start(char **command, pid_t *pid)
     return error;
 }
 
-/* What ranks of this host leave for who started them, a line each: mpirun of MPICH ends with 0 where a rank does,
- * though nobody had trained to the end, and that of Open MPI may hold back what ranks print when one is lost. It is
- * memory of the one who started, so that nothing stays of one that was killed, and its name tells it from what else
- * may have that number on another host or later. */
-static const char mark[] = "STEPC_RUN_MARK", begun[] = "begun\n", done[] = "done\n", shared[] = "stepc-run";
+/* What ranks of this host leave for who started them, a line each: mpirun of MPICH may end with 0 where a rank does, or
+ * where it was told to stop itself (SIGTERM, of `sleep`, too), though nobody had trained to the end, and that of Open
+ * MPI may hold back what ranks print when one is lost. It is memory of the one who started, so that nothing stays of
+ * one that was killed, and its name tells it from what else may have that number on another host or later. */
+static const char mark[] = "STEPC_RUN_MARK", begun[] = "begun ", ended[] = "ended ", shared[] = "stepc-run";
 
 static void leave_line(const char *line)
 {
@@ -85,10 +85,9 @@ static void leave_line(const char *line)
     close(fd);
 }
 
-void run_mark(const struct run *r, bool all_is_well)
-{
-    if (r->place.ranks > 1 && !r->place.rank) leave_line(all_is_well ? done : begun);
-}
+void run_mark_begin(struct cli *cli) { leave_line(arena_format(cli->arena, "%s%ld\n", begun, (long)getpid())); }
+
+void run_mark_end(const struct run *r) { leave_line(arena_format(r->cli->arena, "%s%d\n", ended, r->stopped)); }
 
 void run_mark_lost(const struct run *r)
 {
@@ -102,26 +101,38 @@ static int make_mark(struct cli *cli)
     return fd;
 }
 
-static const char *read_lines(int fd, char *text, size_t room)
+struct told {
+    uint32_t begun, ended; /* ranks of this host */
+    int stopped;           /* the signal that they ended after, 0: none */
+    const char *lost;      /* why the first one gave up, NULL: none did */
+    pid_t pids[1024];
+    char text[1 << 16];
+};
+
+static void hear(int fd, struct told *t)
 {
-    ssize_t n = fd >= 0 ? pread(fd, text, room - 1, 0) : 0;
-    text[n > 0 ? n : 0] = 0;
-    return text;
+    ssize_t n = fd >= 0 ? pread(fd, t->text, sizeof t->text - 1, 0) : 0;
+    t->text[n > 0 ? n : 0] = 0;
+    t->begun = t->ended = 0;
+    t->lost = strstr(t->text, "rank ");
+    for (const char *at = t->text; at && *at; at = strchr(at, '\n'), at += at != NULL) {
+        if (strncmp(at, begun, sizeof begun - 1) == 0 && t->begun++ < sizeof t->pids / sizeof *t->pids)
+            t->pids[t->begun - 1] = (pid_t)strtol(at + sizeof begun - 1, NULL, 10);
+        if (strncmp(at, ended, sizeof ended - 1) != 0) continue;
+        t->ended++;
+        if (!t->stopped) t->stopped = atoi(at + sizeof ended - 1);
+    }
 }
 
-static bool has_ended_well(int fd)
-{
-    char text[64];
-    return strstr(read_lines(fd, text, sizeof text), done) != NULL;
-}
+static bool has_ended(const struct told *t) { return t->begun && t->ended == t->begun; }
 
-static const char *take_lines(struct cli *cli, int fd)
+/* To the ranks themselves: an mpirun of Open MPI that is told to stop tells them so only after the half minute that
+ * they may take to save. To mpirun where there is none here, or the second time. */
+static void pass(const struct told *t, pid_t mpirun, int number, bool again)
 {
-    enum { ROOM = 1 << 16 };
-    char *text = arena_alloc(cli->arena, ROOM);
-    read_lines(fd, text, ROOM);
-    if (fd >= 0) close(fd);
-    return text;
+    uint32_t n = has_ended(t) ? 0 : t->begun;
+    for (uint32_t i = 0; i < n && i < sizeof t->pids / sizeof *t->pids; i++) kill(t->pids[i], number);
+    if (!n || again) kill(mpirun, number);
 }
 
 static bool is_gone(long pid)
@@ -168,6 +179,7 @@ int run_launch(struct cli *cli)
     sigset_t signals, old;
     enum { MOST_ALONE = 3 }; /* seconds */
     int status = 0, number = 0, stopped = 0, alone = 0;
+    struct told *told = arena_new(cli->arena, struct told);
     pid_t pid;
     if (cli_integer(cli, "ranks", 0) < 1) return cli_usage(cli, "-n: at least one rank");
     if (strcmp(cli_text(cli, "transport", "mpi"), "mpi") != 0)
@@ -183,35 +195,39 @@ int run_launch(struct cli *cli)
     sigprocmask(SIG_BLOCK, &signals, &old);
     int marked = make_mark(cli), error = start(arguments(cli), &pid);
     if (error) {
-        take_lines(cli, marked);
+        if (marked >= 0) close(marked);
         sigprocmask(SIG_SETMASK, &old, NULL);
         return cli_failed(cli, EXIT_ENVIRONMENT, "-n needs mpirun (Debian: openmpi-bin or mpich): %s", strerror(error));
     }
     while (waitpid(pid, &status, WNOHANG) == 0) {
         number = sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 1});
-        if (number < 0) { /* Open MPI may wait for a minute or more for ranks that it has not seen end */
-            alone = is_bereft(pid) && !has_ended_well(marked) ? alone + 1 : 0;
+        if (number < 0) {
+            /* Open MPI may wait for a minute or more for ranks that it has not seen end. */
+            alone = is_bereft(pid) ? alone + 1 : 0;
             if (alone >= MOST_ALONE) kill(pid, SIGKILL);
             continue;
         }
         if (number == SIGCHLD) continue;
+        hear(marked, told);
+        pass(told, pid, number, stopped && number != SIGUSR1);
         if (number != SIGUSR1) stopped = number;
-        kill(pid, number);
     }
-    const char *lines = take_lines(cli, marked), *why = strstr(lines, "rank ");
+    hear(marked, told);
+    if (marked >= 0) close(marked);
+    const char *why = told->lost;
     sigprocmask(SIG_SETMASK, &old, NULL);
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    for (size_t i = 0; strstr(lines, done) && i < sizeof passed / sizeof *passed; i++)
-        if (code == RUN_STOPPED + passed[i]) stopped = passed[i];
+    if (!stopped) stopped = told->stopped;
     if (stopped) { /* so that the parent sees what happened */
         signal(stopped, SIG_DFL);
         raise(stopped);
     }
+    if (alone >= MOST_ALONE && has_ended(told)) return 0;
     if (alone >= MOST_ALONE)
         return cli_failed(cli, EXIT_ENVIRONMENT,
                           "a rank was lost, and all have ended; mpirun did not, and was stopped%s%s", why ? "\n" : "",
                           why ? why : "");
-    if (code == 0 && strstr(lines, begun) && !strstr(lines, done))
+    if (code == 0 && told->ended < told->begun)
         return cli_failed(cli, EXIT_ENVIRONMENT, "a rank ended too early, and the others with it%s%s", why ? "\n" : "",
                           why ? why : "");
     if (code >= 0 && code <= EXIT_DEFECT) return code;

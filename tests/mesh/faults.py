@@ -157,6 +157,35 @@ def play(options, family, ranks, fault, phase, seed, folder, hosts=None):
     return goes_on(options, family, ranks, folder, job) if phase == "save" else None
 
 
+def forgetful(options, family, folder):
+    """Under an mpirun that always ends with 0, as MPICH's may after SIGTERM, `stepc run -n` says 0 only where all ranks came to their end."""
+    here, wrong = os.path.join(folder, family, "forgetful"), []
+    os.mkdir(here)
+    with open(os.path.join(here, "mpirun"), "w") as f:
+        f.write('#!/bin/sh\nmpirun.%s "$@" &\ntrap "kill -TERM $!" TERM\nwait $!\nwait $!\nexit 0\n' % family)
+    os.chmod(f.name, 0o755)
+    for what, good in (("nothing", (0,)), ("rank told to stop", (-signal.SIGTERM,)), ("rank killed", (3,)), ("mpirun told to stop", (-signal.SIGTERM, 3))):
+        job = "%s-%s" % (family, what.replace(" ", "-"))
+        env = dict(mpi.QUIET, STEPC_TEST_JOB=job, PATH="%s:%s" % (here, os.environ["PATH"]), OMPI_MCA_odls_base_sigkill_timeout="1")  # it waits so long before it tells ranks
+        run = command(options, None, family, 2, "update", folder, job, True)
+        run[run.index("--steps") + 1] = "3" if what == "nothing" else "1000000"
+        process = subprocess.Popen(run, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 30
+        while what != "nothing" and time.monotonic() < until and not (len(ranks_of(job)) == 2 and os.path.exists(os.path.join(folder, "metrics-%s.jsonl" % job))):
+            time.sleep(0.01)
+        if what == "mpirun told to stop":
+            for thread in os.listdir("/proc/%d/task" % process.pid):
+                with open("/proc/%d/task/%s/children" % (process.pid, thread)) as f:
+                    for child in f.read().split():
+                        os.kill(int(child), signal.SIGTERM)
+        elif what != "nothing":
+            os.kill(ranks_of(job)[1], signal.SIGKILL if what == "rank killed" else signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+        if process.returncode not in good:
+            wrong.append("%s, %s, mpirun says 0: stepc run -n ended with %d\n%s" % (family, what, process.returncode, said))
+    return wrong
+
+
 def prepare(options, folder, counts, phases=("save",)):
     rng = np.random.default_rng(1)
     for phase in phases:
@@ -197,6 +226,7 @@ def main():
                 f.write('#!/bin/sh\nexec mpirun.%s "$@"\n' % family)
             os.chmod(f.name, 0o755)
         subprocess.run(["cc", "-shared", "-fPIC", os.path.join(ROOT, "tests", "mesh", "ended.c"), "-o", os.path.join(folder, "ended.so")], check=True)
+        faults += [why for family in families for why in forgetful(options, family, folder)]
         for seed, (family, ranks, fault, phase) in enumerate(plan(options, families)):
             if options.only and fault != options.only:
                 continue
