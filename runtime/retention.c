@@ -77,6 +77,17 @@ bool st_rules_check(const char *rules, char error[ST_TEXT])
     return good;
 }
 
+#ifndef STEPC_IN_OBJECT
+const char *st_rules_metric(const char *rules, uint32_t index, size_t *length)
+{
+    struct rule all[ST_RULES];
+    uint32_t n = read_rules(rules, all);
+    for (uint32_t i = 0; i < n; i++)
+        if (all[i].kind == BEST && index-- == 0) return *length = all[i].name_length, all[i].name;
+    return NULL;
+}
+#endif
+
 static double metric_of(const struct st_checkpoint *c, const struct rule *r)
 {
     double value = NAN;

@@ -53,6 +53,36 @@ static void add_metrics(struct json_tree to, const struct st_checkpoint *c)
         json_add_number(metrics, c->metrics[i].name, c->metrics[i].value, false);
 }
 
+/* What stays by rules. A metric that none of them has would make the newest ones the best. */
+static int kept(struct cli *cli, const char *folder, const char *rules, struct st_kept **all, uint32_t *count)
+{
+    char error[ST_TEXT];
+    size_t length;
+    const char *metric;
+    step_status status = st_kept_list(folder, rules, all, count, error);
+    if (status) return run_file_failed(cli, status, error);
+    for (uint32_t k = 0; rules && *count && (metric = st_rules_metric(rules, k, &length)); k++) {
+        VEC(const char *) names = {0};
+        bool found = false;
+        metric = arena_string_n(cli->arena, metric, length);
+        for (uint32_t i = 0; i < *count && !found; i++) {
+            struct st_checkpoint c;
+            if (st_checkpoint_open(&c, step_path(cli, folder, (*all)[i].step), false, error)) continue;
+            for (uint32_t m = 0; m < c.metric_count; m++) {
+                const char *name = arena_string_n(cli->arena, c.metrics[m].name, strlen(c.metrics[m].name));
+                vec_push(cli->arena, &names, name);
+                found |= strcmp(name, metric) == 0;
+            }
+            st_checkpoint_close(&c);
+        }
+        if (found) continue;
+        free(*all);
+        return cli_failed(cli, EXIT_WRONG, "--keep: no checkpoint of %s has a metric \"%s\"%s", folder, metric,
+                          cli_meant(cli, metric, names.items, names.count));
+    }
+    return 0;
+}
+
 /* ---------------------------------------------------------------- ls, show */
 
 static int list(struct cli *cli, const char *folder)
@@ -63,15 +93,15 @@ static int list(struct cli *cli, const char *folder)
     uint32_t count;
     struct str out = STR(cli->arena);
     struct json_tree report = json_object(cli->arena), steps = {0};
-    step_status status = st_kept_list(folder, rules, &all, &count, error);
-    if (status) return run_file_failed(cli, status, error);
+    int code = kept(cli, folder, rules, &all, &count);
+    if (code) return code;
     json_add_integer(report, "schema", 1);
     steps = json_add_array(report, "checkpoints");
     for (uint32_t i = count; i-- > 0;) {
         struct st_checkpoint c;
         struct json_tree row = json_add_object(steps, NULL);
         json_add_integer(row, "step", (int64_t)all[i].step);
-        status = st_checkpoint_open(&c, step_path(cli, folder, all[i].step), true, error);
+        step_status status = st_checkpoint_open(&c, step_path(cli, folder, all[i].step), true, error);
         json_add_bool(row, "complete", !status);
         json_add_bool(row, "keep", all[i].keep);
         str_addf(&out, "step %-9" PRIu64, all[i].step);
@@ -333,10 +363,9 @@ static int prune(struct cli *cli, const char *folder)
     bool dry = cli_count(cli, "dry-run") > 0;
     struct st_kept *all;
     uint32_t count;
-    int code = 0;
     if (!rules) return cli_usage(cli, "checkpoint prune: --keep RULES is missing");
-    step_status status = st_kept_list(folder, rules, &all, &count, error);
-    if (status) return run_file_failed(cli, status, error);
+    int code = kept(cli, folder, rules, &all, &count);
+    if (code) return code;
     int parent = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent < 0) code = cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", folder, strerror(errno));
     for (uint32_t i = count; i-- > 0 && parent >= 0;) {

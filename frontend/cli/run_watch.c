@@ -85,6 +85,13 @@ int run_watch_open(struct run *r, const char *item)
             c->keep = arena_format(r->cli->arena, "%s,best=%s:%s:1", c->keep ? c->keep : "latest=1", w->metric,
                                    w->largest ? "max" : "min");
     }
+    size_t length;
+    const char *metric, *rules = cli_text(r->cli, "keep", "");
+    for (uint32_t i = 0; (metric = st_rules_metric(rules, i, &length)); i++) { /* none would be the best */
+        metric = arena_string_n(r->cli->arena, metric, length);
+        int code = find_metric(r, &(struct run_watch){.option = "keep", .text = metric, .metric = metric});
+        if (code) return code;
+    }
     char error[ST_TEXT];
     if (r->watches[1].text && !st_rules_check(c->keep, error)) return cli_usage(r->cli, "--keep-best: %s", error);
     return 0;

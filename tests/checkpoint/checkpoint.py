@@ -319,7 +319,7 @@ class Checkpoint(runner.Case):
         for rules, kept in (("latest=3", [16, 18, 20]), ("every=6", [6, 12, 18, 20]), ("steps=4+6+7", [4, 6, 20]), ("steps=99", [20]),
                             ("latest=1,every=8", [8, 16, 20]), ("since=10000", list(range(2, 21, 2))),
                             ("best=loss:min:2", sorted({*best[:2], 20})), ("best=loss:max:1,latest=2", sorted({best[-1], 18, 20})),
-                            ("best=none:min:2", [18, 20]), ("latest=99", list(range(2, 21, 2))), ("seconds=100000000", [2, 20])):
+                            ("latest=99", list(range(2, 21, 2))), ("seconds=100000000", [2, 20])):
             run = "r-" + rules.replace(":", ".")
             self.train("--save-dir", run, "--save-every", "2", "--keep", rules)
             if rules.startswith("best"):  # of those that are there, each time
@@ -333,12 +333,25 @@ class Checkpoint(runner.Case):
                             chosen |= set(there[-int(value):])
                         else:
                             metric, which, n = value.split(":")
-                            key = lambda s: (loss[s] if metric == "loss" else 0) * (1 if which == "min" else -1)
+                            key = lambda s: loss[s] * (1 if which == "min" else -1)
                             chosen |= set(sorted(sorted(there, reverse=True), key=key)[:int(n)])
                     there = sorted(chosen)
                 kept = there
             self.assertEqual(self.steps(run), kept, rules)
             self.assertEqual([n for n in os.listdir(self.path(run)) if n[0] == "."], [])
+        step, batch = host.Step(self.so), {n: a[0] for n, a in safetensors.read(self.data).items()}
+        with step.checkpoints(self.path("without"), keep="best=none:min:2") as runs:  # those without the metric are the worst, alike
+            for _ in range(4):
+                step.step(**batch)
+                runs.save()
+        self.assertEqual(self.steps("without"), [3, 4])
+        self.assertIn('no metric "los" of one number; did you mean "loss"?', self.train("--save-dir", "w", "--keep", "latest=1,best=los:min:2", code=1).stderr)
+        self.assertIn("--eval-every", self.train("--save-dir", "w", "--keep", "best=eval_loss:min:2", code=2).stderr)
+        self.assertFalse(os.path.exists(self.path("w")))
+        before = self.steps("all")
+        for what in ("ls", "prune"):
+            self.assertIn('has a metric "los"; did you mean "loss"?', self.tool(what, "all", "--keep", "best=loss:min:1,best=los:min:2", code=1).stderr)
+        self.assertEqual(self.steps("all"), before)
         self.write("all/step-4/notes.txt", "mine")
         flip(self.path("all/step-6/manifest.json"), 99)
         self.train("--save-dir", "all", "--resume", "auto", "--keep", "latest=1", steps=22)

@@ -171,6 +171,8 @@ step_status st_checkpoint_write(const struct st_new *, const struct st_checkpoin
 /* Rules of retention (retention.c), at most ST_RULES; not valid: the error says what is. */
 enum { ST_RULES = 16 };
 bool st_rules_check(const char *rules, char error[ST_TEXT]);
+/* The metric of the rule best=... of that number, NULL: there are no more. */
+const char *st_rules_metric(const char *rules, uint32_t index, size_t *length);
 struct st_kept {
     uint64_t step, created;
     bool whole, keep; /* whole: its manifest is; keep: by a rule */
