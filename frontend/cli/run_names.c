@@ -3,8 +3,9 @@
  *
  * A table of names is JSON: "tensors" says for each tensor there which ones here make it. A kernel is a matrix whose
  * first dimensions ("inputs") are its rows; several stand beside each other; "transpose" turns what is made. What
- * adapters (name.lora_a, name.lora_b) have learnt is added to name.kernel. Whatever has no place is an error, as what
- * lacks is. samples/import/hf.py does the same from the files of the model that was imported. */
+ * adapters (name.lora_a, name.lora_b, and name.lora_s, how often) have learnt is added to name.kernel, which is said.
+ * Whatever has no place is an error, as what lacks is. samples/import/hf.py does the same from the files of the model
+ * that was imported. */
 #include "frontend/cli/run_export.h"
 #include "frontend/fe.h"
 #include "ir/ir.h"
@@ -28,7 +29,7 @@ struct rule {
 };
 
 struct part {
-    const struct run_exported *e, *lora[2]; /* lora: NULL, none */
+    const struct run_exported *e, *lora[3]; /* lora: a, b, the scale; NULL, none */
     uint64_t rows, columns;
 };
 
@@ -50,6 +51,7 @@ struct naming {
     bool *used;
     struct target *targets;
     const struct target *first; /* of the file that is written */
+    uint32_t merged;            /* kernels with what adapters have learnt */
 };
 
 /* ---------------------------------------------------------------- the table */
@@ -156,10 +158,12 @@ static int find_adapter(struct naming *n, struct part *p)
     const struct st_tensor *k = &p->e->t;
     size_t length = strlen(k->name);
     if (length < 8 || strcmp(k->name + length - 7, ".kernel") != 0) return 0;
-    for (int i = 0; i < 2; i++)
-        p->lora[i] = find(n, arena_format(n->cli->arena, "%.*s.lora_%c", (int)length - 7, k->name, 'a' + i), true);
-    if (!p->lora[0] && !p->lora[1]) return 0;
-    bool fits = p->lora[0] && p->lora[1] && ir_dtype_is_float(ir_dtype_of_abi(k->dtype));
+    for (int i = 0; i < 3; i++)
+        p->lora[i] = find(n, arena_format(n->cli->arena, "%.*s.lora_%c", (int)length - 7, k->name, "abs"[i]), true);
+    if (!p->lora[0] && !p->lora[1] && !p->lora[2]) return 0;
+    n->merged++;
+    bool fits = !p->lora[2] || (!p->lora[2]->t.rank && ir_dtype_is_float(ir_dtype_of_abi(p->lora[2]->t.dtype)));
+    fits = fits && p->lora[0] && p->lora[1] && ir_dtype_is_float(ir_dtype_of_abi(k->dtype));
     if (fits) {
         const struct st_tensor *a = &p->lora[0]->t, *b = &p->lora[1]->t;
         int32_t inputs = a->rank - 1;
@@ -277,16 +281,19 @@ static step_status merge(struct naming *n, const struct part *p, double *to)
 {
     step_status status;
     double *a = read_numbers(n, p->lora[0], &status), *b = a ? read_numbers(n, p->lora[1], &status) : NULL;
+    double *scale = b && p->lora[2] ? read_numbers(n, p->lora[2], &status) : NULL;
     const struct st_tensor *second = &p->lora[1]->t;
     uint64_t rank = (uint64_t)second->shape[0], columns = product(second->shape, 1, second->rank);
     bool wide = ir_dtype_of_abi(p->e->from->dtype) == IR_F64;
-    for (uint64_t i = 0; b && i < elements(&p->e->t); i++) {
+    for (uint64_t i = 0; !status && i < elements(&p->e->t); i++) {
         double change = 0;
         for (uint64_t k = 0; k < rank; k++) change += a[i / columns * rank + k] * b[k * columns + i % columns];
+        if (scale) change *= *scale;
         if (change != 0) to[i] = wide ? to[i] + change : (double)(float)(to[i] + change); /* -0 + 0 is 0 */
     }
     free(a);
     free(b);
+    free(scale);
     return status;
 }
 
@@ -452,9 +459,12 @@ static int write_files(struct naming *n, const char *folder, uint64_t most)
         unlink(
             arena_format(n->cli->arena, "%s/model-%05" PRIu32 "-of-%05" PRIu32 ".safetensors", folder, i + 1, files));
     if (code || n->cli->quiet) return code;
-    const char *said = arena_format(n->cli->arena, "%s: %" PRIu32 " tensors in %" PRIu32 " file%s, %s bytes\n", folder,
-                                    n->target_count, files, files > 1 ? "s" : "",
-                                    cli_grouped(n->cli->arena, (double)total));
+    const char *merged = n->merged
+                             ? arena_format(n->cli->arena, "; adapters are merged into %" PRIu32 " kernels", n->merged)
+                             : "";
+    const char *said = arena_format(n->cli->arena, "%s: %" PRIu32 " tensors in %" PRIu32 " file%s, %s bytes%s\n",
+                                    folder, n->target_count, files, files > 1 ? "s" : "",
+                                    cli_grouped(n->cli->arena, (double)total), merged);
     return cli_print(n->cli, said, strlen(said));
 }
 

@@ -371,7 +371,7 @@ static const struct form { const char *key, *form; } forms[] = { /* of top-level
     {"metrics", "{\"type\": \"object\", \"additionalProperties\": {\"anyOf\": [{\"$ref\": \"#/$defs/expression\"}, {\"type\": \"object\", \"required\": [\"type\"]}]}}"},
     {"optimizer", "optimizer"},
     {"ema", "ema"},
-    {"adapters", "{\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": [\"type\"], \"properties\": {\"type\": {\"const\": \"lora\"}}}}"},
+    {"adapters", "{\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": [\"type\"], \"properties\": {\"type\": {\"const\": \"lora\"}, \"rank\": {}, \"match\": {}, \"alpha\": {}, \"rslora\": {}, \"dropout\": {}, \"a_initializer\": {}, \"b_initializer\": {}}}}"},
     {"accumulate", "accumulate"},
     {"per_example", "per_example"},
     {"precision", "precision"},

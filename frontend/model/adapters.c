@@ -1,22 +1,27 @@
 /* Adapters: low-rank products beside the linear layers of a model, as flax.nnx.LoRA around them: x a b is added to what
- * the layer gives, without a scaling by the rank. The layer keeps its path and its parameters, so a checkpoint of the
- * base loads unchanged; `lora_a` and `lora_b` stand beside its kernel. Layers are met while the model is traced the
- * first time, and which adapter each gets is decided when all are known: the parameters of adapters are declared, and
- * drawn, after those of the whole model, layer by layer, a before b.
+ * the layer gives. With `alpha` it is added alpha / rank times, as PEFT has it (`rslora`: alpha / sqrt(rank)), and how
+ * often stands as `lora_s` beside the matrices, so that files of them say what they mean. The layer keeps its path and
+ * its parameters, so a checkpoint of the base loads unchanged; `lora_a` and `lora_b` stand beside its kernel. Layers
+ * are met while the model is traced the first time, and which adapter each gets is decided when all are known: the
+ * parameters of adapters are declared, and drawn, after those of the whole model, layer by layer, a before b.
  *
  * A pattern stands for the linear layers that it matches (what nnx calls Linear: linear, lora_linear, the products
  * inside of cells); one that matches none of these stands for the general products (linear_general, einsum, the
  * projections of attention). */
 #include "frontend/model/block.h"
+#include <math.h>
 #include <string.h>
 
 enum { TYPE_LORA };
-enum { RANK, MATCH, A_INITIALIZER, B_INITIALIZER, ARGS };
+enum { RANK, MATCH, A_INITIALIZER, B_INITIALIZER, ALPHA, RSLORA, DROPOUT, ARGS };
 static const struct fe_arg rows[ARGS] = {
     [RANK] = {"rank", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
     [MATCH] = {"match", FE_PATTERNS, FE_REQUIRED, NULL, NULL},
     [A_INITIALIZER] = {"a_initializer", FE_OBJECT, 0, "{\"type\": \"he_uniform\"}", NULL},
-    [B_INITIALIZER] = {"b_initializer", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL}};
+    [B_INITIALIZER] = {"b_initializer", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},
+    [ALPHA] = {"alpha", FE_NUMBER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
+    [RSLORA] = {"rslora", FE_BOOL, 0, "false", NULL},
+    [DROPOUT] = {"dropout", FE_NUMBER, FE_UNIT, "0", NULL}};
 
 /* A layer that an adapter may stand beside. Its product is that of an einsum: each dimension of the kernel is one that
  * is summed over, one of the result, or a batch dimension that both operands and the result have. */
@@ -57,7 +62,7 @@ static char free_label(const char *product)
  * rank and the others. `drawn` flattens to two dimensions, as linear_general's kernel is drawn. */
 struct low_rank {
     const char *first, *second; /* formulas of x a, (x a) b */
-    struct fe_param a, b;
+    struct fe_param a, b, s;    /* s: how often it is added */
 };
 
 static void add_dimension(struct fe_param *p, int64_t size, int8_t kernel_axis)
@@ -112,7 +117,7 @@ static struct low_rank low_rank_of(struct arena *arena, const struct fe_adaptabl
 
 /* Declares or finds the two parameters; false: an error was recorded. */
 static bool parameters(struct fe_block *block, const struct fe_adaptable *layer, struct low_rank *l,
-                       struct fe_val out[2])
+                       struct fe_val out[3])
 {
     struct arena *arena = block->site.fe->arena;
     const struct fe_value *args = layer->adapter;
@@ -125,7 +130,30 @@ static bool parameters(struct fe_block *block, const struct fe_adaptable *layer,
     l->b.init_preset = "zeros";
     out[0] = fe_val_tensor(fe_block_param(block, "", l->a));
     out[1] = out[0].bad ? out[0] : fe_val_tensor(fe_block_param(block, "", l->b));
-    return !out[1].bad;
+    out[2] = fe_none();
+    if (out[1].bad || !args[ALPHA].given || args[ALPHA].null) return !out[1].bad;
+    double rank = (double)args[RANK].integer;
+    l->s = (struct fe_param){.path = fe_path_join(arena, layer->path, "lora_s"),
+                             .type = ir_type_scalar(IR_F32),
+                             .fixed = true,
+                             .init_preset = "constant",
+                             .init_value = args[ALPHA].number / (args[RSLORA].boolean ? sqrt(rank) : rank),
+                             .stream = FE_NO_DRAW};
+    out[2] = fe_val_tensor(fe_block_param(block, "", l->s));
+    return !out[2].bad;
+}
+
+/* The layer's input with zeros at the rate given, in training: a layer of its own by its path. */
+static struct fe_val dropped(struct fe_block *block, const struct fe_adaptable *layer, struct fe_val x)
+{
+    struct fe_site *s = &block->site;
+    double rate = layer->adapter[DROPOUT].number;
+    struct fe_block own = *block;
+    own.path = fe_path_join(s->fe->arena, layer->path, "lora_dropout");
+    struct ir_type type = fe_type_at(s, &x);
+    if (rate <= 0 || !s->trace->train) return x;
+    struct fe_val keep = fe_block_mask(&own, "dropout", &type, rate);
+    return keep.bad ? keep : fe_where3(s, keep, fe_div(s, x, fe_float(1 - rate)), fe_float(0));
 }
 
 /* ---------------------------------------------------------------- in a trace */
@@ -168,13 +196,15 @@ struct fe_val fe_block_adapt(struct fe_block *block, const char *below, bool gen
     struct fe_adaptable *layer = find(fe->state, path);
     if (!layer || !layer->adapter) return y;
     struct low_rank l = low_rank_of(fe->arena, layer, layer->adapter[RANK].integer);
-    struct fe_val v[3] = {x};
+    struct fe_val v[4] = {x};
     struct fe_block sharing = *block; /* a cell asks once per time */
     sharing.sharing = true;
     sharing.weights = NULL;
     if (!parameters(&sharing, layer, &l, v + 1)) return fe_bad();
-    fe_block_promote(block, v, 3);
-    struct fe_val between[2] = {fe_einsum(s, l.first, v, 2), v[2]};
+    fe_block_promote(block, v, fe_is_none(&v[3]) ? 3 : 4);
+    v[0] = dropped(&sharing, layer, v[0]);
+    struct fe_val between[2] = {v[0].bad ? v[0] : fe_einsum(s, l.first, v, 2), v[2]};
+    if (!between[0].bad && !fe_is_none(&v[3])) between[0] = fe_mul(s, between[0], v[3]);
     return between[0].bad ? between[0] : fe_add(s, fe_einsum(s, l.second, between, 2), y);
 }
 
@@ -238,6 +268,9 @@ static bool read_adapter(struct fe *fe, struct fe_trace *trace, fe_json json)
         return false;
     }
     if (!fe_args(fe, json, "adapter \"lora\"", rows, ARGS, NULL, args)) return false;
+    if (args[RSLORA].boolean && (!args[ALPHA].given || args[ALPHA].null))
+        return fe_wrong(fe, args[RSLORA].json, "E0103",
+                        "\"rslora\" divides \"alpha\" by the root of the rank: it is missing");
     fe_json patterns = args[MATCH].json;
     bool good = true, list = patterns->kind == JSON_ARRAY;
     if (list && !fe_first(fe, patterns))
@@ -258,8 +291,11 @@ bool fe_adapters(struct fe *fe, struct fe_trace *trace)
         struct fe_adaptable *layer = &state->adaptable.items[i];
         if (!layer->adapter) continue;
         struct low_rank l = low_rank_of(fe->arena, layer, layer->adapter[RANK].integer);
-        struct fe_val unused[2];
+        struct fe_val unused[3];
         good = parameters(&layer->block, layer, &l, unused);
+        struct fe_block own = layer->block;
+        own.path = fe_path_join(fe->arena, layer->path, "lora_dropout");
+        if (good && layer->adapter[DROPOUT].number > 0) fe_block_fork(&own, "dropout", true);
     }
     return good;
 }

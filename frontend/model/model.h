@@ -11,6 +11,7 @@ struct fe_param {
     uint32_t slot;
     bool statistic; /* running statistics: state, not trained */
     bool rewritten; /* a parameter that a step leaves changed, apart from the update (model/layers/weights.c) */
+    bool fixed;     /* a parameter that is never trained nor averaged, a float32 in any case */
     bool trained;   /* selected by `trainable` */
     fe_json init;   /* initializer object, NULL = `init_preset` */
     const char *init_preset; /* "lecun_normal", "zeros", ... */

@@ -118,7 +118,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
     struct fe_trace_own *own = block->site.trace->own;
     const char *path = like.path ? like.path : fe_path_join(fe->arena, block->path, name);
     uint32_t index = map_get(&state->by_path, path);
-    if (like.type.dtype == IR_F32 && !like.statistic) like.type.dtype = block->param_dtype;
+    if (like.type.dtype == IR_F32 && !like.statistic && !like.fixed) like.type.dtype = block->param_dtype;
     if (!like.statistic && block->weights) {
         like.drawn = (enum ir_dtype)like.type.dtype;
         like.rewritten = stored_as(block->weights, path, &like.type);

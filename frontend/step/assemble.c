@@ -18,7 +18,7 @@ static bool read_trainable(struct fe_step *s)
     if (trainable && !fe_patterns(s->fe, trainable, s->trained)) return false;
     for (uint32_t i = 0; i < s->param_count; i++) {
         const struct fe_param *p = &s->params[i];
-        s->trained[i] = s->trained[i] && !p->statistic && ir_dtype_is_float(p->type.dtype);
+        s->trained[i] = s->trained[i] && !p->statistic && !p->fixed && ir_dtype_is_float(p->type.dtype);
         s->module->slots.items[p->slot].frozen = !s->trained[i] && !p->statistic;
         trained += s->trained[i];
     }
@@ -41,7 +41,7 @@ static bool read_ema(struct fe_step *s)
     s->ema_slots = arena_new_array(s->fe->arena, uint32_t, s->param_count + 1);
     for (uint32_t i = 0; i < s->param_count; i++) {
         const struct fe_param *p = &s->params[i];
-        in[i] = in[i] && !p->statistic;
+        in[i] = in[i] && !p->statistic && !p->fixed;
         if (!in[i]) continue;
         struct ir_slot slot = {.name = arena_format(s->fe->arena, "ema.%s", p->path),
                                .role = IR_ROLE_EMA,

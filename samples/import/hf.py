@@ -5,9 +5,11 @@
     stepc compile work/model.json -o step.so
     stepc run step.so --steps 100 --init work/init.safetensors --data tokens.safetensors --save final.safetensors
     python3 hf.py export gpt2/ final.safetensors -o tuned/   # the same names, dtypes, shapes and files that gpt2/ has
+    python3 hf.py import gpt2/ --peft adapter/ -o work/      # with LoRA adapters, as PEFT wrote them
+    python3 hf.py export gpt2/ final.safetensors --peft -o adapter/   # these alone, as PEFT reads them
 
 What comes in untouched goes out bit for bit; what LoRA adapters of the document have learnt is added to the kernels that they
-stand beside. A tensor that would not go out is an error that names it; the optimizer's state, counters and keys stay behind. A
+stand beside, which is said, unless --peft asks for the adapters alone. A tensor that would not go out is an error that names it; the optimizer's state, counters and keys stay behind. A
 value of config.json that would change the numbers and is not covered is an error that names its key, and so is a key that
 nobody here knows (`--ignore KEY` takes the responsibility). What each model needs is in gpt2.py and llama.py: its document, and a
 table of weights.
@@ -24,6 +26,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import gpt2
 import llama
+import peft_adapters
 import tensors
 from config import Config
 from tensors import Bad
@@ -90,6 +93,10 @@ def import_model(folder, out, options):
     prefix, weights = prefix_of(model, c), kind.weights(c)
     check_weights(model, weights, prefix, c)
     entries = []
+    if options.peft:
+        document["adapters"], adapters = peft_adapters.read(options.peft, table_of(weights, c.prefixes[0], c))
+        document["trainable"] = ["@lora"]
+        entries = [(path, "F32", a.shape, lambda a=a: a) for path, a in adapters.items()]
     for name, w in table_of(weights, prefix, c).items():
         for i, (path, shape) in enumerate(w.parts):
             entries.append((path, "F32", shape, lambda w=w, i=i, name=name: w.split(tensors.widen(model.array(name), model.dtype(name)))[i]))
@@ -110,7 +117,7 @@ class Trained:
     """What `stepc run --save` wrote, seen as one set of weights: "params", or averages of them. Every tensor that is read is noted."""
 
     def __init__(self, path, which):
-        self.path, self.file, self.seen = path, tensors.open_model(path), set()
+        self.path, self.file, self.seen, self.adapters = path, tensors.open_model(path), set(), []
         self.others = [a for a in AVERAGES if any(n.startswith(a + ".") for n in self.file.names())]
         if which is None and self.others:
             raise Bad("%s holds averages beside the parameters (\"%s.*\"): say which go out, --weights params or --weights %s" % (path, self.others[0], self.others[0]))
@@ -136,20 +143,29 @@ class Trained:
         """Paths of the low-rank product beside a kernel; None: there is none."""
         if not path.endswith(".kernel"):
             return None
-        both = [path[:-len("kernel")] + leaf for leaf in ("lora_a", "lora_b")]
-        if not any(self.name(p) in self.file.where for p in both):
+        *both, scale = [path[:-len("kernel")] + leaf for leaf in ("lora_a", "lora_b", "lora_s")]
+        if not any(self.name(p) in self.file.where for p in (*both, scale)):
             return None
         (*inputs, rank), (also, *outputs) = self.shape(both[0]), self.shape(both[1])
         if tuple(inputs + outputs) != tuple(self.shape(path)) or rank != also:
             raise Bad("%s: \"%s\" %s and \"%s\" %s make no kernel of %s" % (self.path, both[0], self.shape(both[0]), both[1], self.shape(both[1]), self.shape(path)))
         return both
 
+    def scale(self, path):
+        """How often the low-rank product beside a kernel is added: as its file says it, or once."""
+        name = path[:-len("kernel")] + "lora_s"
+        if self.name(name) not in self.file.where:
+            return 1.0
+        if self.shape(name) != ():
+            raise Bad("%s: \"%s\" is %s instead of a number" % (self.path, name, list(self.shape(name))))
+        return float(self.array(name))
+
     def kernel(self, path):
         """A tensor, with what its adapter adds to it."""
         both = self.adapter(path)
         if both is None:
             return self.array(path)
-        base, change = self.array(path), np.tensordot(*(self.array(p).astype(np.float64) for p in both), 1)
+        base, change = self.array(path), np.tensordot(*(self.array(p).astype(np.float64) for p in both), 1) * self.scale(path)
         return np.where(change == 0, base, base + change).astype(np.float32)  # -0 + 0 is 0
 
     def check(self, weights):
@@ -158,7 +174,9 @@ class Trained:
             for path, shape in w.parts:
                 if self.shape(path) != tuple(shape):
                     raise Bad("%s: \"%s\" is %s instead of %s" % (self.path, self.name(path), list(self.shape(path)), list(shape)))
-                self.adapter(path)
+                if self.adapter(path):
+                    self.adapters.append(path)
+                    self.scale(path)
         for name in self.file.names():
             other = name.split(".")[0] in AVERAGES and not (self.pick and name.startswith(self.pick))
             averaged = self.pick and self.pick + name in self.seen
@@ -175,6 +193,10 @@ def export_model(folder, trained, out, options):
         raise Bad("%s: the original is not overwritten" % out)
     result.check(weights)
     table = table_of(weights, prefix, c)
+    if options.peft:
+        return peft_adapters.write(out, result, table_of(weights, c.prefixes[0], c), kind is gpt2, folder)
+    if result.adapters:
+        print("hf.py: note: adapters are merged into %d kernels; --peft writes them alone" % len(result.adapters), file=sys.stderr)
 
     def make(name):
         w = table.get(name) or (table[prefix + c.table] if c.tied and name in c.head_names else None)
@@ -202,12 +224,14 @@ def main(arguments=None):
     i.add_argument("--length", type=int, default=None, help="tokens per row (at most what the model was made for, and 1,024)")
     i.add_argument("--learning-rate", type=float, default=3e-5)
     i.add_argument("--weight-decay", type=float, default=0.0)
+    i.add_argument("--peft", metavar="DIR", help="a folder of PEFT with LoRA adapters of the model, which are trained alone")
     i.add_argument("--ignore", action="append", default=[], metavar="KEY", help="a key of config.json that may be ignored")
     e = sub.add_parser("export", help="what stepc saved -> files as those of the model")
     e.add_argument("model", help="the folder that was imported: names, dtypes and the other files come from it")
     e.add_argument("trained", help="what `stepc run --save` wrote")
     e.add_argument("-o", dest="out", required=True, help="the folder to write to")
     e.add_argument("--weights", choices=["params", *AVERAGES], help="the parameters, or averages of them; need not be said where there are no averages")
+    e.add_argument("--peft", action="store_true", help="write the adapters alone, as PEFT reads them, instead of merging them")
     e.add_argument("--ignore", action="append", default=[], metavar="KEY")
     o = p.parse_args(arguments)
     try:

@@ -74,6 +74,43 @@ class Adapters(runner.Case):
         self.stepc(*args)
         return safetensors.read(self.path("out")), [line["loss"] for line in runner.metrics(self.path("metrics"))]
 
+    def test_scale(self):
+        """alpha / rank times, or alpha / sqrt(rank): the kernel W + s a b; `lora_s` says s, and is neither trained nor averaged."""
+        model = {"type": "linear", "features": 5, "input": "x", "name": "l"}
+        random = np.random.default_rng(2)
+        base = {"l.kernel": random.normal(size=(6, 5)), "l.bias": random.normal(size=5)}
+        both = {"l.lora_a": random.normal(size=(6, 4)), "l.lora_b": random.normal(size=(4, 5))}
+        base, both = ({k: v.astype("f4") for k, v in d.items()} for d in (base, both))
+        for more, scale in (({}, 1), ({"alpha": 6}, 1.5), ({"alpha": 6, "rslora": True}, 3)):
+            for compiled in (False, True):
+                adapted = self.document(model, adapters=[{**LORA(4, "l"), **more}], trainable=["**"] if compiled else ["@lora"], ema={"decay": 0.5})
+                scaled = {"l.lora_s": np.float32(scale)} if more else {}
+                saved, losses = self.run_steps(adapted, 2, {**base, **both, **scaled}, compiled)
+                merged = self.document(model, trainable=["l.bias"])
+                _, want = self.run_steps(merged, 1, {**base, "l.kernel": base["l.kernel"] + scale * both["l.lora_a"] @ both["l.lora_b"]}, compiled)
+                self.assertAlmostEqual(losses[0], want[0], places=5)
+                self.assertNotEqual(losses[0], losses[1])
+                self.assertEqual({k: v for k, v in saved.items() if "lora_s" in k}, scaled)
+        self.assertIn("E0103", self.stepc("check", self.document(model, adapters=[{**LORA(4, "l"), "rslora": True}]), code=1).stderr)
+
+    def test_dropout(self):
+        """Of what the adapters read, in training alone; drawn anew in every step, the same in parts of the batch."""
+        for model, name in (({"type": "linear", "features": 5, "input": "x", "name": "l"}, "l"), ({"type": "rnn", "cell": {"type": "lstm_cell", "hidden_features": 4}, "input": "x"}, "cell.ii"),
+                            ({"type": "multi_head_attention", "num_heads": 2, "input": "x", "name": "attn"}, "attn.query")):
+            lora = {**LORA(2, name), "b_initializer": {"type": "normal", "stddev": 1.0}}
+            still = {"optimizer": {"type": "sgd", "learning_rate": 0.0}, "metrics": {"of": "mean(model)"}}
+            _, without = self.run_steps(self.document(model, adapters=[lora], **still), 2)
+            self.assertEqual(*without)
+            dropped = self.document(model, adapters=[{**lora, "dropout": 0.5}], **still)
+            state, interpreted = self.run_steps(dropped, 2)
+            self.assertEqual(len({without[0], *interpreted}), 3, name)
+            _, compiled = self.run_steps(dropped, 2, compiled=True)
+            np.testing.assert_allclose(compiled, interpreted, rtol=1e-5)
+            _, parts = self.run_steps(self.document(model, adapters=[{**lora, "dropout": 0.5}], accumulate={"microbatch_size": 2}, **still), 2)
+            np.testing.assert_allclose(parts, interpreted, rtol=1e-5)
+            self.stepc("run", dropped, "--eval-data", self.path("data"), "--metrics", self.path("metrics"))
+            self.assertAlmostEqual(runner.metrics(self.path("metrics"))[0]["eval_loss"], without[0], places=6)
+
     def test_numbers(self):
         for name, (model, adapters, layers) in CASES.items():
             for compiled in (False, True):

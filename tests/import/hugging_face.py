@@ -210,7 +210,8 @@ class HuggingFace(runner.Case):
                     np.testing.assert_allclose(m.infer(tokens=tokens), recorded.array("logits"), rtol=1e-4, atol=1e-4)
                     m.save(saved)
                 shutil.rmtree(back, ignore_errors=True)
-                self.assertEqual(run("export", source, saved, "-o", back, "--weights", "params"), (0, ""))
+                code, said = run("export", source, saved, "-o", back, "--weights", "params")
+                self.assertRegex(said, r"\Ahf.py: note: adapters are merged into \d+ kernels; --peft writes them alone\n\Z")
                 before, after = tensors.open_model(source), tensors.open_model(back)
                 changed = {n for n in before.names() if before.array(n).tobytes() != after.array(n).tobytes()}
                 self.assertEqual(changed, {n.replace(".lora_A", ".weight") for n in recorded.names() if n.endswith(".lora_A")})
@@ -219,6 +220,76 @@ class HuggingFace(runner.Case):
                     begin(m, self.folder)
                     coarse = 0.05 if name.endswith("bfloat16") else 1e-4  # the file's dtype
                     np.testing.assert_allclose(m.infer(tokens=tokens), recorded.array("logits"), rtol=1e-4, atol=coarse)
+
+    def through_peft(self, source, saved, tokens):
+        """The adapters as a folder of PEFT, imported again: its logits."""
+        adapter = os.path.join(self.folder, "adapter")
+        shutil.rmtree(adapter, ignore_errors=True)
+        self.assertEqual(run("export", source, saved, "-o", adapter, "--peft"), (0, ""))
+        self.assertEqual(run("import", source, "--peft", adapter, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+        with stepc.Step(compiled(self.folder)) as m:
+            m.load(os.path.join(self.folder, "init.safetensors"))
+            return m.infer(tokens=tokens)
+
+    def test_peft_folders(self):
+        """Scaled adapters, some of them of one fused product: out as PEFT's folder and in again they compute what the object did, and
+        so does the merged model; by the real PEFT where it is installed."""
+        try:
+            import peft
+            import torch
+            import transformers
+        except ImportError as e:
+            peft = None
+            print("skipped: the folder is not read by the real PEFT (%s)" % e)
+        for name, match in (("gpt2", ["h.0.attn.{query,value}", "**.c_fc"]), ("llama", ["layers.*.self_attn.q_proj", "**.down_proj"])):
+            with self.subTest(name):
+                source, saved, back = os.path.join(HERE, "models", name), os.path.join(self.folder, "saved.safetensors"), os.path.join(self.folder, "back")
+                shutil.rmtree(back, ignore_errors=True)
+                self.assertEqual(run("import", source, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+                path = os.path.join(self.folder, "model.json")
+                with open(path) as f:
+                    document = json.load(f)
+                document.update(trainable=["@lora"], optimizer={"type": "sgd", "learning_rate": 0.5}, adapters=[
+                    {"type": "lora", "rank": 3, "alpha": 6, "match": match[:1], "b_initializer": {"type": "normal", "stddev": 0.3}},
+                    {"type": "lora", "rank": 4, "alpha": 4, "rslora": True, "match": match[1:], "b_initializer": {"type": "normal", "stddev": 0.3}}])
+                with open(path, "w") as f:
+                    json.dump(document, f)
+                tokens = tensors.open_model(os.path.join(source, "expected.safetensors")).array("tokens")
+                with stepc.Step(compiled(self.folder)) as m:
+                    m.load(os.path.join(self.folder, "init.safetensors"))
+                    m.step(tokens=tokens)
+                    logits = m.infer(tokens=tokens)
+                    m.save(saved)
+                file = tensors.open_model(saved)
+                self.assertEqual(sorted({float(file.array(n)) for n in file.names() if n.endswith("lora_s")}), [2.0, 2.0] if len(match) == 1 else [2.0])
+                again = self.through_peft(source, saved, tokens)
+                np.testing.assert_allclose(again, logits, rtol=1e-5, atol=1e-5)
+                code, said = run("export", source, saved, "-o", back)
+                self.assertRegex(said, "merged into")
+                self.assertEqual(run("import", back, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+                with stepc.Step(compiled(self.folder)) as m:
+                    begin(m, self.folder)
+                    np.testing.assert_allclose(m.infer(tokens=tokens), logits, rtol=1e-4, atol=1e-4)
+                if peft is None:
+                    continue
+                model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+                model = peft.PeftModel.from_pretrained(model, os.path.join(self.folder, "adapter")).eval()
+                with torch.no_grad():
+                    theirs = model(torch.tensor(np.asarray(tokens, np.int64))).logits.numpy()
+                    np.testing.assert_allclose(theirs, logits, rtol=1e-4, atol=1e-4)
+                # The other way: what PEFT writes of adapters of its own, with random weights.
+                model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+                modules = ["c_attn", "c_proj"] if name == "gpt2" else ["q_proj", "v_proj", "gate_proj"]
+                model = peft.get_peft_model(model, peft.LoraConfig(r=2, lora_alpha=5, use_rslora=True, target_modules=modules, rank_pattern={modules[1]: 3},
+                                                                   lora_dropout=0.1, fan_in_fan_out=name == "gpt2", init_lora_weights=False)).eval()
+                theirs_folder = os.path.join(self.folder, "theirs")
+                model.save_pretrained(theirs_folder)
+                with torch.no_grad():
+                    theirs = model(torch.tensor(np.asarray(tokens, np.int64))).logits.numpy()
+                self.assertEqual(run("import", source, "--peft", theirs_folder, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+                with stepc.Step(compiled(self.folder)) as m:
+                    m.load(os.path.join(self.folder, "init.safetensors"))
+                    np.testing.assert_allclose(m.infer(tokens=tokens), theirs, rtol=1e-4, atol=1e-4)
 
     def test_nothing_is_lost(self):
         """What a file holds and the model has no place for, by name; which of several sets of weights is said."""
@@ -250,12 +321,12 @@ class HuggingFace(runner.Case):
         tensors.write(saved, [(n, "F32", v.shape, lambda v=v: v) for n, v in {**init, **averages}.items()])
         merged = []
         for weights in ("params", "ema"):
-            self.assertEqual(run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", weights), (0, ""))
+            self.assertEqual(run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", weights)[0], 0)
             merged.append(tensors.open_model(os.path.join(self.folder, "back")).array("model.layers.0.self_attn.q_proj.weight"))
         np.testing.assert_allclose(merged[1] - merged[0], np.tensordot(a, b, 1).reshape(16, 16).T, rtol=1e-5, atol=1e-5)
         only = {n: v for n, v in averages.items() if "lora" in n}  # averages of the adapters alone: the rest stands for itself
         tensors.write(saved, [(n, "F32", v.shape, lambda v=v: v) for n, v in {**init, q + "lora_a": a, q + "lora_b": 2 * b, **only}.items()])
-        self.assertEqual(run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", "ema"), (0, ""))
+        self.assertEqual(run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", "ema")[0], 0)
         again = tensors.open_model(os.path.join(self.folder, "back")).array("model.layers.0.self_attn.q_proj.weight")
         self.assertEqual(again.tobytes(), merged[1].tobytes())
         code, said = run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", "slow")
@@ -310,7 +381,7 @@ class HuggingFace(runner.Case):
                 whole = tensors.open_model(original)
                 tensors.write(os.path.join(original, "other"), [(n, dtype, whole.shape(n), lambda n=n: tensors.narrow(whole.array(n), dtype)) for n in whole.names()])
                 os.replace(os.path.join(original, "other"), os.path.join(original, "model.safetensors"))
-                self.assertEqual(run("export", original, saved, "-o", back, *(("--weights", weights) if more else ())), (0, ""))
+                self.assertEqual(run("export", original, saved, "-o", back, *(("--weights", weights) if more else ()))[0], 0)
                 self.equal_tensors(back, self.exported(saved, "llama", *names, *(["--ema"] if weights == "ema" else []))[0])
 
     def test_templates_go_out(self):
