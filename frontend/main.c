@@ -445,7 +445,7 @@ static int fix(struct cli *cli, const char *path)
         struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
         struct str text = STR(cli->arena);
         int code = to_plans(&w, path);
-        size_t count = w.diags.errors ? cli_fix(&w.diags, &text) : 0;
+        size_t count = w.diags.errors ? cli_fix(&w.diags, cli->quiet, &text) : 0;
         way_free(&w);
         if (!count) {
             if (total && !cli->quiet)

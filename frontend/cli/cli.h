@@ -81,7 +81,7 @@ int cli_read(struct cli *, const char *path, size_t limit, char **text, size_t *
 /* Writes a file ("-": standard output) beside its name and renames it. 0 or 3. */
 int cli_write(struct cli *, const char *path, const char *text, size_t length);
 int cli_write_program(struct cli *, const char *path, const void *bytes, size_t length); /* one that may be executed */
-size_t cli_fix(const struct diags *,
+size_t cli_fix(const struct diags *, bool quiet,
                struct str *out); /* fix.c: the document with replacements, and how many there are */
 
 /* 0, or 2 after a message; -1: --help or the like was answered, the exit code is 0. */

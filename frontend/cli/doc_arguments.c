@@ -9,6 +9,7 @@ static const char *default_text(const struct fe_arg *a)
 static const char *range_of(struct arena *arena, const struct fe_arg *a)
 {
     const char *range = fe_range_text(a->flags);
+    if (a->kind == FE_MAP && a->choices) return arena_format(arena, "also called `%s`", a->choices);
     if (a->kind != FE_ENUM) return range ? range : "";
     struct str s = STR(arena);
     for (const char *p = a->choices; p && *p; p++) str_add_n(&s, *p == '|' ? ", " : p, *p == '|' ? 2 : 1);

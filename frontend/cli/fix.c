@@ -9,7 +9,7 @@ static int by_place(const void *a, const void *b)
     return (x->span.offset > y->span.offset) - (x->span.offset < y->span.offset);
 }
 
-size_t cli_fix(const struct diags *diags, struct str *out)
+size_t cli_fix(const struct diags *diags, bool quiet, struct str *out)
 {
     const struct diag_source *source = &diags->source;
     const struct diag **fixes = arena_new_array(out->arena, const struct diag *, diags->list.count + 1);
@@ -22,6 +22,11 @@ size_t cli_fix(const struct diags *diags, struct str *out)
         if (span.offset < at) continue; /* two suggestions for one place: the first */
         str_add_n(out, source->text + at, span.offset - at);
         str_add(out, fixes[i]->replacement);
+        uint32_t line, column;
+        diag_line_column(source, span.offset, &line, &column);
+        if (!quiet)
+            fprintf(stderr, "stepc: note: %s:%u:%u: %.*s is now %s\n", source->name, line, column, (int)span.length,
+                    source->text + span.offset, fixes[i]->replacement);
         at = (size_t)span.offset + span.length;
         done++;
     }

@@ -191,7 +191,9 @@ static void add_arguments(struct object *o, enum table table, const struct fe_ar
 {
     for (uint32_t i = 0; i < count; i++) {
         json_add(o->properties, args[i].name, argument(o->arena, table, &args[i]));
-        if (args[i].flags & FE_REQUIRED) json_add_text(o->required, NULL, args[i].name);
+        const char *other = args[i].kind == FE_MAP ? args[i].choices : NULL;
+        if (other) json_add(o->properties, other, argument(o->arena, table, &args[i]));
+        else if (args[i].flags & FE_REQUIRED) json_add_text(o->required, NULL, args[i].name);
     }
 }
 

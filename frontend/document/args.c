@@ -134,7 +134,9 @@ enum ir_dtype fe_dtype(struct fe *fe, fe_json v)
     const char *names[IR_DTYPE_COUNT];
     size_t count = 0;
     for (int i = IR_TUPLE + 1; i < IR_DTYPE_COUNT; i++) names[count++] = ir_dtype_name((enum ir_dtype)i);
-    fe_suggest(fe, fe_error(fe, v, "E0201", "unknown dtype %s", fe_found(fe, v)), v->string, names, count);
+    struct diag *d = fe_error(fe, v, "E0201", "unknown dtype %s", fe_found(fe, v));
+    fe_suggest(fe, d, v->string, names, count);
+    d->replacement = NULL; /* another dtype is another meaning */
     return IR_TUPLE;
 }
 
@@ -267,6 +269,13 @@ static const char *why_not(const char *key, const char *what)
     return fe_foreign("", key);
 }
 
+static const char *keys(struct arena *arena, const char *const *names, size_t count)
+{
+    struct str all = STR(arena);
+    for (size_t i = 0; i < count; i++) str_addf(&all, "%s%s", i ? ", " : "the keys are ", names[i]);
+    return count ? str_text(&all) : "there is no key but \"type\"";
+}
+
 /* Records the error and returns the argument that was probably meant, `count` if there is none. */
 static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, const struct fe_arg *rows, uint32_t count,
                             const char *const *also)
@@ -283,7 +292,7 @@ static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, con
     struct diag *d = fe_error_key(fe, member, "E0107", "unknown key \"%s\" in %s", member->key, what);
     fe_suggest(fe, d, member->key, names, n);
     const char *why = why_not(member->key, what);
-    if (d && why) d->hint = why;
+    if (d && (why || !d->hint)) d->hint = why ? why : keys(fe->arena, names, n);
     const char *nearest = str_nearest(member->key, names, n);
     for (uint32_t i = 0; i < count; i++)
         if (nearest == rows[i].name) return i;
@@ -325,6 +334,11 @@ static bool read_absent(struct fe *fe, fe_json object, const char *what, const s
     return false;
 }
 
+static bool is_called(const struct fe_arg *row, const char *key)
+{
+    return !strcmp(row->name, key) || (row->kind == FE_MAP && row->choices && !strcmp(row->choices, key));
+}
+
 bool fe_args(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
              const char *const *also, struct fe_value *out)
 {
@@ -334,9 +348,12 @@ bool fe_args(struct fe *fe, fe_json object, const char *what, const struct fe_ar
         return fe_wrong(fe, object, "E0101", "%s is an object, found %s", what, fe_found(fe, object));
     for (fe_json member = fe_first(fe, object); member; member = fe_next(fe, member)) {
         uint32_t i = 0;
-        while (i < count && strcmp(rows[i].name, member->key) != 0) i++;
+        while (i < count && !is_called(&rows[i], member->key)) i++;
         if (i < count) {
             struct reader r = {fe, what, &rows[i]};
+            if (out[i].given)
+                good = fe_wrong_key(fe, member, "E0103", "%s: \"%s\" and \"%s\" are the same", what, rows[i].name,
+                                    rows[i].choices);
             out[i].given = true;
             out[i].json = member;
             good &= read_value(&r, member, &out[i]);

@@ -139,7 +139,7 @@ struct fe_arg {
     enum fe_kind kind;
     uint32_t flags;
     const char *preset;
-    const char *choices;
+    const char *choices; /* of a map: its other name */
 };
 
 const char *fe_kind_text(struct arena *, const struct fe_arg *); /* "a number or null", for messages */

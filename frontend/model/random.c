@@ -108,3 +108,14 @@ bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_t
     if (now) *now = ir_binary(s->b, OP_add, count, ir_number(s->b, p->type, 1));
     return true;
 }
+
+struct fe_val fe_block_mask(struct fe_block *block, const char *stream, const struct ir_type *shape, double rate)
+{
+    struct ir_builder *b = block->site.b;
+    struct fe_drawn drawn;
+    if (!fe_block_draw(block, stream, shape, true, &drawn)) return fe_bad();
+    struct ir_type t = *shape;
+    t.dtype = IR_F32;
+    ir_value u = fe_random(b, drawn.key, &t, FE_DRAW_UNIFORM, 0, 1, drawn.is_part ? &drawn.part : NULL);
+    return fe_val_tensor(ir_binary(b, OP_lt, u, ir_number(b, t, (double)(float)(1 - rate))));
+}

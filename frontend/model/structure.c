@@ -323,6 +323,34 @@ static struct fe_val block_sharding_constraint(struct fe_block *block)
     return fe_tensor_val(ir_make(block->site.b, node), block->in[0].weak);
 }
 
+static const struct fe_arg flatten_args[] = {{"start_dim", FE_INTEGER, 0, "1", NULL},
+                                             {"end_dim", FE_INTEGER, 0, "-1", NULL}};
+
+/* torch.nn.Flatten, in row-major order. */
+static struct fe_val block_flatten(struct fe_block *block)
+{
+    struct fe_value args[2];
+    uint32_t ends[2];
+    if (!READ_ARGS(block, flatten_args, args)) return fe_bad();
+    if (!block->in_count) return fe_block_fail(block, NULL, "E0113", "block \"flatten\" has no input");
+    if (!fe_as_tensor(&block->site, &block->in[0])) return fe_bad();
+    struct ir_type t = fe_type_at(&block->site, &block->in[0]);
+    for (int i = 0; i < 2; i++) {
+        int64_t at = args[i].integer < 0 ? args[i].integer + t.rank : args[i].integer;
+        if (at < 0 || at >= t.rank || (i && at < ends[0]))
+            return fe_block_fail(block, args[i].json, "E0212", "no dimensions %lld to %lld of %s to flatten",
+                                 (long long)args[0].integer, (long long)args[1].integer,
+                                 fe_describe(&block->site, &block->in[0]));
+        ends[i] = (uint32_t)at;
+    }
+    int64_t dims[IR_MAX_RANK];
+    uint32_t rank = 0;
+    for (uint32_t d = 0; d < t.rank; d++)
+        if (d > ends[0] && d <= ends[1]) dims[rank - 1] *= t.dim[d];
+        else dims[rank++] = t.dim[d];
+    return fe_reshape_val(&block->site, block->in[0], rank, dims);
+}
+
 static const struct structure {
     struct fe_row row;
     struct fe_val (*apply)(struct fe_block *);
@@ -340,6 +368,8 @@ static const struct structure {
         "a map of them."),
     ROW(shared, shared_args, "An earlier block, named by its path, used again with the same parameters."),
     ROW(expr, expr_args, "The value of an expression, in which x is the input."),
+    ROW(flatten, flatten_args,
+        "Its input with dimensions `start_dim` to `end_dim` as one; by default all behind the batch."),
     ROW(param, param_args, "A parameter by itself: its value is the block's output."),
     ROW(remat, remat_args,
         "The block inside. For its gradient it is computed again from its input, instead of kept, if it is part of "

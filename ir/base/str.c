@@ -245,7 +245,8 @@ static bool is_slip(const char *a, const char *b)
 }
 
 /* Of names equally near, the one with a letter too many or too few comes before one with another letter. It is sure if
- * only case and separators differ, or one slip of the hand, or one letter of a long name, and no other is as near. */
+ * only case and separators differ, or one slip of the hand in a word of five letters or more, or one letter of a long
+ * name, and no other is as near. */
 const char *str_nearest_sure(const char *name, const char *const *names, size_t count, bool *sure)
 {
     char rooms[2][NAME_LIMIT + 2]; /* is_slip looks at the letter before the first */
@@ -258,7 +259,7 @@ const char *str_nearest_sure(const char *name, const char *const *names, size_t 
         const char *other = folded(names[i], rooms[1] + 1);
         size_t longer = strlen(found) > strlen(other) ? strlen(found) : strlen(other);
         size_t distance = str_distance(found, other);
-        bool slip = is_slip(found, other), near = distance == 0 || slip;
+        bool slip = is_slip(found, other), near = distance == 0 || (slip && longer >= 5);
         if (distance > (longer < 2 ? 0 : longer < 8 ? 1 : longer < 14 ? 2 : 3)) continue;
         if (!slip && !same_digits(found, other)) continue;
         near |= distance == 1 && longer >= 8 && same_end(found, other);

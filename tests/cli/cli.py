@@ -606,13 +606,21 @@ class Cli(runner.Case):
 
     def test_fix(self):
         """Names that are nearly right are written over, also those behind them; what has no near name stays and is reported."""
-        text = json.dumps(DOCUMENT, indent=1).replace('"adam"', '"adma"').replace("learning_rate", "lerning_rate").replace("model - y", "modle - y").replace('"linear"', '"linaer"', 1)
+        text = json.dumps(DOCUMENT, indent=1).replace('"adam"', '"Adam"').replace("learning_rate", "lerning_rate").replace("model - y", "modle - y").replace('"linear"', '"linaer"', 1)
         path = self.write("mend.json", text)
         line = json.loads(self.stepc("check", path, "--diagnostics", "json", code=1).stderr.splitlines()[0])
         self.assertEqual((line["fix"]["text"], text[line["fix"]["byte_start"]:line["fix"]["byte_end"]]), ('"linear"', '"linaer"'))
-        self.assertIn("4 names replaced by the nearest", self.stepc("check", path, "--fix").stderr)
+        said = self.stepc("check", path, "--fix").stderr
+        self.assertIn("4 names replaced by the nearest", said)
+        for change in ('mend.json:%d:' % (1 + text[:text.index("lerning")].count("\n")), '"lerning_rate" is now "learning_rate"', '"Adam" is now "adam"', "modle is now model"):
+            self.assertIn(change, said)
+        for short in (text.replace('"Adam"', '"adma"'), json.dumps(DOCUMENT).replace('"float32"', '"Float32"').replace('"shape": [', '"dtype": "Float32", "shape": [', 1)):
+            path = self.write("short.json", short)  # too short to be sure of, and a dtype
+            self.assertIn("did you mean", self.stepc("check", path, "--fix", code=1).stderr)
+            self.assertIn("adma" if "adma" in short else "Float32", self.saved("short.json").decode())
+        path = self.write("mend.json", json.dumps(DOCUMENT, indent=1))
         self.assertEqual(self.saved("mend.json").decode(), json.dumps(DOCUMENT, indent=1))
-        far = self.write("far.json", text.replace("adma", "zzzzzzzz"))
+        far = self.write("far.json", text.replace("Adam", "zzzzzzzz"))
         self.assertIn('unknown optimizer "zzzzzzzz"', self.stepc("check", far, "--fix", code=1).stderr)
         self.assertNotIn("linaer", self.saved("far.json").decode())
         before = os.stat(self.model).st_mtime_ns

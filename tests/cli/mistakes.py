@@ -65,7 +65,8 @@ MISTAKES = [  # a document, and what the answer must show
     (document(loss="MSELoss"), "mean((model - y)**2)"), (document(loss={"type": "MSELoss", "predictions": "model", "targets": "x"}), '"squared_error"'), (document(loss="sparse_categorical_crossentropy"), '"softmax_cross_entropy_with_integer_labels"'),
     (document(loss={"type": "CrossEntropyLoss", "input": "model", "target": "label"}), '"softmax_cross_entropy_with_integer_labels"'), (document(loss={"type": "nn.BCEWithLogitsLoss", "input": "model", "target": "x"}), '"sigmoid_binary_cross_entropy"'),
     (loss(label_smoothing=0.1), "smooth_labels"), (loss(ignore_index=-100), '"where"'), (loss(from_logits=True), "take logits"), (loss(reduction="none"), "mean"), (loss(class_weight=[1, 2]), '"weights"'),
-    (layer({"type": "nn.Flatten"}, (32, 28, 28)), "reshape(x, [x.shape[0], -1])"), (layer({"type": "flatten"}, (32, 28, 28)), "reshape(x, [x.shape[0], -1])"), (layer({"type": "nn.ReLU"}), '"relu"'),
+    (layer({"type": "nn.Flatten"}, (32, 28, 28)), '"flatten"'), (layer({"type": "flatten", "start": 2}, (32, 28, 28)), 'start_dim, end_dim'),
+    (document(loss={"type": "softmax_cross_entropy", "logits": "model", "labels": "label", "reduction": "mean"}), "softmax_cross_entropy_with_integer_labels"), (layer({"type": "nn.ReLU"}), '"relu"'),
     (layer({"type": "BatchNorm1d", "num_features": 784}), '"batch_norm"'), (layer({"type": "batch_norm", "num_channels": 784}), "inferred"), (layer({"type": "MaxPool2d", "kernel_size": 2}, IMAGES), '"max_pool"'),
     (layer({"type": "max_pool", "kernel_size": 2}, IMAGES), '"window_shape"'), (layer({"type": "linear", "out_features": 10}), '"features"'), (layer({"type": "Dense", "units": 64}), '"linear"'), (layer({"type": "linear", "units": 64}), '"features"'),
     (layer({"type": "linear", "features": 64, "activation": "relu"}), '{"type": "relu"}'), (layer({"type": "linear", "features": 64, "bias": False}), '"use_bias": false'), (layer({"type": "conv", "filters": 8, "kernel_size": [3, 3]}, IMAGES), '"features"'),
@@ -111,13 +112,31 @@ class Mistakes(runner.Case):
 
     def test_channels_first(self):
         """It is a warning, said once: sizes alone do not tell."""
-        flat = {"type": "expr", "expr": "reshape(x, [x.shape[0], -1])"}
+        flat = {"type": "flatten"}
         for shape, warned in (((32, 3, 28, 28), True), ((32, 1, 28, 28), True), ((32, 28, 28, 3), False), ((32, 3, 28, 16), False), ((32, 16, 16, 16), False)):
             made = layer(flat, shape)
             made["model"]["layers"].insert(0, {"type": "conv", "features": 8, "kernel_size": [3, 3]})
             said = self.stepc("check", self.write("images.json", made)).stderr
             self.assertEqual(said.count("channels came first"), int(warned), shape)
             self.assertEqual("transpose(x, [0, 2, 3, 1])" in said, warned)
+
+    def test_other_names(self):
+        """Optax's param_labels is labels, flatten is torch's; both are the same program as what is written in another way."""
+        groups, labels = {"a": ADAM, "b": {"type": "sgd", "learning_rate": 0.1}}, {"**.kernel": "a", "**": "b"}
+        said = [self.stepc("compile", self.write("labels.json", document(name="same", optimizer={"type": "partition", "transforms": groups, key: labels})), "--stop-after", "simplify", "-o", "-").stdout
+                for key in ("labels", "param_labels")]
+        self.assertEqual(*(re.sub(r" @\d+", "", text[text.index('func "step"'):text.index('func "init"')]) for text in said))
+        both = document(optimizer={"type": "partition", "transforms": groups, "labels": labels, "param_labels": labels})
+        self.assertIn("are the same", self.stepc("check", self.write("both.json", both), code=1).stderr)
+        shapes = []
+        for block in ({"type": "flatten"}, {"type": "flatten", "start_dim": 0, "end_dim": 1}, {"type": "flatten", "start_dim": -2}, {"type": "flatten", "start_dim": 2, "end_dim": 2}):
+            made = {**layer(block, (32, 4, 5, 6)), "loss": "mean(model**2)"}
+            made["model"]["layers"] = [{"type": "linear", "features": 6}, block]
+            text = self.stepc("compile", self.write("flatten.json", made), "--stop-after", "simplify", "-o", "-").stdout
+            shapes.append(re.search(r'slot \d+ "model" output float32\[([^\]]*)\]', text)[1])
+        self.assertEqual(shapes, ["32, 120", "128, 5, 6", "32, 4, 30", "32, 4, 5, 6"])
+        for block in ({"type": "flatten", "start_dim": 4}, {"type": "flatten", "start_dim": 2, "end_dim": 1}):
+            self.assertIn("E0212", self.stepc("check", self.write("flatten.json", layer(block, (32, 4, 5, 6))), code=1).stderr)
 
     def test_never_written(self):
         """A foreign word is answered; --fix writes none of them, and says that something is left."""
@@ -155,7 +174,7 @@ class Mistakes(runner.Case):
                 expression = json.dumps(value)
                 shape = (32, 28, 28, 1) if "[1, 2]" in expression or "[1, 1], [1, 1]" in expression else (32, 7, 10) if kind == "rnn" or "[0, 2, 1]" in expression else (32, 784)
                 made["inputs"]["x"] = {"shape": list(shape)}
-                flat = {"type": "expr", "expr": "reshape(x, [x.shape[0], -1])"}
+                flat = {"type": "flatten"}
                 made["model"]["layers"] = [value, flat, {"type": "linear", "features": 10}]
             else:
                 continue

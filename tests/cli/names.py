@@ -33,10 +33,10 @@ PLACES = {
 # Those that --fix writes: nothing but case and separators is different.
 SURE = {"optimizer": "AdamW:adamw Adam:adam NAdam:nadam RAdam:radam RMSProp:rmsprop SGD:sgd LBFGS:lbfgs NAdamW:nadamw AdamaxW:adamaxw DoWG:dowg adam_w:adamw SignSGD:sign_sgd",
         "layer": "LayerNorm:layer_norm ReLU6:relu6 LeakyReLU:leaky_relu LSTMCell:lstm_cell LogSigmoid:log_sigmoid Softsign:soft_sign", "loss": "CTCLoss:ctc_loss NTXent:ntxent L2Loss:l2_loss",
-        "function": "ReLU:relu Log1p:log1p", "dtype": "Float16:float16 float_16:float16 FLOAT32:float32 BFloat16:bfloat16 Int8:int8 bool_:bool", "initializer": "HeNormal:he_normal LeCunNormal:lecun_normal",
+        "function": "ReLU:relu Log1p:log1p", "initializer": "HeNormal:he_normal LeCunNormal:lecun_normal",
         "schedule": "CosineDecaySchedule:cosine_decay_schedule ExponentialDecay:exponential_decay"}
-# Those that are only shown: the same thing under another name.
-SHOWN = {"dtype": """float:float32 single:float32 fp32:float32 f32:float32 half:float16 Half:float16 fp16:float16 f16:float16 double:float64 Double:float64 fp64:float64 f64:float64 bf16:bfloat16 BF16:bfloat16
+# Those that are only shown: the same thing under another name, and all dtypes.
+SHOWN = {"dtype": """Float16:float16 float_16:float16 FLOAT32:float32 BFloat16:bfloat16 Int8:int8 bool_:bool float:float32 single:float32 fp32:float32 f32:float32 half:float16 Half:float16 fp16:float16 f16:float16 double:float64 Double:float64 fp64:float64 f64:float64 bf16:bfloat16 BF16:bfloat16
              int:int32 i32:int32 long:int64 short:int16 byte:uint8 char:int8 boolean:bool""",
          "layer": """Dense:linear DenseGeneral:linear_general Embedding:embed MultiHeadDotProductAttention:multi_head_attention Conv1d:conv Conv2d:conv Conv3d:conv Conv1D:conv Conv2D:conv BatchNorm1d:batch_norm
              BatchNorm2d:batch_norm BatchNorm3d:batch_norm BatchNormalization:batch_norm LayerNormalization:layer_norm GroupNormalization:group_norm RMSNormalization:rms_norm InstanceNorm1d:instance_norm

@@ -1,17 +1,6 @@
 /* dropout: zeros at the rate given, and the rest scaled up. */
 #include "frontend/model/block.h"
 
-struct fe_val fe_block_mask(struct fe_block *block, const char *stream, const struct ir_type *shape, double rate)
-{
-    struct ir_builder *b = block->site.b;
-    struct fe_drawn drawn;
-    if (!fe_block_draw(block, stream, shape, true, &drawn)) return fe_bad();
-    struct ir_type t = *shape;
-    t.dtype = IR_F32;
-    ir_value u = fe_random(b, drawn.key, &t, FE_DRAW_UNIFORM, 0, 1, drawn.is_part ? &drawn.part : NULL);
-    return fe_val_tensor(ir_binary(b, OP_lt, u, ir_number(b, t, (double)(float)(1 - rate))));
-}
-
 static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
 {
     struct fe_site *s = &block->site;
