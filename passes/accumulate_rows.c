@@ -196,7 +196,7 @@ static bool enter(struct arena *a, struct known *body, uint32_t param, bool firs
         }
         for (uint32_t d = 0; body->kind[made] == SAME && d < ir_type(body->f, made)->rank; d++)
             if (!(body->varies[param] >> d & 1) && !is_uniform(a, body, made, d))
-                body->varies[param] |= 1u << d, more = true;
+                body->varies[param] = (uint8_t)(body->varies[param] | 1u << d), more = true;
         if (body->kind[made] > ROW) why = "a sum over rows in every round of a loop";
         else if (body->kind[to] == ROW && body->kind[made] == SAME &&
                  !is_uniform(a, body, made, (uint32_t)body->dim[to]))

@@ -66,6 +66,23 @@ bool cli_option_at(size_t index, struct cli_option *o)
     return true;
 }
 
+bool cli_page_at(const struct cli *cli, size_t i, struct cli_page *p)
+{
+    if (i >= CLI_COMMANDS) return false;
+    const struct command *c = &commands[i];
+    *p = (struct cli_page){(uint32_t)i, c->name, arena_format(cli->arena, "stepc-%s", c->name),
+                           c->operands, c->doc,  c->examples};
+    return true;
+}
+
+static const char *const exit_codes[] = {"done", "the document or the data is wrong", "wrong usage",
+                                         "the environment failed", "a defect"};
+
+const char *cli_exit_code(int code)
+{
+    return (size_t)code < sizeof exit_codes / sizeof *exit_codes ? exit_codes[code] : NULL;
+}
+
 static const struct cli_option *find_long(const struct cli *cli, const char *name, size_t n)
 {
     for (size_t i = 0; i < OPTIONS; i++)
@@ -351,10 +368,18 @@ void cli_describe(const struct cli *cli, FILE *f, bool all)
           "  stepc run step.so --steps 100 --data train.safetensors --save final.safetensors\n\ncommands:\n",
           f);
     for (int i = 0; i < CLI_COMMANDS; i++) fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].doc);
-    fputs("\nstepc COMMAND --help lists the options of a command.\n"
-          "Exit codes: 0 done, 1 the document or the data is wrong, 2 wrong usage, 3 the environment failed, 4 a "
-          "defect.\n",
-          f);
+    fputs("\nstepc COMMAND --help lists the options of a command.\nExit codes: ", f);
+    const char *means;
+    for (int i = 0; (means = cli_exit_code(i)); i++) fprintf(f, "%s%d %s", i ? ", " : "", i, means);
+    fputs(".\n", f);
+}
+
+int cli_page_of(const struct cli *cli, const char *name, struct cli_page *p)
+{
+    struct cli other = {.arena = cli->arena};
+    int code = find_command(&other, name);
+    if (!code) cli_page_at(cli, other.command, p);
+    return code;
 }
 
 int cli_describe_command(struct cli *cli, const char *name)

@@ -104,6 +104,14 @@ bool cli_colors(const struct cli *, int fd); /* --color, NO_COLOR, TERM, and whe
 /* The table of commands and options; NULL, false: no more. */
 const char *cli_command_name(size_t index);
 bool cli_option_at(size_t index, struct cli_option *);
+struct cli_page {
+    uint32_t command;
+    const char *name, *page /* stepc-NAME */, *operands, *doc, *examples;
+};
+bool cli_page_at(const struct cli *, size_t index, struct cli_page *);
+int cli_page_of(const struct cli *, const char *name, struct cli_page *); /* 0, or 2 after a message */
+const char *cli_exit_code(int code);                                      /* what it says; NULL: there is none */
+bool cli_variable(size_t index, const char **name, const char **doc);     /* doctor.c: of the environment */
 /* grad.c: a document whose step subtracts the gradient of the loss (NULL: the text is no document); what its module,
  * differentiated, says about the gradient. 0 or an exit code. */
 const char *cli_gradient_document(struct cli *, const char *text, size_t length);

@@ -82,6 +82,31 @@ static const char *instructions(void)
 #endif
 }
 
+static const char *const variables[][2] = {
+    {"STEPC_THREADS", "worker threads of each device"},
+    {"STEPC_LOG", "error, warning, info or debug"},
+    {"STEPC_MAX_MEMORY", "limit per device"},
+    {"STEPC_TIMEOUT", "seconds that a device waits for another"},
+    {"STEPC_PIN", "1: a core for every thread"},
+    {"STEPC_HUGEPAGES", "never: small pages"},
+    {"STEPC_FILE_BYTES", "a file of a checkpoint of a mesh holds no more (8589934592)"},
+    {"STEPC_OPENBLAS", "path of OpenBLAS"},
+    {"STEPC_LLVM", "path of " STEPC_LLVM_LIBRARY},
+    {"STEPC_TRANSPORT", "thread, mpi or self"},
+    {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
+    {"STEPC_DEVICES", "cpu; for objects compiled for CUDA a list like cuda:0,1"},
+    {"STEPC_CUDA_DRIVER", "path of CUDA's driver"},
+    {"STEPC_CUDA_CHECK", "1: wait for every kernel, so that one that fails is named"},
+    {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"},
+    {"STEPC_LATE_ALWAYS", "1: updates wait for the decision wherever they may"}};
+
+bool cli_variable(size_t index, const char **name, const char **doc)
+{
+    if (index >= sizeof variables / sizeof *variables) return false;
+    *name = variables[index][0], *doc = variables[index][1];
+    return true;
+}
+
 int cli_doctor(struct cli *cli)
 {
     const char *given = getenv("STEPC_LLVM"), *const llvms[] = {given && *given ? given : STEPC_LLVM_LIBRARY};
@@ -89,23 +114,6 @@ int cli_doctor(struct cli *cli)
                              *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
                              *const usual[] = {"libcuda.so.1"};
     const char *own = getenv("STEPC_CUDA_DRIVER"), *const *driver = own && *own ? &own : usual;
-    static const char *const variables[][2] = {
-        {"STEPC_THREADS", "worker threads of each device"},
-        {"STEPC_LOG", "error, warning, info or debug"},
-        {"STEPC_MAX_MEMORY", "limit per device"},
-        {"STEPC_TIMEOUT", "seconds that a device waits for another"},
-        {"STEPC_PIN", "1: a core for every thread"},
-        {"STEPC_HUGEPAGES", "never: small pages"},
-        {"STEPC_FILE_BYTES", "a file of a checkpoint of a mesh holds no more (8589934592)"},
-        {"STEPC_OPENBLAS", "path of OpenBLAS"},
-        {"STEPC_LLVM", "path of " STEPC_LLVM_LIBRARY},
-        {"STEPC_TRANSPORT", "thread, mpi or self"},
-        {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
-        {"STEPC_DEVICES", "cpu; for objects compiled for CUDA a list like cuda:0,1"},
-        {"STEPC_CUDA_DRIVER", "path of CUDA's driver"},
-        {"STEPC_CUDA_CHECK", "1: wait for every kernel, so that one that fails is named"},
-        {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"},
-        {"STEPC_LATE_ALWAYS", "1: updates wait for the decision wherever they may"}};
     struct report r = {.cli = cli, .out = STR(cli->arena)};
     const char *llvm = library(llvms, 1), *linker = program(&r, "ld.lld"), *plain = linker ? NULL : program(&r, "ld");
     cpu_set_t set;

@@ -1,0 +1,114 @@
+/* stepc man: the table of commands and options as pages for man(7): one for stepc, one for each command. Nothing in
+ * them is written twice. */
+#include "frontend/cli/cli.h"
+
+#include <string.h>
+
+/* Text as it stands: quotes, dashes and backslashes are none of the formatter's, nor a dot that begins a line. */
+static void add_plain(struct str *out, const char *text)
+{
+    static const char signs[] = "\\-'`^~", *const escapes[] = {"\\e", "\\-", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
+    for (const char *p = text; *p; p++) {
+        const char *at = strchr(signs, *p);
+        if ((p == text || p[-1] == '\n') && (*p == '.' || *p == '\'')) str_add(out, "\\&");
+        if (at) str_add(out, escapes[at - signs]);
+        else str_add_n(out, p, 1);
+    }
+}
+
+static void add_head(struct str *out, const char *page, const char *doc)
+{
+    str_add(out, ".TH ");
+    for (const char *p = page; *p; p++) str_addf(out, "%c", *p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+    str_addf(out, " 1 \"\" \"stepc %s\" \"stepc\"\n.ad l\n.SH NAME\n", STEPC_VERSION);
+    add_plain(out, page);
+    str_add(out, " \\- ");
+    add_plain(out, doc);
+    str_add(out, "\n.SH SYNOPSIS\n\\fBstepc");
+}
+
+static void add_item(struct str *out, const char *name, const char *doc)
+{
+    str_add(out, ".TP\n\\fB");
+    add_plain(out, name);
+    str_add(out, "\\fR\n");
+    add_plain(out, doc);
+    str_add(out, "\n");
+}
+
+static void add_option(struct str *out, const struct cli_option *o)
+{
+    str_add(out, ".TP\n");
+    if (o->letter) str_addf(out, "\\fB\\-%c\\fR, ", o->letter);
+    str_add(out, "\\fB\\-\\-");
+    add_plain(out, o->name);
+    str_add(out, "\\fR");
+    if (o->argument) {
+        str_add(out, o->kind == CLI_OPTIONAL ? "[=\\fI" : " \\fI");
+        add_plain(out, o->kind == CLI_CHOICE ? o->choices : o->argument);
+        str_add(out, o->kind == CLI_OPTIONAL ? "\\fR]" : "\\fR");
+    }
+    str_add(out, "\n");
+    add_plain(out, o->doc);
+    str_add(out, "\n");
+}
+
+static void add_end(struct str *out, const char *examples)
+{
+    const char *name, *doc;
+    str_add(out, ".SH EXIT STATUS\n");
+    for (int code = 0; (doc = cli_exit_code(code)); code++) add_item(out, (char[]){(char)('0' + code), 0}, doc);
+    str_add(out, ".SH ENVIRONMENT\n");
+    for (size_t i = 0; cli_variable(i, &name, &doc); i++) add_item(out, name, doc);
+    str_add(out, ".SH EXAMPLES\n.nf\n");
+    add_plain(out, examples);
+    str_add(out, "\n.fi\n.SH SEE ALSO\n");
+}
+
+static void add_command(struct str *out, const struct cli_page *c)
+{
+    struct cli_option o;
+    add_head(out, c->page, c->doc);
+    str_addf(out, " %s\\fR", c->name);
+    str_add(out, *c->operands ? " \\fI" : "");
+    add_plain(out, c->operands);
+    str_add(out, *c->operands ? "\\fR [\\fIoptions\\fR]\n.SH OPTIONS\n" : " [\\fIoptions\\fR]\n.SH OPTIONS\n");
+    for (size_t i = 0; cli_option_at(i, &o); i++)
+        if (o.commands >> c->command & 1) add_option(out, &o);
+    add_end(out, c->examples);
+    str_add(out, "\\fBstepc\\fR(1); the reference of documents: \\fBstepc doc\\fR\n");
+}
+
+static void add_all(struct cli *cli, struct str *out)
+{
+    struct cli_page c;
+    add_head(out, "stepc", "compiler for training steps: one JSON document in, one shared object out");
+    str_add(out, "\\fR \\fICOMMAND\\fR [\\fIoptions\\fR]\n.SH COMMANDS\n");
+    for (size_t i = 0; cli_page_at(cli, i, &c); i++) add_item(out, c.name, c.doc);
+    str_add(out, ".SH FILES\n");
+    add_item(out, "libstepc_mpi.so",
+             "moves bytes between the processes of a mesh; looked for beside an object, in the folders of "
+             "STEPC_PLUGIN_PATH and by the system's linker, by stepc also in ../lib/stepc beside its own folder");
+    add_item(out, "stepc/step.h", "the interface of objects: its comments are the reference for hosts");
+    add_end(out, "stepc init mlp model.json\nstepc compile model.json -o step.so\n"
+                 "stepc run step.so --steps 100 --data train.safetensors --save final.safetensors");
+    for (size_t i = 0; cli_page_at(cli, i, &c); i++) {
+        str_add(out, i ? ",\n\\fB" : "\\fB");
+        add_plain(out, c.page);
+        str_add(out, "\\fR(1)");
+    }
+    str_add(out, "\n");
+}
+
+int cli_man(struct cli *cli)
+{
+    struct str out = STR(cli->arena);
+    struct cli_page c;
+    if (!cli->operands.count) add_all(cli, &out);
+    else {
+        int code = cli_page_of(cli, cli->operands.items[0], &c);
+        if (code) return code;
+        add_command(&out, &c);
+    }
+    return cli_print(cli, str_text(&out), out.length);
+}
