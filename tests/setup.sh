@@ -1,6 +1,6 @@
 # Installs what building and testing need on Debian 12 or later, if something is missing. Sourced by samples/run.sh
 # and tests/run.sh. Nothing here is needed where a compiled step runs.
-stepc_packages="gcc g++ binutils cmake ninja-build pkg-config lld llvm-16-dev libcjson-dev check libsubunit-dev clang-format-16 libopenblas0-pthread python3 python3-numpy"
+stepc_packages="gcc g++ binutils cmake ninja-build pkg-config lld llvm-16-dev libcjson-dev zlib1g-dev check libsubunit-dev clang-format-16 libopenblas0-pthread python3 python3-numpy"
 
 stepc_setup() {
     missing=

@@ -197,7 +197,7 @@ static int one_step(struct run *r, uint64_t k)
     if (!code && evaluated) code = evaluate(r);
     if (code == EVALUATION_STOPPED) code = 0, evaluated = false;
     if (!code && evaluated) r->checkpoint.evaluated = r->checkpoint.step;
-    if (!code) run_watch_step(r, evaluated);
+    if (!code) code = run_watch_step(r, evaluated);
     if (!code && evaluated && !r->sinks) run_show_evaluated(r, result.step);
     if (!code) code = run_metrics_end(r, evaluated ? r->eval_sums : NULL);
     run_progress(r, &result, r->done == r->steps);
@@ -218,10 +218,13 @@ static int evaluate_alone(struct run *r)
 static int save_now(struct run *r, const char *save)
 {
     if (r->checkpoint.folder) return 0; /* a checkpoint does it */
-    int code = save ? run_save(r, save, cli_count(r->cli, "all-state") > 0) : 0;
+    bool lost = save && run_weights_lost(r);
+    int code = save && !lost ? run_save(r, save, cli_count(r->cli, "all-state") > 0) : 0;
     if (!code && !r->cli->quiet)
         fprintf(stderr, "%sstepc: note: SIGUSR1: %s step %llu\n", r->line_open ? "\n" : "",
-                save ? "saved the state after" : "without --save FILE nothing is saved after",
+                lost   ? "the weights are NaN or infinite, nothing is saved after"
+                : save ? "saved the state after"
+                       : "without --save FILE nothing is saved after",
                 (unsigned long long)(r->first_step + r->done));
     r->line_open = false;
     return code;

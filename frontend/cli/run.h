@@ -49,15 +49,17 @@ struct run_checkpoint {
     uint64_t begin_ns, waited_ns;
 };
 
-/* --stop-when and --keep-best (run_watch.c). */
-enum { RUN_WATCHES = 2 };
+/* --stop-when, --keep-best and --reduce-on-plateau (run_watch.c). */
+enum { RUN_STOP, RUN_KEEP, RUN_REDUCE, RUN_WATCHES };
 struct run_watch {
     const char *option, *text, *metric, *key; /* text NULL: not given; key: in the item of checkpoints */
-    bool stops, largest, evaluated;           /* evaluated: of --eval-data */
+    bool largest, evaluated;                  /* evaluated: of --eval-data */
     bool seen, better;                        /* there is a best one; it is the last one */
     uint32_t number;                          /* of the metric */
     uint64_t patience, missed, step;          /* how often it was not better since; after which step */
     double delta, best;
+    double factor, least; /* of the hyper-parameter that is reduced; never below `least` */
+    const char *hyper;
 };
 
 struct run_set {
@@ -182,8 +184,8 @@ const char *run_checkpoint_item(const struct run *); /* how far the run that is 
 
 /* run_watch.c: opened when metrics are known, with that item; said when the run is over. */
 int run_watch_open(struct run *, const char *item);
-void run_watch_step(struct run *, bool evaluated);
-bool run_watch_better(const struct run *); /* --keep-best: a checkpoint is due */
+int run_watch_step(struct run *, bool evaluated); /* 0 or an exit code after a message */
+bool run_watch_better(const struct run *);        /* --keep-best: a checkpoint is due */
 bool run_watch_over(const struct run *);
 void run_watch_say(struct run *);
 const char *run_watch_text(const struct run *); /* for the item */

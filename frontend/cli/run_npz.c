@@ -1,4 +1,5 @@
-/* A NumPy archive (.npz, np.savez): a ZIP file whose members NAME.npy are stored as they are. Their places stand in the
+/* A NumPy archive (.npz, np.savez): a ZIP file whose members NAME.npy are stored as they are, or compressed
+ * (np.savez_compressed; where zlib was there to build with), which are unpacked into memory. Their places stand in the
  * central directory at the end of the file (APPNOTE.TXT of PKWARE, 4.3.12 to 4.3.16, and 4.5.3 for 64 bits). */
 #include "frontend/cli/run.h"
 
@@ -6,15 +7,21 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef STEPC_ZLIB
+#include <zlib.h>
+#endif
 
 enum { END = 22, LOCATOR = 20, END64 = 56, ENTRY = 46, LOCAL = 30, COMMENT = 65535, BLOCK = 1 << 20 };
 
 struct zip {
     const struct cli *cli;
     struct st_file *f;
+    int fd;
     uint64_t size, at, length, entries; /* of the file; the central directory */
+    uint64_t unpacked;                  /* bytes in the file in memory, which is the one of tensors then */
 };
 
 static uint64_t number(const unsigned char *at, int bytes)
@@ -31,7 +38,7 @@ static int damaged(const struct zip *z, const char *why)
 
 static bool get(const struct zip *z, uint64_t at, void *to, uint64_t bytes)
 {
-    return at <= z->size && bytes <= z->size - at && pread(z->f->fd, to, bytes, (off_t)at) == (ssize_t)bytes;
+    return at <= z->size && bytes <= z->size - at && pread(z->fd, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
 static int find_directory(struct zip *z)
@@ -87,6 +94,62 @@ static int check_sum(const struct zip *z, const char *name, uint64_t begin, uint
                                         z->f->path, name, sum, (unsigned long long)expected);
 }
 
+static int refuse_compressed(const struct zip *z, const char *name)
+{
+    return cli_failed(
+        z->cli, EXIT_WRONG,
+        "%s: %s.npy is compressed, which this stepc was built without (zlib): np.savez(FILE, ...) instead "
+        "of np.savez_compressed, or np.savez(\"plain.npz\", **np.load(\"%s\"))",
+        z->f->path, name, z->f->path);
+}
+
+#ifdef STEPC_ZLIB
+static bool put(struct zip *z, const unsigned char *from, uint64_t bytes)
+{
+    for (ssize_t n; bytes; from += n, bytes -= (uint64_t)n, z->unpacked += (uint64_t)n)
+        if ((n = write(z->f->fd, from, bytes)) <= 0) return false;
+    return true;
+}
+
+/* `bytes` of them behind what is unpacked already. */
+static int unpack(struct zip *z, const char *name, uint64_t begin, uint64_t stored, uint64_t bytes, uint64_t expected)
+{
+    unsigned char *in = malloc(2 * (size_t)BLOCK), *out = in + BLOCK;
+    z_stream s = {0};
+    uint64_t made = 0, at = 0;
+    uint32_t sum = 0;
+    int done = Z_OK;
+    bool written = z->f->fd != z->fd || (z->f->fd = memfd_create("stepc-npz", MFD_CLOEXEC)) >= 0, read = true;
+    if (!in || !written || inflateInit2(&s, -MAX_WBITS) != Z_OK) {
+        free(in);
+        return cli_failed(z->cli, EXIT_ENVIRONMENT, "%s: out of memory", z->f->path);
+    }
+    while (done == Z_OK && written && read && made <= bytes) {
+        uint64_t n = stored - at < BLOCK ? stored - at : BLOCK;
+        if (!s.avail_in && (read = n && get(z, begin + at, in, n))) s.next_in = in, s.avail_in = (uInt)n, at += n;
+        s.next_out = out, s.avail_out = BLOCK;
+        if (read) done = inflate(&s, Z_NO_FLUSH);
+        uint64_t more = BLOCK - s.avail_out;
+        sum = st_crc32(sum, out, more);
+        made += more;
+        written = put(z, out, more);
+    }
+    inflateEnd(&s);
+    free(in);
+    if (!written) return cli_failed(z->cli, EXIT_ENVIRONMENT, "%s: %s.npy: %s", z->f->path, name, strerror(errno));
+    if (done != Z_STREAM_END || made != bytes || sum != expected)
+        return cli_failed(z->cli, EXIT_WRONG, "%s: %s.npy is damaged: it does not unpack to %llu bytes of its checksum",
+                          z->f->path, name, (unsigned long long)bytes);
+    return 0;
+}
+#else
+static int unpack(struct zip *z, const char *name, uint64_t begin, uint64_t stored, uint64_t bytes, uint64_t expected)
+{
+    (void)begin, (void)stored, (void)bytes, (void)expected;
+    return refuse_compressed(z, name);
+}
+#endif
+
 /* One entry of the directory, `left` bytes from its end. */
 static int read_entry(struct zip *z, const unsigned char *e, uint64_t left, uint64_t *next)
 {
@@ -101,18 +164,21 @@ static int read_entry(struct zip *z, const unsigned char *e, uint64_t left, uint
         return cli_failed(z->cli, EXIT_WRONG, "%s: \"%s\" is no array (NAME.npy)", z->f->path, name);
     name = arena_string_n(z->cli->arena, name, length - 4);
     if (number(e + 8, 2) & 1) return cli_failed(z->cli, EXIT_WRONG, "%s: %s.npy is encrypted", z->f->path, name);
-    if (number(e + 10, 2) != 0)
-        return cli_failed(z->cli, EXIT_WRONG,
-                          "%s: %s.npy is compressed, which is not supported: np.savez(FILE, ...) instead of "
-                          "np.savez_compressed, or np.savez(\"plain.npz\", **np.load(\"%s\"))",
-                          z->f->path, name, z->f->path);
+    uint64_t method = number(e + 10, 2);
+    if (method != 0 && method != 8) return refuse_compressed(z, name);
     unsigned char local[LOCAL];
     if (!get(z, begin, local, LOCAL) || memcmp(local, "PK\3\4", 4) != 0)
         return damaged(z, "a member is not where its directory says");
     begin += LOCAL + number(local + 26, 2) + number(local + 28, 2);
-    if (stored != bytes || begin > z->size || bytes > z->size - begin) return damaged(z, "a member is cut off");
-    int code = check_sum(z, name, begin, bytes, number(e + 16, 4));
+    if ((!method && stored != bytes) || begin > z->size || stored > z->size - begin)
+        return damaged(z, "a member is cut off");
+    bool packed = method || z->f->fd != z->fd; /* a file has all of its tensors, or none */
+    if (packed && !method) return damaged(z, "some members are compressed and some are not");
+    if (method && z->f->fd == z->fd && z->f->count) return damaged(z, "some members are compressed and some are not");
+    int code = packed ? unpack(z, name, begin, stored, bytes, number(e + 16, 4))
+                      : check_sum(z, name, begin, bytes, number(e + 16, 4));
     if (code) return code;
+    if (packed) begin = z->unpacked - bytes;
     return run_npy_read(z->cli, z->f, name, begin, begin + bytes);
 }
 
@@ -143,9 +209,10 @@ int run_npz_open(const struct cli *cli, struct st_file *f, const char *path)
     struct stat s;
     *f = (struct st_file){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
     if (f->fd < 0 || fstat(f->fd, &s)) return cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
-    struct zip z = {.cli = cli, .f = f, .size = (uint64_t)s.st_size};
+    struct zip z = {.cli = cli, .f = f, .fd = f->fd, .size = (uint64_t)s.st_size};
     int code = find_directory(&z);
     if (!code) code = read_entries(&z);
+    if (z.fd != f->fd) close(z.fd);
     if (code) st_close(f);
     return code;
 }

@@ -1,5 +1,6 @@
-/* --stop-when and --keep-best: what is done when a metric gets better, or does not any more. The best value and how
- * often it was missed stand in the checkpoints, so that a run that continues decides like one that nobody stopped. */
+/* --stop-when, --keep-best and --reduce-on-plateau: what is done when a metric gets better, or does not any more. The
+ * best value and how often it was missed stand in the checkpoints, so that a run that continues decides like one that
+ * nobody stopped. */
 #include "frontend/cli/run.h"
 
 #include <inttypes.h>
@@ -7,36 +8,78 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int wrong(const struct run *r, const struct run_watch *w, const char *why)
+static const char *const options[RUN_WATCHES] = {"stop-when", "keep-best", "reduce-on-plateau"};
+static const char *const examples[RUN_WATCHES] = {":patience=5:delta=0.001", "", ":factor=0.1:patience=10:least=1e-6"};
+
+/* What may stand behind the direction, and of which options. */
+static const struct {
+    const char *name;
+    double least, most;
+    uint32_t of;
+    const char *what;
+} parts[] = {{"patience", 1, 1e15, 1u << RUN_STOP | 1u << RUN_REDUCE, "is a number from 1 on"},
+             {"delta", 0, 1e300, 1u << RUN_STOP | 1u << RUN_REDUCE, "is a number from 0 on"},
+             {"factor", 1e-300, 1 - 1e-15, 1u << RUN_REDUCE, "is a number between 0 and 1"},
+             {"least", 0, 1e300, 1u << RUN_REDUCE, "is a number from 0 on"},
+             {"of", 0, 0, 1u << RUN_REDUCE, "names a hyper-parameter"}};
+enum { PATIENCE, DELTA, FACTOR, LEAST, OF, PARTS };
+
+static int wrong(const struct run *r, const struct run_watch *w, const char *part, const char *why)
 {
-    return cli_usage(r->cli, "--%s %s: %s; as in --%s eval_loss:min%s", w->option, w->text, why, w->option,
-                     w->stops ? ":patience=5:delta=0.001" : "");
+    const char *shown = examples[0];
+    for (int i = 0; i < RUN_WATCHES; i++)
+        if (strcmp(options[i], w->option) == 0) shown = examples[i];
+    return cli_usage(r->cli, "--%s %s: %s%s; as in --%s eval_loss:min%s", w->option, w->text, part, why, w->option,
+                     shown);
+}
+
+static int read_part(struct run *r, struct run_watch *w, int option, const char *at, const char *end)
+{
+    int i = 0;
+    size_t n = strcspn(at, "=:");
+    while (i < PARTS && (strlen(parts[i].name) != n || strncmp(parts[i].name, at, n) != 0)) i++;
+    if (i == PARTS || !(parts[i].of >> option & 1) || at[n] != '=') return wrong(r, w, "", "unknown part");
+    at += n + 1;
+    if (i == OF)
+        return *(w->hyper = arena_string_n(r->cli->arena, at, (size_t)(end - at))) ? 0
+                                                                                   : wrong(r, w, "of ", parts[i].what);
+    char *stop;
+    double value = strtod(at, &stop);
+    if (*at < '0' || *at > '9' || stop != end || !(value >= parts[i].least && value <= parts[i].most) ||
+        (i == PATIENCE && value != floor(value)))
+        return wrong(r, w, arena_format(r->cli->arena, "%s ", parts[i].name), parts[i].what);
+    if (i == PATIENCE) w->patience = (uint64_t)value;
+    else *(i == DELTA ? &w->delta : i == FACTOR ? &w->factor : &w->least) = value;
+    return 0;
 }
 
 /* Names of metrics may hold colons: the direction is the first part after one. */
-static int read_rule(struct run *r, struct run_watch *w)
+static int read_rule(struct run *r, struct run_watch *w, int option)
 {
     const char *at = strstr(w->text, ":min"), *max = strstr(w->text, ":max");
-    char *end;
     if (!at || (max && max < at)) at = max;
-    if (!at || at == w->text || (at[4] && at[4] != ':')) return wrong(r, w, "expected METRIC:min or METRIC:max");
+    if (!at || at == w->text || (at[4] && at[4] != ':')) return wrong(r, w, "", "expected METRIC:min or METRIC:max");
     w->metric = arena_string_n(r->cli->arena, w->text, (size_t)(at - w->text));
     w->key = arena_format(r->cli->arena, ",\"%s:%s\":", w->option,
                           arena_string_n(r->cli->arena, w->text, (size_t)(at + 4 - w->text)));
     w->largest = at[2] == 'a';
-    w->patience = 1;
-    for (at += 4; *at; at = end) {
-        bool patience = w->stops && strncmp(at, ":patience=", 10) == 0,
-             delta = w->stops && strncmp(at, ":delta=", 7) == 0;
-        if (!patience && !delta) return wrong(r, w, "unknown part");
-        const char *number = at + (patience ? 10 : 7);
-        if (patience) w->patience = strtoull(number, &end, 10);
-        else w->delta = strtod(number, &end);
-        if (*number < '0' || *number > '9' || end == number || (*end && *end != ':') || (patience && !w->patience) ||
-            !isfinite(w->delta))
-            return wrong(r, w, patience ? "patience is a number from 1 on" : "delta is a number from 0 on");
+    w->patience = option == RUN_REDUCE ? 10 : 1; /* as reduce_on_plateau has them */
+    w->factor = 0.1, w->hyper = "learning_rate";
+    int code = 0;
+    for (at += 4; *at && !code;) {
+        const char *end = at + 1 + strcspn(at + 1, ":");
+        code = read_part(r, w, option, at + 1, end);
+        at = end;
     }
-    return 0;
+    return code;
+}
+
+/* The hyper-parameter has to be one that can be set. */
+static int find_hyper(struct run *r, const struct run_watch *w)
+{
+    double value;
+    if (!w->text || !r->api->hyper_get(r->instance, w->hyper, &value)) return 0;
+    return cli_failed(r->cli, EXIT_WRONG, "--%s: %s", w->option, run_message(r->api->last_error(NULL)));
 }
 
 /* The number of the metric among those of one number. */
@@ -71,17 +114,18 @@ static void restore(struct run_watch *w, const char *text)
 
 int run_watch_open(struct run *r, const char *item)
 {
-    static const char *const options[RUN_WATCHES] = {"stop-when", "keep-best"};
     struct run_checkpoint *c = &r->checkpoint;
     for (int i = 0; i < RUN_WATCHES; i++) {
         struct run_watch *w = &r->watches[i];
-        *w = (struct run_watch){.option = options[i], .stops = i == 0, .text = cli_text(r->cli, options[i], NULL)};
+        *w = (struct run_watch){.option = options[i], .text = cli_text(r->cli, options[i], NULL)};
         if (!w->text) continue;
-        int code = !w->stops && !c->folder ? cli_usage(r->cli, "--keep-best needs --save-dir DIR") : read_rule(r, w);
+        int code = i == RUN_KEEP && !c->folder ? cli_usage(r->cli, "--keep-best needs --save-dir DIR")
+                                               : read_rule(r, w, i);
         if (!code) code = find_metric(r, w);
+        if (!code && i == RUN_REDUCE) code = find_hyper(r, w);
         if (code) return code;
         restore(w, item);
-        if (!w->stops)
+        if (i == RUN_KEEP)
             c->keep = arena_format(r->cli->arena, "%s,best=%s:%s:1", c->keep ? c->keep : "latest=1", w->metric,
                                    w->largest ? "max" : "min");
     }
@@ -93,13 +137,30 @@ int run_watch_open(struct run *r, const char *item)
         if (code) return code;
     }
     char error[ST_TEXT];
-    if (r->watches[1].text && !st_rules_check(c->keep, error)) return cli_usage(r->cli, "--keep-best: %s", error);
+    if (r->watches[RUN_KEEP].text && !st_rules_check(c->keep, error))
+        return cli_usage(r->cli, "--keep-best: %s", error);
+    return 0;
+}
+
+static int reduce(struct run *r, struct run_watch *w)
+{
+    double old = 0, now;
+    step_status status = r->api->hyper_get(r->instance, w->hyper, &old);
+    now = fmax(old * w->factor, w->least);
+    w->missed = 0;
+    if (!status && now < old) status = r->api->hyper_set(r->instance, w->hyper, now);
+    if (status) return run_status(r, status, "--reduce-on-plateau");
+    if (r->cli->quiet || now >= old) return 0;
+    run_end_progress_line(r);
+    fprintf(stderr, "stepc: note: --reduce-on-plateau %s: %s is %g after step %" PRIu64 ", it was %g\n", w->metric,
+            w->hyper, now, r->checkpoint.step, old);
     return 0;
 }
 
 /* NaN is never better. */
-void run_watch_step(struct run *r, bool evaluated)
+int run_watch_step(struct run *r, bool evaluated)
 {
+    int code = 0;
     for (int i = 0; i < RUN_WATCHES; i++) {
         struct run_watch *w = &r->watches[i];
         w->better = false;
@@ -109,20 +170,22 @@ void run_watch_step(struct run *r, bool evaluated)
                     (!w->seen || (w->largest ? value > w->best + w->delta : value < w->best - w->delta));
         w->missed = w->better ? 0 : w->missed + 1;
         if (w->better) w->best = value, w->seen = true, w->step = r->checkpoint.step;
+        if (i == RUN_REDUCE && !code && w->missed >= w->patience) code = reduce(r, w);
     }
+    return code;
 }
 
-bool run_watch_better(const struct run *r) { return r->watches[1].better; }
+bool run_watch_better(const struct run *r) { return r->watches[RUN_KEEP].better; }
 
 bool run_watch_over(const struct run *r)
 {
-    const struct run_watch *w = &r->watches[0];
+    const struct run_watch *w = &r->watches[RUN_STOP];
     return w->text && w->missed >= w->patience;
 }
 
 void run_watch_say(struct run *r)
 {
-    const struct run_watch *w = &r->watches[0];
+    const struct run_watch *w = &r->watches[RUN_STOP];
     if (!run_watch_over(r) || r->cli->quiet) return;
     run_end_progress_line(r);
     fprintf(stderr, "stepc: note: --stop-when %s: stopped after step %" PRIu64, w->text, r->checkpoint.step);

@@ -6,6 +6,8 @@ with 0 unless somebody asked for that or has every step's numbers, and what is s
 """
 import json
 import os
+import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -48,6 +50,20 @@ class NonFinite(runner.Case):
                     self.assertIn(said, run.stderr)
                     self.assertEqual([n for n in ("out", "out.nonfinite") if os.path.exists(self.path(n))], [written])
                     self.assertEqual(bool(np.isfinite(safetensors.read(self.path(written))["w"]).all()), finite)
+
+    def test_signal(self):
+        """SIGUSR1 puts no such weights in the place of a file that is good, nor does the end of the run."""
+        good = self.write("out", "precious")
+        run = subprocess.Popen([self.program, "run", self.path("step.so"), "--steps", "1000000000", "--data", self.data, "--init", self.init, "--save", good],
+                               stderr=subprocess.PIPE, text=True)
+        for said, then in ((FIRST, signal.SIGUSR1), ("the weights are NaN or infinite, nothing is saved", signal.SIGINT)):
+            while said not in run.stderr.readline():
+                self.assertIsNone(run.poll())
+            run.send_signal(then)
+        self.assertIn("out is not written", run.stderr.read())
+        self.assertNotEqual(run.wait(), 0)
+        with open(good) as f:
+            self.assertEqual(f.read(), "precious")
 
     def test_number(self):
         """A parameter that is one number is looked at like any other: the loss was finite, what follows is not."""

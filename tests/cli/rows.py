@@ -185,7 +185,9 @@ class Rows(runner.SharedCase):
                 kept = {int(name[5:]) for name in os.listdir(folder) if name.startswith("step-")}  # of equally good ones the newest
                 values = {line["step"]: sign * line[metric] for line in lines[:last] if metric in line}
                 self.assertTrue(last in kept and len(kept) <= 2 and min(values[step] for step in kept if step in values) == min(values.values()), kept)
-        for args, code, says in ((("--stop-when", "eval_los:min"), 1, 'did you mean "eval_loss"?'), (("--stop-when", "loss"), 2, "METRIC:min or METRIC:max"),
+        for args, code, says in ((("--reduce-on-plateau", "loss:min:factor=1"), 2, "between 0 and 1"), (("--reduce-on-plateau", "loss:min:of=rate"), 1, "rate"),
+                                 (("--reduce-on-plateau", "loss:min:patience=1.5"), 2, "from 1 on"), (("--stop-when", "loss:min:factor=0.5"), 2, "unknown part"),
+                                 (("--stop-when", "eval_los:min"), 1, 'did you mean "eval_loss"?'), (("--stop-when", "loss"), 2, "METRIC:min or METRIC:max"),
                                  (("--stop-when", "loss:min:patience=0"), 2, "from 1 on"), (("--stop-when", "loss:min:for=3"), 2, "unknown part"),
                                  (("--keep-best", "loss:min"), 2, "needs --save-dir"), (("--keep-best", "loss:min:patience=3", "--save-dir", self.path("d")), 2, "unknown part")):
             self.assertIn(says, self.run_to("model.so", "--steps", "1", *data, *args, code=code))
@@ -224,12 +226,66 @@ class Rows(runner.SharedCase):
         shuffled = self.order(5, 1, rows)[:24]
         self.assertEqual(self.run_to("wide.so", *data, "--shuffle=5"), self.run_to("wide.so", "--steps", "3", "--data", self.batches(shuffled, x=x, t=t)))
 
+    def test_plateau(self):
+        """A learning rate that a metric reduces: the training in which --set says the same values, also when it is resumed."""
+        p, data = self.path, ("--data", self.path("rows.npz"), "--eval-data", "x=" + self.path("x.npy"), "y=" + self.path("y.npy"), "--eval-every", "2", "--eval-count", "rows")
+        document = {**MODEL, "metrics": {"rows": "shape(y)[0] + 0 * sum(y)"}, "optimizer": {"type": "sgd", "learning_rate": 3.0}}
+        with open(p("plateau.json"), "w") as f:
+            json.dump(document, f)
+        self.assertEqual(self.run_stepc("compile", p("plateau.json"), "-o", p("plateau.so"))[0], 0)
+        rule = ("--reduce-on-plateau", "eval_loss:min:patience=2:factor=0.25:least=0.05:delta=0.01")
+        for program in ("plateau.so", "plateau.json"):
+            want = self.run_to(program, "--steps", "40", *data, *rule)
+            said = self.run_stepc("run", p(program), "--steps", "40", *data, *rule)[1]
+            best, missed, rate, sets = np.inf, 0, 3.0, []
+            for line in map(json.loads, want[1].splitlines()):
+                if "eval_loss" not in line:
+                    continue
+                better = line["eval_loss"] < best - 0.01
+                best, missed = (line["eval_loss"], 0) if better else (best, missed + 1)
+                if missed == 2 and rate > 0.05:
+                    rate = max(rate * 0.25, 0.05)
+                    sets += ["--set", "learning_rate=%r@%d" % (rate, line["step"] + 1)]
+                    self.assertIn("learning_rate is %g after step %d" % (rate, line["step"]), said)
+                missed %= 2
+            self.assertGreaterEqual(len(sets), 4)
+            self.assertEqual(said.count("learning_rate is"), len(sets) // 2)
+            self.assertEqual(want, self.run_to(program, "--steps", "40", *data, *sets))
+            for steps in ("11", "40"):
+                self.run_to(program, "--steps", steps, *data, *rule, "--save-dir", p("plateau-" + program), "--resume", "auto")
+            with open(p("state.st"), "rb") as f:
+                self.assertEqual(f.read(), want[0])
+
+    def test_compressed(self):
+        """np.savez_compressed: the same rows, some of them in several blocks."""
+        np.savez_compressed(self.path("packed.npz"), x=self.x, y=self.y)
+        args = ("--steps", "9", "--shuffle=2", "--data")
+        code, said = self.run_stepc("run", self.path("model.so"), *args, self.path("packed.npz"))
+        if "built without (zlib)" in said:
+            self.assertEqual(code, 1)
+            self.skipTest("this stepc was built without zlib")
+        self.assertEqual(self.run_to("model.so", *args, self.path("packed.npz")), self.run_to("model.so", *args, self.path("rows.npz")))
+        many = np.random.default_rng(2).normal(size=(200000, 4)).astype("f4")
+        labels = np.arange(200000, dtype="i4") % 3
+        for save, name in ((np.savez, "many.npz"), (np.savez_compressed, "packed.npz")):
+            save(self.path(name), x=many, y=labels)
+        args = ("--steps", "50", "--shuffle=2", "--data")
+        self.assertEqual(self.run_to("model.so", *args, self.path("packed.npz")), self.run_to("model.so", *args, self.path("many.npz")))
+
     def test_wrong_files(self):
         p = self.path
         with open(p("table.csv")) as f:
             lines = f.read().split("\n")
         table = lambda name, text: (self.write(name + ".csv", text), p(name + ".csv"))[1]
         np.savez_compressed(p("small.npz"), x=self.x, y=self.y)
+        with open(p("small.npz"), "rb") as f:
+            small = f.read()
+        at = small.index(b"x.npy") + 200
+        self.write("bent.npz", small[:at] + bytes([small[at] ^ 4]) + small[at + 1 :])
+        lying = small.index(b"PK\1\2") + 24  # of how many bytes it becomes
+        self.write("lying.npz", small[:lying] + b"\xff\xff" + small[lying + 2 :])
+        _, said = self.run_stepc("run", p("model.so"), "--steps", "1", "--data", p("small.npz"))
+        damaged = "built without (zlib): np.savez(" if "zlib" in said else "is damaged: it does not unpack"
         with open(p("rows.npz"), "rb") as f:
             whole = f.read()
         self.write("cut.npz", whole[:-30])
@@ -243,7 +299,7 @@ class Rows(runner.SharedCase):
         np.save(p("fewer.npy"), self.y[:5])
         np.save(p("double.npy"), self.x.astype("f8"))
         cells = lambda row, column, value: "\n".join(",".join(value if (i, k) == (row, column) else c for k, c in enumerate(line.split(","))) for i, line in enumerate(lines))
-        for data, says in (((p("small.npz"),), "compressed, which is not supported: np.savez("), ((p("cut.npz"),), "cut off"), ((p("flipped.npz"),), "x.npy is damaged: checksum"),
+        for data, says in (((p("bent.npz"),), damaged), ((p("lying.npz"),), damaged), ((p("cut.npz"),), "cut off"), ((p("flipped.npz"),), "x.npy is damaged: checksum"),
                            ((table("word", cells(3, 2, "many")),), 'word.csv:4: column 3 ("x.2"): "many" is no number'),
                            ((table("nan", cells(3, 2, "nan")),), '"nan" is no number'), ((table("quote", cells(2, 0, '"1"2')),), "is no number"),
                            ((table("gap", cells(5, 1, "")),), 'gap.csv:6: column 2 ("x.1"): the cell is empty'),
