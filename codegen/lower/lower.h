@@ -87,6 +87,7 @@ struct lower {
     struct lower_axis axes[LOWER_AXES];
     uint32_t axis_count;
     bool retry;           /* an axis was split, or something was probed */
+    int64_t least_part;   /* steps of a part that what is asked for now may leave; 0: any */
     bool probed, probing; /* contractions: how far apart in memory neighbouring columns are */
     nest_var probe_var;
     int64_t lane_stride;

@@ -148,6 +148,7 @@ static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t exte
     int64_t whole = axis->part[info->part], common = common_factor(inner, whole);
     if (common != inner && common >= l->lanes / 2) inner = common;
     if (inner <= 1 || inner >= whole || whole % inner || axis->parts == AXIS_PARTS) return false;
+    if (inner < l->least_part) return false;
     if (!l->retry) { /* one at a time: later ones may follow from this one */
         l->retry = true;
         memmove(&axis->part[info->part + 1], &axis->part[info->part],
