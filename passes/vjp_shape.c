@@ -110,16 +110,21 @@ void vjp_pad(struct vjp *c)
     const struct ir_type from = *vjp_type(c, 0), to = c->node.type;
     int64_t low[IR_MAX_RANK], high[IR_MAX_RANK], none[IR_MAX_RANK] = {0}, stride[IR_MAX_RANK], limit[IR_MAX_RANK];
     struct pass_dims all_x = {.n = 0}, all = {.n = 0};
+    bool spread = false, whole = true;
     for (uint32_t i = 0; i < from.rank; i++) {
         low[i] = -c->node.attr[0].v[i];
         high[i] = -c->node.attr[1].v[i];
         stride[i] = c->node.attr[2].v[i] + 1;
         limit[i] = from.dim[i] ? (from.dim[i] - 1) * stride[i] + 1 : 0;
+        spread |= stride[i] > 1;
+        whole &= low[i] <= 0 && high[i] <= 0 && from.dim[i];
         pass_dims_add(&all_x, i);
         pass_dims_add(&all, i);
     }
-    ir_value zero = ir_scalar(c->b, (enum ir_dtype)to.dtype, 0);
-    ir_value inside = ir_slice(c->b, ir_pad(c->b, c->ct, zero, low, high, none), none, limit, stride);
+    ir_value zero = ir_scalar(c->b, (enum ir_dtype)to.dtype, 0), inside;
+    for (uint32_t i = 0; i < from.rank && spread && whole; i++) limit[i] -= low[i];
+    if (spread && whole) inside = ir_slice(c->b, c->ct, c->node.attr[0].v, limit, stride); /* taps of one tensor */
+    else inside = ir_slice(c->b, ir_pad(c->b, c->ct, zero, low, high, none), none, limit, stride);
     vjp_give(c, 0, inside);
     if (vjp_wants(c, 1))
         vjp_give(c, 1,

@@ -367,7 +367,8 @@ void dot_finish(struct lower_dot_product *p, nest_value sum)
     struct lower *l = p->l;
     struct lower_pos at = output_pos(p);
     l->from[p->root] = (struct lower_override){.source = FROM_VALUE, .value = lower_cast(l, sum, p->dtype)};
-    l->least_part = l->target->cuda ? 0 : 2 * (int64_t)p->lanes; /* rather a division here than short tiles everywhere */
+    l->least_part = l->target->cuda ? 0
+                                    : 2 * (int64_t)p->lanes; /* rather a division here than short tiles everywhere */
     lower_store_outputs(l, lower_outputs(l, LOWER_ALL_LEVELS, &at), &at, l->tile_mask);
     l->least_part = 0;
 }

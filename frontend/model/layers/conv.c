@@ -140,14 +140,67 @@ static struct fe_val sum_of_taps(struct fe_block *block, struct fe_window *w, st
     return fe_reshape_val(s, y, t.rank - 1u, t.dim);
 }
 
+/* Does nothing but a distance between the inputs part them, which are some? */
+static bool is_spread(const struct fe_window *w, const struct ir_type *t, int64_t groups)
+{
+    bool any = false, plain = groups == 1 && !strcmp(w->mode, "constant");
+    for (uint32_t i = 0; i < w->rank; i++) {
+        any |= w->input_dilation[i] > 1;
+        plain &= w->stride[i] == 1 && t->dim[w->first + i] > 0;
+    }
+    return any && plain;
+}
+
+/* Inputs that are apart: rather than to multiply the zeros between them, each tap of each input is put where it counts
+ * and these are added up, as in the gradient of a strided convolution. */
+static struct fe_val sum_of_inputs(struct fe_block *block, struct fe_window *w, struct fe_val x, struct fe_val kernel)
+{
+    struct fe_site *s = &block->site;
+    struct ir_type t = fe_type_at(s, &x), tk = fe_type_at(s, &kernel);
+    int64_t taps = window_taps(w), in = tk.dim[tk.rank - 2], out = tk.dim[tk.rank - 1], padded[IR_MAX_RANK];
+    int64_t before[IR_MAX_RANK] = {0}, full[IR_MAX_RANK] = {0}, crop[2][IR_MAX_RANK] = {{0}}, none[IR_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < w->rank; i++)
+        padded[i] = w->low[i] + (t.dim[w->first + i] - 1) * w->input_dilation[i] + 1 + w->high[i];
+    if (!window_fits(block, w, padded)) return fe_bad();
+    for (uint32_t i = 0; i < w->rank; i++) { /* the sum begins so far before the result */
+        int64_t reach = (w->size[i] - 1) * w->dilation[i], last = padded[i] - w->high[i];
+        before[i] = reach > w->low[i] ? reach - w->low[i] : 0;
+        full[i] = before[i] + (last > w->out[i] ? last : w->out[i]);
+        crop[0][w->first + i] = -before[i], crop[1][w->first + i] = before[i] + w->out[i] - full[i];
+    }
+    kernel = FE_APPLY(s, "swapaxes", kernel, fe_int(-1), fe_int(-2));
+    struct fe_val pair[] = {x, kernel.bad ? kernel : fe_reshape_val(s, kernel, 2, (int64_t[]){taps * out, in})};
+    struct fe_val all = pair[1].bad ? pair[1] : fe_einsum(s, "...i,oi->...o", pair, 2), y = all;
+    if (all.bad) return all;
+    ir_value zero = ir_scalar(s->b, (enum ir_dtype)fe_type_at(s, &all).dtype, 0), sum = 0;
+    for (int64_t k = 0; k < taps; k++) {
+        int64_t start[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK], one[IR_MAX_RANK], rest = k;
+        int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, interior[IR_MAX_RANK] = {0};
+        for (uint32_t i = 0; i < t.rank; i++) limit[i] = t.dim[i], one[i] = 1;
+        start[t.rank - 1] = k * out, limit[t.rank - 1] = (k + 1) * out;
+        for (uint32_t i = w->rank; i-- > 0; rest /= w->size[i]) {
+            uint32_t axis = w->first + i;
+            low[axis] = before[i] + w->low[i] - rest % w->size[i] * w->dilation[i];
+            interior[axis] = w->input_dilation[i] - 1;
+            high[axis] = full[i] - low[axis] - (t.dim[axis] - 1) * w->input_dilation[i] - 1;
+        }
+        ir_value tap = ir_pad(s->b, ir_slice(s->b, all.tensor, start, limit, one), zero, low, high, interior);
+        sum = sum ? ir_binary(s->b, OP_add, sum, tap) : tap;
+    }
+    y.tensor = ir_pad(s->b, sum, zero, crop[0], crop[1], none);
+    return y;
+}
+
 /* With 16-bit types all sums, those of the gradient over the taps too, are float32 and rounded once, at the end. */
 static struct fe_val convolve(struct fe_block *block, struct fe_window *w, struct fe_val x, struct fe_val kernel,
                               int64_t groups)
 {
     struct fe_site *s = &block->site;
-    enum ir_dtype dtype = (enum ir_dtype)fe_type_at(s, &x).dtype;
-    if (ir_dtype_bytes(dtype) > 2) return sum_of_taps(block, w, x, kernel, groups);
-    struct fe_val y = sum_of_taps(block, w, fe_cast(s, x, IR_F32), fe_cast(s, kernel, IR_F32), groups);
+    struct ir_type t = fe_type_at(s, &x);
+    enum ir_dtype dtype = (enum ir_dtype)t.dtype;
+    if (ir_dtype_bytes(dtype) > 2)
+        return is_spread(w, &t, groups) ? sum_of_inputs(block, w, x, kernel) : sum_of_taps(block, w, x, kernel, groups);
+    struct fe_val y = convolve(block, w, fe_cast(s, x, IR_F32), fe_cast(s, kernel, IR_F32), groups);
     return y.bad ? y : fe_cast(s, y, dtype);
 }
 

@@ -102,6 +102,20 @@ static struct fe_val pad_by_itself(struct fe_site *s, const struct fe_window *w,
     return FE_APPLY(s, "pad", x, fe_tuple(s, widths, rank), mode);
 }
 
+bool window_fits(struct fe_block *block, struct fe_window *w, const int64_t *padded)
+{
+    for (uint32_t i = 0; i < w->rank; i++) {
+        int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1, room = padded[i] - reach;
+        if (room < 0) {
+            fe_block_fail(block, NULL, "E0212", "%s: a window of %lld does not fit into %lld elements", block->type,
+                          (long long)reach, (long long)padded[i]);
+            return false;
+        }
+        w->out[i] = room / w->stride[i] + 1;
+    }
+    return true;
+}
+
 struct fe_val window_place(struct fe_block *block, struct fe_window *w, struct fe_val x, struct fe_val fill)
 {
     struct fe_site *s = &block->site;
@@ -121,14 +135,7 @@ struct fe_val window_place(struct fe_block *block, struct fe_window *w, struct f
                           x.weak);
     if (x.bad) return x;
     t = fe_type_at(s, &x);
-    for (uint32_t i = 0; i < w->rank; i++) {
-        int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1, room = t.dim[w->first + i] - reach;
-        if (room < 0)
-            return fe_block_fail(block, NULL, "E0212", "%s: a window of %lld does not fit into %lld elements",
-                                 block->type, (long long)reach, (long long)t.dim[w->first + i]);
-        w->out[i] = room / w->stride[i] + 1;
-    }
-    return x;
+    return window_fits(block, w, &t.dim[w->first]) ? x : fe_bad();
 }
 
 int64_t window_taps(const struct fe_window *w)

@@ -21,6 +21,8 @@ bool window_padding(struct fe_block *, const struct fe_value *, const char *pres
                     const struct ir_type *input);
 /* Pads the input (with `fill`) and computes the result's extents. */
 struct fe_val window_place(struct fe_block *, struct fe_window *, struct fe_val x, struct fe_val fill);
+/* The result's extents, of these of the padded input. */
+bool window_fits(struct fe_block *, struct fe_window *, const int64_t *padded);
 int64_t window_taps(const struct fe_window *);
 /* The elements that stand under tap number `tap` (row-major) as the window slides: [batch.., out.., features]. */
 struct fe_val window_tap(struct fe_block *, const struct fe_window *, struct fe_val padded, int64_t tap);
