@@ -23,7 +23,7 @@ if readelf -SW "$folder/step.so" | grep -qE '\.(init_array|ctors|preinit_array|t
 for symbol in $(nm -D --undefined-only "$folder/step.so" | awk '{print $NF}' | sed 's/@.*//'); do
   case $symbol in
   exit | _exit | abort | quick_exit | __assert_fail | signal | sigaction | setlocale | fork | vfork | system | printf | puts | putchar | fprintf | \
-  vprintf | vfprintf | fwrite | stdout | stderr | setenv | putenv | __tls_get_addr) fail "calls or uses $symbol" ;;
+  __stack_chk_fail | __*_chk | vprintf | vfprintf | fwrite | stdout | stderr | setenv | putenv | __tls_get_addr) fail "calls or uses $symbol" ;;
   esac
 done
 # A real number in a text would have the decimal separator of the host's locale; %.0f has none, and growing_text.c replaces it.
