@@ -316,7 +316,7 @@ static step_status load_from(struct step_instance *t, const struct step_load *lo
     size_t bytes = (p->slot_count + 1) * sizeof(struct rt_load_item);
     struct rt_load_plan l = {
         .t = t, .file = file, .checkpoint = checkpoint, .flags = load->flags, .items = malloc(bytes), .room = RT_ALIGN};
-    if (checkpoint && t->ranks > 1) l.pieces = p->checkpoint->directories->pieces;
+    if (checkpoint) l.pieces = p->checkpoint->directories->pieces;
     if (!l.items) return rt_agree(t, no_memory(t));
     memset(l.items, 0, bytes);
     const struct rt_maps *maps = p->checkpoint->maps;

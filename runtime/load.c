@@ -49,9 +49,8 @@ char *rt_load_place(struct rt_load_plan *l, uint32_t i, char *to)
 {
     const struct step_instance *t = l->t;
     const struct stepc_slot *s = &t->program->slots[i];
-    bool direct = !l->restarts && !t->initialized && (l->pieces ? t->local_count : t->mesh_count) == 1 &&
-                  t->device_ops->shared && l->items[i].source->dtype == s->dtype &&
-                  s->role < STEP_STATE; /* no number of the host */
+    bool direct = (l->pieces || t->mesh_count == 1) && !l->restarts && !t->initialized && t->device_ops->shared &&
+                  l->items[i].source->dtype == s->dtype && s->role < STEP_STATE; /* no number of the host */
     return direct ? l->items[i].place = rt_slot_address(t->devices, s) : to;
 }
 

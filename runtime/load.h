@@ -10,7 +10,7 @@ struct rt_load_plan {
     struct st_file *file;
     const struct st_checkpoint *checkpoint; /* NULL: a file alone */
     struct st_map *map;                     /* NULL: tensors have the names of slots */
-    const struct rt_pieces *pieces;         /* each rank reads and stores its part; NULL: the first reads */
+    const struct rt_pieces *pieces;         /* each rank reads and stores its part; NULL: the first reads all */
     uint32_t flags;
     bool whole;    /* the file holds the whole state */
     bool adapts;   /* it holds adapters */

@@ -500,6 +500,51 @@ static step_status read_piece(struct reading *r, const struct st_checkpoint *c, 
     return some ? read_box(r, 0, offset, to) : STEP_OK;
 }
 
+/* A piece into the parts of all devices of this process that hold something of it, while it is added up: a few rows at
+ * a time, which stay in the cache. */
+static step_status spread(const struct reading *r, struct step_instance *t, const struct stepc_slot *s,
+                          const struct st_checkpoint *c, const struct st_piece *p, bool verify)
+{
+    int64_t from[RT_MAX_RANK], local[RT_MAX_RANK], start[RT_MAX_RANK], extent[RT_MAX_RANK],
+        rows = r->rank ? p->shape[0] : 1;
+    uint64_t row = rows ? p->bytes / (uint64_t)rows : 0, most = row ? CHUNK / row : 1;
+    char sum[ST_HASH], *room = row > CHUNK ? malloc(row) : r->room;
+    struct st_tensor at = {.offset = p->offset};
+    struct st_hash h;
+    if (!room) return snprintf(r->error, ST_TEXT, "out of memory"), STEP_ENOMEM;
+    step_status status = STEP_OK;
+    st_hash_begin(&h);
+    rt_c_strides(from, p->shape, r->rank, r->item);
+    rt_c_strides(local, s->local ? s->local : s->shape, r->rank, r->item);
+    for (int64_t done = 0, n; done < rows && row && !status; done += n) {
+        n = rows - done < (int64_t)most ? rows - done : most ? (int64_t)most : 1;
+        status = st_read(&c->members[p->member].file, &at, (uint64_t)done * row, room, (uint64_t)n * row, r->error);
+        if (verify && !status) st_hash_add(&h, room, (uint64_t)n * row);
+        for (struct rt_device *d = t->devices; !status && d < t->devices + t->local_count; d++) {
+            const char *source = room;
+            char *to = rt_slot_address(d, s);
+            bool some = rt_shard(t, d->index, s, start, extent);
+            for (int32_t k = 0; k < r->rank && some; k++) {
+                int64_t begin = p->start[k] + (k ? 0 : done), end = begin + (k ? p->shape[k] : n), lo = start[k],
+                        hi = lo + extent[k];
+                if (lo < begin) lo = begin;
+                if (hi > end) hi = end;
+                source += (lo - begin) * from[k];
+                to += (lo - start[k]) * local[k];
+                extent[k] = hi - lo;
+                some = hi > lo;
+            }
+            if (some) rt_copy(to, local, source, from, extent, r->rank, r->item);
+        }
+    }
+    if (room != r->room) free(room);
+    st_hash_end(&h, sum);
+    if (status || !verify || strcmp(sum, p->hash) == 0) return status;
+    status = st_checkpoint_piece(c, p, NULL, true, r->error); /* says what is wrong */
+    if (!status) snprintf(r->error, ST_TEXT, "%s: changes while it is read", c->all.path);
+    return status ? status : STEP_ECORRUPT;
+}
+
 /* This process's part of a tensor. What nobody reads whole one of the processes does, for its checksum. */
 step_status rt_pieces_read(struct rt_load_plan *l, uint32_t slot, char *to, char *error)
 {
@@ -508,7 +553,8 @@ step_status rt_pieces_read(struct rt_load_plan *l, uint32_t slot, char *to, char
     const struct stepc_slot *s = &t->program->slots[slot];
     const struct st_checkpoint *c = l->checkpoint;
     bool verify = !(l->flags & STEP_LOAD_NO_VERIFY);
-    if (t->ranks == 1) return st_checkpoint_read(c, item->source, to, verify, error);
+    bool direct = to == item->place && t->local_count > 1;
+    if (t->ranks == 1 && !direct) return st_checkpoint_read(c, item->source, to, verify, error);
     int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK];
     struct reading r = {.rank = s->rank, .item = rt_dtype_bytes(item->source->dtype), .error = error};
     if (!(r.room = malloc(CHUNK))) return snprintf(error, ST_TEXT, "out of memory"), STEP_ENOMEM;
@@ -518,17 +564,29 @@ step_status rt_pieces_read(struct rt_load_plan *l, uint32_t slot, char *to, char
     for (int32_t k = 0; k < s->rank; k++) item->count *= (uint64_t)extent[k];
     step_status status = STEP_OK;
     uint32_t index = (uint32_t)(item->source - c->all.tensors);
-    for (uint64_t i = item->source->offset; i < c->piece_count && c->pieces[i].tensor == index && !status; i++)
-        status = read_piece(&r, c, &c->pieces[i], start, extent, to, rt_slot_sharded(s) && i % t->ranks == t->rank,
-                            verify);
+    for (uint64_t i = item->source->offset; i < c->piece_count && c->pieces[i].tensor == index && !status; i++) {
+        const struct st_piece *p = &c->pieces[i];
+        bool check = rt_slot_sharded(s) && i % t->ranks == t->rank, inside = true;
+        for (int32_t k = 0; k < s->rank; k++)
+            inside &= p->start[k] >= start[k] && p->start[k] + p->shape[k] <= start[k] + extent[k];
+        if (!direct) status = read_piece(&r, c, p, start, extent, to, check, verify);
+        else if (inside || (verify && check)) status = spread(&r, t, s, c, p, verify);
+        else
+            for (struct rt_device *d = t->devices; !status && d < t->devices + t->local_count; d++) {
+                int64_t first[RT_MAX_RANK], many[RT_MAX_RANK];
+                if (rt_shard(t, d->index, s, first, many))
+                    status = read_piece(&r, c, p, first, many, rt_slot_address(d, s), false, false);
+            }
+    }
     free(r.room);
     return status;
 }
 
 static void store_part(struct step_instance *t, const struct stepc_slot *s, char *data)
 {
-    int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK], stride[RT_MAX_RANK];
-    t->program->mesh->part(t, s, NULL, start, extent);
+    int64_t start[RT_MAX_RANK] = {0}, extent[RT_MAX_RANK], stride[RT_MAX_RANK];
+    for (int32_t k = 0; k < s->rank; k++) extent[k] = s->shape[k];
+    if (t->ranks > 1) t->program->mesh->part(t, s, NULL, start, extent);
     rt_c_strides(stride, extent, s->rank, rt_dtype_bytes(s->dtype));
     for (int32_t k = 0; k < s->rank; k++) data -= start[k] * stride[k];
     rt_scatter(t, s, data, stride);

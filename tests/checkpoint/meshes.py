@@ -46,10 +46,13 @@ def wrong(so, count, threads=1):
     names = None
     for i in range(count):
         wanted = safetensors.read("state%d.safetensors" % i)
-        m.load("run%d" % i)
-        names = names or [n for role in (host.PARAM, host.EMA, host.OPT_STATE, host.STATE) for n in m.names(role)]
-        if set(names) != set(wanted) or any(m[n].tobytes() != wanted[n].tobytes() for n in names):
-            found.append(i)
+        for fresh in (False, True):  # over a state that is there; into an instance that has none
+            one = host.Step(so, threads=threads) if fresh else m
+            one.load("run%d" % i)
+            names = names or [n for role in (host.PARAM, host.EMA, host.OPT_STATE, host.STATE) for n in one.names(role)]
+            if set(names) != set(wanted) or any(one[n].tobytes() != wanted[n].tobytes() for n in names):
+                found.append(i)
+        one.close()
     return found
 
 
