@@ -19,7 +19,12 @@ if(PYTHON AND TARGET stepc)
   set(as_cuda "--compile-args=--target cuda --cuda-arch text")
   add_test(NAME cuda.recorded COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc> --every 6 -j 2 ${as_cuda})
   add_test(NAME cuda.transaction COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/transaction/transaction.py --stepc $<TARGET_FILE:stepc> --every 24 -j 2 ${as_cuda})
-  set_tests_properties(cuda.stand_in cuda.objects cuda.recorded cuda.transaction PROPERTIES TIMEOUT 1800
+  set(play ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/gpu/play.py)
+  add_test(NAME cuda.pack COMMAND ${play} pack --stepc $<TARGET_FILE:stepc> --arch text --every 100 -j 2 --into ${CMAKE_BINARY_DIR}/cuda/packed)
+  add_test(NAME cuda.play COMMAND ${play} run -j 2 --into ${CMAKE_BINARY_DIR}/cuda/packed)
+  set_tests_properties(cuda.pack PROPERTIES FIXTURES_SETUP packed)
+  set_tests_properties(cuda.play PROPERTIES FIXTURES_REQUIRED packed)
+  set_tests_properties(cuda.pack cuda.play cuda.stand_in cuda.objects cuda.recorded cuda.transaction PROPERTIES TIMEOUT 1800
     ENVIRONMENT "STEPC_CUDA_DRIVER=$<TARGET_FILE:stand_in>;STAND_IN_CACHE=${CMAKE_BINARY_DIR}/cuda/cache;STAND_IN_DEVICES=16")
   set_tests_properties(cuda.recorded cuda.transaction PROPERTIES PROCESSORS 2)
 endif()

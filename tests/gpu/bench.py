@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Times of a step on a GPU. The objects are made where the compiler is, without a GPU, and timed where the GPU is:
+
+    tests/gpu/bench.py pack --stepc build/stepc --arch sm_90        compiles the documents below into build/gpu/bench-NAME.so.gz
+    tests/gpu/bench.py run                                          best and median of rounds, per step; the copy that all is measured by
+"""
+import argparse
+import ctypes
+import gzip
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+sys.path[:0] = [HERE, os.path.join(HERE, ".."), os.path.join(ROOT, "samples")]
+from tool import runner
+
+import numpy as np
+import play
+
+import stepc
+
+
+def transformer(layers, width, rows, context):
+    return "samples/shakespeare/model.json", {"layers": layers, "width": width, "heads": max(1, width // 64), "batch": rows, "context": context}
+
+
+TOY = {"stepc": 1, "name": "toy", "inputs": {"x": {"shape": [32, 2]}, "y": {"shape": [32, 8]}},
+       "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 16}, {"type": "tanh"}, {"type": "linear", "features": 8}]},
+       "loss": "mean((model - y)**2)", "optimizer": {"type": "adam", "learning_rate": 0.001}}
+UPDATE = {"stepc": 1, "name": "update", "inputs": {"x": {"shape": [1]}},  # AdamW over 64 Mi parameters: 28 bytes of each
+          "model": {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [1 << 26]}], "output": "w"},
+          "loss": "sum(params.w) * x[0]", "optimizer": {"type": "adamw", "learning_rate": 0.001}}
+ROWS = {"toy": (TOY, {}), "update": (UPDATE, {}), "shakespeare": ("samples/shakespeare/model.json", {}),
+        "transformer": transformer(12, 768, 4, 256)}
+MOVED = {"update": 28 << 26}  # bytes of a step, at least
+
+
+def pack(options):
+    os.makedirs(options.into, exist_ok=True)
+    for name, (document, values) in ROWS.items():
+        with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
+            path = os.path.join(ROOT, document) if isinstance(document, str) else runner.write_json(os.path.join(folder, "model.json"), document)
+            so = os.path.join(folder, "step.so")
+            runner.call(options.stepc, "compile", path, "-o", so, "--target=cuda", "--cuda-arch=" + options.arch,
+                        *("-D%s=%s" % v for v in values.items()), verify=False)
+            with open(so, "rb") as f, open(os.path.join(options.into, "bench-%s.so.gz" % name), "wb") as to:
+                to.write(gzip.compress(f.read(), 6, mtime=0))
+    print("%d documents to time packed for %s" % (len(ROWS), options.arch))
+
+
+def batch_of(m):
+    """Zeros are a token and a label, too."""
+    r = np.random.default_rng(0)
+    out = {}
+    for name, t in m._inputs.items():
+        shape, dtype = t.shape[:t.rank], stepc._DTYPES[t.dtype]
+        out[name] = r.standard_normal(shape).astype(dtype) if np.dtype(dtype).kind == "f" else np.zeros(shape, dtype)
+    return out
+
+
+def copy_speed():
+    """Bytes per second of a copy on the device (read and written), by the driver."""
+    d = ctypes.CDLL(os.environ.get("STEPC_CUDA_DRIVER") or "libcuda.so.1")
+    p, size = ctypes.c_void_p, ctypes.c_size_t(1 << 30)
+    context, stream, a, b = p(), p(), p(), p()
+    done = [d.cuInit(0), d.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), d.cuCtxPushCurrent_v2(context),
+            d.cuStreamCreate(ctypes.byref(stream), 1), d.cuMemAlloc_v2(ctypes.byref(a), size), d.cuMemAlloc_v2(ctypes.byref(b), size)]
+    best = 0.0
+    for _ in range(7):
+        begin = time.perf_counter()
+        done += [d.cuMemcpyAsync(b, a, size, stream) for _ in range(10)] + [d.cuStreamSynchronize(stream)]
+        best = max(best, 20 * size.value / (time.perf_counter() - begin))
+    done += [d.cuMemFree_v2(a), d.cuMemFree_v2(b), d.cuStreamDestroy_v2(stream), d.cuCtxPopCurrent_v2(ctypes.byref(p())), d.cuDevicePrimaryCtxRelease_v2(0)]
+    return None if any(done) else best
+
+
+def run(options):
+    rows = []
+    speed = copy_speed()
+    print("copy on the device: %s" % ("%.0f GB/s" % (speed / 1e9) if speed else "failed"))
+    for name in ROWS:
+        path = os.path.join(options.into, "bench-%s.so.gz" % name)
+        if not os.path.exists(path) or (options.only and name not in options.only):
+            continue
+        with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
+            so = os.path.join(folder, "step.so")
+            with gzip.open(path) as f, open(so, "wb") as to:
+                to.write(f.read())
+            begin = time.perf_counter()
+            try:
+                m = stepc.Step(so)
+            except stepc.StepError as e:
+                print("%s: %s" % (name, e))
+                continue
+            with m:
+                m.init()
+                batch, times = batch_of(m), []
+                loss = m.step(**batch).loss
+                first = time.perf_counter() - begin
+                for _ in range(options.rounds):
+                    begin, n = time.perf_counter(), 0
+                    while n < 3 or time.perf_counter() - begin < options.seconds / options.rounds:
+                        m.step(**batch)
+                        n += 1
+                    times.append((time.perf_counter() - begin) / n)
+                row = {"name": name, "best_us": 1e6 * min(times), "median_us": 1e6 * statistics.median(times), "create_to_first_step_s": first,
+                       "first_loss": loss, "peak_bytes": m.memory().measured_peak}
+            if speed and name in MOVED:
+                row["of_copy"] = MOVED[name] / min(times) / speed
+            rows.append(row)
+            print("%-12s best %10.1f us, median %10.1f us a step; first step after %.2f s; loss %.6g%s" % (
+                name, row["best_us"], row["median_us"], first, loss, "; %.0f %% of a copy" % (100 * row["of_copy"]) if "of_copy" in row else ""), flush=True)
+    if options.json:
+        runner.write_json(options.json, {"device": play.device(), "copy": speed, "rows": rows})
+    return not rows
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("what", choices=("pack", "run"))
+    p.add_argument("--stepc", default="build/stepc")
+    p.add_argument("--arch", default="sm_90")
+    p.add_argument("--into", default=os.path.join(ROOT, "build", "gpu"))
+    p.add_argument("--rounds", type=int, default=7)
+    p.add_argument("--seconds", type=float, default=3.0, help="for each document")
+    p.add_argument("--json", help="a file for the rows")
+    p.add_argument("--only", action="append", default=[])
+    options = p.parse_args()
+    options.stepc = os.path.abspath(options.stepc)
+    return pack(options) if options.what == "pack" else run(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
