@@ -51,6 +51,8 @@ NAMED = {
     "pools": ({"space": 4}, [2, 32, 8, 3], [conv(4, [3, 3]), {"type": "max_pool", "window_shape": [3, 3], "strides": [2, 2], "padding": "SAME"},
                                             {"type": "avg_pool", "window_shape": [2, 2], "strides": [2, 2]}, {"type": "min_pool", "window_shape": [3, 1], "padding": "SAME"}],
               [None, "space", None, None], {"permute"}),
+    "transposed": ({"space": 4}, [2, 16, 8, 3], [{"type": "conv_transpose", "features": 4, "kernel_size": k, "strides": s, "padding": "SAME"} for k, s in (([2, 2], [2, 2]), ([3, 3], [2, 1]), ([4, 4], [2, 2]), ([5, 1], [3, 1]))],
+                   [None, "space", None, None], {"permute"}),
     "groups": ({"space": 4}, [2, 16, 4], [conv(4, [3], feature_group_count=4), {"type": "relu"}, conv(4, [3], feature_group_count=2)], [None, "space", None], {"permute"}),
     "narrow": ({"space": 4}, [2, 16, 3], [conv(4, [3], dtype="bfloat16"), {"type": "relu"}, conv(4, [3], dtype="bfloat16")], [None, "space", None], {"permute"}),
     "turned": ({"space": 2, "wide": 2}, [8, 8, 16], [{"type": "linear", "features": 16}, hold(None, "space", "wide"), {"type": "linear", "features": 8}], [None, "wide", "space"], {"permute", "all_gather", "reduce_scatter"}),
