@@ -211,9 +211,10 @@ static void decide(struct fuse *z, ir_value v)
         n->material = (n->multi && !is_row(z->f, v)) || n->inline_cost > FUSE_LONG;
     } else {
         bool cheap = n->inline_cost <= (n->inline_inputs ? 4 : 8) && n->inline_inputs <= 1;
-        bool once = !n->multi && n->uses == 1 &&
-                    (z->node[n->only_user].class == FUSE_VIEW || z->node[n->only_user].class == FUSE_INDEX) &&
-                    !z->node[n->only_user].needs_buffer && n->inline_cost <= FUSE_LONG;
+        const struct fuse_node *user = &z->node[n->only_user];
+        bool read = user->class == FUSE_VIEW || user->class == FUSE_INDEX;
+        bool once = !n->multi && n->uses == 1 && n->inline_cost <= FUSE_LONG &&
+                    ((read && !user->needs_buffer) || user->class == FUSE_REDUCE);
         n->material = !cheap && !once;
     }
 }
