@@ -397,8 +397,11 @@ static void choose_tile(struct reduction *r, int64_t extent)
 {
     int64_t lanes = r->l->lanes, whole = (extent + lanes - 1) / lanes;
     r->width = extent < 1 ? 1 : extent < lanes ? extent : lanes; /* a tensor without elements has no tile */
-    r->vectors = whole < 1 ? 1 : whole < 4 ? (uint32_t)whole : 4;
-    for (uint32_t n = 4; n > 1 && extent % lanes == 0; n--)
+    /* the sums of a tile stay in half of the registers */
+    uint32_t sums = r->sums.count ? (uint32_t)r->sums.count : 1, most = r->l->target->vector_registers / 2 / sums;
+    most = most < 1 ? 1 : most < 4 ? most : 4;
+    r->vectors = whole < 1 ? 1 : whole < most ? (uint32_t)whole : most;
+    for (uint32_t n = most; n > 1 && extent % lanes == 0; n--)
         if (whole % n == 0 && n < whole) {
             r->vectors = n;
             break;
