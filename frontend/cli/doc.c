@@ -53,18 +53,20 @@ static const char *no_name(struct doc *d, uint32_t i)
     return NULL;
 }
 
-/* Functions with these flags, or without them. */
-static const char *function_name(struct doc *d, uint32_t i, bool losses)
+static void list_functions(struct doc *d)
 {
-    size_t count, n = 0;
+    size_t count, n[2] = {0};
     const char *const *names = fe_function_names(d->library, 0, &count);
-    for (size_t k = 0; k < count; k++)
-        if (!(fe_function_find(d->library, names[k])->flags & FE_LOSS) != losses && n++ == i) return names[k];
-    return NULL;
+    for (int losses = 0; losses < 2; losses++)
+        d->functions[losses] = arena_new_array(d->arena, const char *, count + 1);
+    for (size_t k = 0; k < count; k++) {
+        bool losses = fe_function_find(d->library, names[k])->flags & FE_LOSS;
+        d->functions[losses][n[losses]++] = names[k];
+    }
 }
 
-static const char *loss_name(struct doc *d, uint32_t i) { return function_name(d, i, true); }
-static const char *expression_name(struct doc *d, uint32_t i) { return function_name(d, i, false); }
+static const char *loss_name(struct doc *d, uint32_t i) { return d->functions[1][i]; }
+static const char *expression_name(struct doc *d, uint32_t i) { return d->functions[0][i]; }
 
 static void add_signature(struct doc *d, const struct fe_function *f)
 {
@@ -214,6 +216,7 @@ int cli_schema(struct cli *cli)
 int cli_doc(struct cli *cli)
 {
     struct doc d = {.arena = cli->arena, .out = STR(cli->arena), .library = fe_library_open(cli->arena, &fe_losses)};
+    list_functions(&d);
     if (!cli->operands.count) return print_topics(cli, &d);
     const char *name = cli->operands.items[0], *names[TOPICS + 1];
     if (strcmp(name, "schema") == 0) {

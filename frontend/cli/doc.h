@@ -9,6 +9,7 @@ struct doc {
     struct arena *arena;
     struct str out;
     const struct fe_library *library; /* functions of expressions */
+    const char **functions[2];        /* their names: those that are no losses, and the losses; each ended by NULL */
 };
 void doc_arguments(struct doc *, const struct fe_arg *, uint32_t count); /* as a table */
 
