@@ -74,7 +74,7 @@ _Load = _struct("step_load", path=_s, map=_s, flags=_u32)
 
 _ENTRIES = ("describe status_name last_error create destroy init tensor_count tensor_at tensor_find read write dlpack "
             "dlpack_legacy hyper_count hyper_at hyper_get hyper_set stage step step_n eval infer save job_wait job_free load "
-            "item interrupt abort_peers memory trace commit").split()
+            "item interrupt abort_peers memory trace commit place agree").split()
 _RETURNS = {"describe": _s, "status_name": _s, "last_error": _s, "item": _s, "tensor_count": ctypes.c_size_t,
             "hyper_count": ctypes.c_size_t, "destroy": None, "job_free": None, "interrupt": None, "abort_peers": None}
 
@@ -559,8 +559,9 @@ class Checkpoints:
     def resume(self, step=None, **how):
         """Loads the newest whole checkpoint, or that of a step, as `Step.load` says; its step. None: there is none yet."""
         self.wait()
-        there = self.list()
-        if step is None and not there:
+        there = _u64(0)  # for any rank of a mesh: then all of them load
+        self._step._check(self._step._agree(self._step._instance, _u64(step is not None or len(self.list()) > 0), ctypes.byref(there)))
+        if not there.value:
             return None
         self._step.load(self.folder if step is None else os.path.join(self.folder, "step-%d" % step), **how)
         return int(self._step["step"]) if "step" in self._step.names(STATE) else step
