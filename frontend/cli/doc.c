@@ -30,13 +30,14 @@ typedef void topic_entry(struct doc *, uint32_t i);
         const char *formula = optim_formula(d->arena, #what, row.name); \
         if (row.doc) str_addf(&d->out, "%s\n\n", row.doc); \
         if (formula) str_addf(&d->out, "```\n%s```\n\n", formula); \
-        doc_arguments(d, row.args, row.count); \
+        doc_arguments(d, &row); \
     }
 NAMES(key)
 ROWS(schedule)
 ROWS(layer)
 ROWS(structure)
 ROWS(setting)
+ROWS(adapter)
 ROWS(initializer, d->arena, )
 
 static void key_entry(struct doc *d, uint32_t i)
@@ -73,18 +74,16 @@ static void add_signature(struct doc *d, const struct fe_function *f)
     str_addf(&d->out, "`%s(%s)`", f->name, fe_signature_text(d->out.arena, f));
 }
 
-/* What the comment above a formula says, and the formula that runs. */
+/* What it gives, what its arguments mean, and the formula that runs. */
 static void add_formula(struct doc *d, const struct fe_function *f)
 {
-    str_add(&d->out, "\n\n");
+    str_addf(&d->out, "\n\n%s\n\n", doc_function(d->arena, f));
+    const char *const *names = fe_signature_names(d->arena, f);
+    for (; *names; names++) str_addf(&d->out, "- `%s`: %s\n", *names, fe_meaning(f->name, "()", *names));
+    if (*f->signature) str_add(&d->out, "\n");
     if (f->same_as) str_addf(&d->out, "The same as `%s`.\n\n", f->same_as);
     if (f->same_as || !f->formula) return;
     const struct fe_entry *e = &f->formula->entry;
-    for (const char *at = e->doc.text, *end = at + e->doc.length; at && at < end;) {
-        size_t n = strcspn(at, "\n");
-        str_addf(&d->out, "%.*s\n%s", (int)n - 2, at + 2, at + n < end ? "" : "\n");
-        at += n + 1;
-    }
     str_addf(&d->out, "```\n%.*s\n```\n\n", (int)e->text.length, e->text.text);
 }
 
@@ -152,6 +151,8 @@ static const struct topic {
     {"layers", "Layers",
      "Blocks with parameters of their own, by the names of flax.nnx. Sizes of inputs are inferred.\n", layer_name,
      layer_entry, NULL},
+    {"adapters", "Adapters", "Layers beside those of the model, in the list `adapters`.\n", adapter_name, adapter_entry,
+     NULL},
     {"initializers", "Initializers", "By the names of jax.nn.initializers.\n", initializer_name, initializer_entry,
      NULL},
     {"expressions", "Functions of expressions",

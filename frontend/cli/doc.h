@@ -11,12 +11,14 @@ struct doc {
     const struct fe_library *library; /* functions of expressions */
     const char **functions[2];        /* their names: those that are no losses, and the losses; each ended by NULL */
 };
-void doc_arguments(struct doc *, const struct fe_arg *, uint32_t count); /* as a table */
+void doc_arguments(struct doc *, const struct fe_row *); /* as a table */
 
 /* Pages, embedded by texts.S. */
 extern const char doc_custom_page[], doc_state_page[], doc_inference_page[], doc_microbatches_page[];
 extern const char doc_optimizer_intro[];
 const char *doc_optimizer_name(struct doc *, uint32_t i); /* NULL: there are no more */
 void doc_optimizer_entry(struct doc *, uint32_t i);
-const char *doc_schema(struct arena *); /* JSON Schema of documents */
+struct fe_function;
+const char *doc_function(struct arena *, const struct fe_function *); /* what it gives, in a sentence */
+const char *doc_schema(struct arena *);                               /* JSON Schema of documents */
 #endif

@@ -1,5 +1,8 @@
-/* Rows of arguments as a table of the reference. */
+/* What functions and arguments are, for the reference and the schema. */
 #include "frontend/cli/doc.h"
+#include "frontend/expr/library.h"
+
+#include <string.h>
 
 static const char *default_text(const struct fe_arg *a)
 {
@@ -16,13 +19,28 @@ static const char *range_of(struct arena *arena, const struct fe_arg *a)
     return str_text(&s);
 }
 
-void doc_arguments(struct doc *d, const struct fe_arg *args, uint32_t count)
+void doc_arguments(struct doc *d, const struct fe_row *row)
 {
-    if (!count) return;
-    str_add(&d->out, "| argument | value | default | range |\n|---|---|---|---|\n");
-    for (uint32_t i = 0; i < count; i++)
-        str_addf(&d->out, "| `%s` | %s | %s%s%s | %s |\n", args[i].name, fe_kind_text(d->arena, &args[i]),
+    const struct fe_arg *args = row->args;
+    if (!row->count) return;
+    str_add(&d->out, "| argument | value | default | range | meaning |\n|---|---|---|---|---|\n");
+    for (uint32_t i = 0; i < row->count; i++)
+        str_addf(&d->out, "| `%s` | %s | %s%s%s | %s | %s |\n", args[i].name, fe_kind_text(d->arena, &args[i]),
                  args[i].flags & FE_REQUIRED ? "" : "`", default_text(&args[i]), args[i].flags & FE_REQUIRED ? "" : "`",
-                 range_of(d->arena, &args[i]));
+                 range_of(d->arena, &args[i]), fe_meaning(row->name, "", args[i].name));
     str_add(&d->out, "\n");
+}
+
+/* The comment above a formula, in one line, or the sentence of its row. */
+const char *doc_function(struct arena *arena, const struct fe_function *f)
+{
+    if (f->doc || !f->formula) return f->doc;
+    struct str out = STR(arena);
+    const struct fe_span *s = &f->formula->entry.doc;
+    for (const char *at = s->text, *end = at + s->length; at && at < end;) {
+        size_t n = strcspn(at, "\n");
+        str_addf(&out, "%s%.*s", out.length ? " " : "", (int)n - 2, at + 2);
+        at += n + 1;
+    }
+    return str_text(&out);
 }

@@ -287,6 +287,6 @@ void doc_optimizer_entry(struct doc *d, uint32_t i)
     const char *formula = optim_formula(d->arena, "transform", row->name);
     if (row->chain) str_addf(&d->out, "A chain: `%s`.\n\n", row->chain);
     if (formula) str_addf(&d->out, "```\n%s```\n\n", formula);
-    doc_arguments(d, row->args, row->count);
+    doc_arguments(d, &(struct fe_row){row->name, row->args, row->count, row->doc});
     add_state(d, row);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Where a row of arguments stands: what its objects are depends on it. */
-enum table { BLOCKS, OPTIMIZERS, SCHEDULES, INITIALIZERS, SETTINGS };
+enum table { BLOCKS, CLOSED_BLOCKS, OPTIMIZERS, SCHEDULES, INITIALIZERS, SETTINGS };
 
 /* ---------------------------------------------------------------- small schemas */
 
@@ -119,9 +119,10 @@ static const struct { enum table table; bool many; const char *name, *schema; } 
 static const char *role(enum table table, const struct fe_arg *arg)
 {
     bool many = arg->kind == FE_LIST || arg->kind == FE_MAP;
+    bool closed = table == CLOSED_BLOCKS;
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (roles[i].table == table && roles[i].many == many && ends_with(arg->name, roles[i].name))
-            return roles[i].schema;
+        if (roles[i].table == (closed ? BLOCKS : table) && roles[i].many == many && ends_with(arg->name, roles[i].name))
+            return closed && !strcmp(roles[i].schema, "block") ? "closed_block" : roles[i].schema;
     return NULL;
 }
 
@@ -178,21 +179,25 @@ static struct json_tree described(struct json_tree schema, const char *doc, cons
     return schema;
 }
 
-static struct json_tree argument(struct arena *a, enum table table, const struct fe_arg *arg)
+static struct json_tree argument(struct arena *a, enum table table, const char *owner, const struct fe_arg *arg)
 {
     struct json_tree schema = kind(a, table, arg);
-    const char *range = fe_range_text(arg->flags), *doc = fe_kind_text(a, arg);
+    const char *range = fe_range_text(arg->flags), *doc = fe_kind_text(a, arg),
+               *meaning = fe_meaning(owner, "", arg->name);
     if (arg->flags & FE_NULLABLE && arg->kind != FE_ANY) schema = either(schema, typed(a, "null"));
     if (range) doc = arena_format(a, "%s, %s", doc, range);
-    return described(schema, arg->kind == FE_ANY || arg->kind == FE_ENUM ? NULL : doc, arg->preset);
+    if (arg->kind == FE_ANY || arg->kind == FE_ENUM) doc = meaning;
+    else if (meaning) doc = arena_format(a, "%s (%s)", meaning, doc);
+    return described(schema, doc, arg->preset);
 }
 
-static void add_arguments(struct object *o, enum table table, const struct fe_arg *args, uint32_t count)
+static void add_arguments(struct object *o, enum table table, const struct fe_row *row)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        json_add(o->properties, args[i].name, argument(o->arena, table, &args[i]));
+    const struct fe_arg *args = row->args;
+    for (uint32_t i = 0; i < row->count; i++) {
+        json_add(o->properties, args[i].name, argument(o->arena, table, row->name, &args[i]));
         const char *other = args[i].kind == FE_MAP ? args[i].choices : NULL;
-        if (other) json_add(o->properties, other, argument(o->arena, table, &args[i]));
+        if (other) json_add(o->properties, other, argument(o->arena, table, row->name, &args[i]));
         else if (args[i].flags & FE_REQUIRED) json_add_text(o->required, NULL, args[i].name);
     }
 }
@@ -273,9 +278,21 @@ static void add_block_keys(struct object *o)
 static void add_row(struct kinds *k, enum table table, const struct fe_row *row)
 {
     struct object o = object(k->out.arena);
-    add_arguments(&o, table, row->args, row->count);
-    if (table == BLOCKS) add_block_keys(&o);
+    add_arguments(&o, table, row);
+    if (table == BLOCKS || table == CLOSED_BLOCKS) add_block_keys(&o);
     add_kind(k, row->name, &o, row->doc);
+}
+
+/* As add_row, of blocks whose types are all known: what holds no block is as it is elsewhere. */
+static void add_closed_row(struct kinds *k, const struct fe_row *row)
+{
+    for (uint32_t i = 0; i < row->count; i++) {
+        const char *inside = role(CLOSED_BLOCKS, &row->args[i]);
+        if (!inside || strcmp(inside, "closed_block") != 0) continue;
+        add_row(k, CLOSED_BLOCKS, row);
+        return;
+    }
+    add_choice(k, row->name, arena_format(k->out.arena, "block.%s", row->name));
 }
 
 /* A default of a signature as JSON. */
@@ -300,7 +317,8 @@ static struct object function_object(struct arena *a, const struct fe_function *
         const char *preset = p.preset ? json_default(a, p.preset, p.preset_length) : NULL,
                    *key = arena_string_n(a, p.name, p.length);
         bool shown = i >= skip && !p.silent && !p.fixed; /* the others change nothing, or are not supported */
-        if (shown) json_add(o.properties, key, described(reference(a, "literal"), NULL, preset));
+        if (shown)
+            json_add(o.properties, key, described(reference(a, "literal"), fe_meaning(f->name, "()", key), preset));
         if (shown && !preset) json_add_text(o.required, NULL, key);
     }
     return o;
@@ -310,20 +328,23 @@ static struct object function_object(struct arena *a, const struct fe_function *
 
 static void add_blocks(struct json_tree out)
 {
-    struct kinds block = kinds(out, "block"), activation = kinds(out, "activation");
+    struct kinds block = kinds(out, "block"), activation = kinds(out, "activation"),
+                 closed = kinds(out, "closed_block");
     struct fe_row row;
     size_t count;
-    for (uint32_t i = 0; fe_structure_row(i, &row); i++) add_row(&block, BLOCKS, &row);
-    for (uint32_t i = 0; fe_layer_row(i, &row); i++) add_row(&block, BLOCKS, &row);
+    for (uint32_t i = 0; fe_structure_row(i, &row); i++) add_row(&block, BLOCKS, &row), add_closed_row(&closed, &row);
+    for (uint32_t i = 0; fe_layer_row(i, &row); i++) add_row(&block, BLOCKS, &row), add_closed_row(&closed, &row);
     const struct fe_library *library = fe_library_open(out.arena, &fe_losses);
     const char *const *names = fe_function_names(library, FE_ACTIVATION, &count);
     for (size_t i = 0; i < count; i++) {
         struct object o = function_object(out.arena, fe_function_find(library, names[i]), 1);
         add_block_keys(&o);
-        add_kind(&activation, names[i], &o, "an activation");
+        add_kind(&activation, names[i], &o, doc_function(out.arena, fe_function_find(library, names[i])));
         add_choice(&block, names[i], arena_format(out.arena, "activation.%s", names[i]));
+        add_choice(&closed, names[i], arena_format(out.arena, "activation.%s", names[i]));
     }
     finish_kinds(&block, true, "a block: a structure, a layer, an activation or the name of a definition");
+    finish_kinds(&closed, false, "a block: a structure, a layer or an activation");
     finish_kinds(&activation, false, "an activation, by its name in jax.nn");
 }
 
@@ -339,7 +360,9 @@ static void add_losses(struct json_tree out)
         struct object o = function_object(out.arena, f, 0);
         if (!(f->flags & FE_OWN_REDUCTION)) json_add(o.properties, "reduction", choices(out.arena, &reduction));
         if (!(f->flags & FE_OWN_WEIGHTS)) json_add(o.properties, "weights", reference(out.arena, "expression"));
-        add_kind(&loss, names[i], &o, arena_format(out.arena, "%s(%s)", f->name, fe_signature_text(out.arena, f)));
+        add_kind(&loss, names[i], &o,
+                 arena_format(out.arena, "%s(%s): %s", f->name, fe_signature_text(out.arena, f),
+                              doc_function(out.arena, f)));
     }
     finish_kinds(&loss, false, "a loss of Optax; each argument is an expression");
 }
@@ -347,7 +370,7 @@ static void add_losses(struct json_tree out)
 static void add_transformations(struct json_tree out)
 {
     struct kinds optimizer = kinds(out, "optimizer"), schedule = kinds(out, "schedule"),
-                 initializer = kinds(out, "initializer");
+                 initializer = kinds(out, "initializer"), adapter = kinds(out, "adapter");
     struct fe_row row;
     uint32_t count;
     const struct optim_row *rows = optim_rows(&count);
@@ -357,6 +380,8 @@ static void add_transformations(struct json_tree out)
     }
     for (uint32_t i = 0; fe_schedule_row(i, &row); i++) add_row(&schedule, SCHEDULES, &row);
     for (uint32_t i = 0; fe_initializer_row(out.arena, i, &row); i++) add_row(&initializer, INITIALIZERS, &row);
+    for (uint32_t i = 0; fe_adapter_row(i, &row); i++) add_row(&adapter, BLOCKS, &row);
+    finish_kinds(&adapter, false, "layers beside those of the model");
     finish_kinds(&optimizer, false, "a gradient transformation, by its name in Optax");
     finish_kinds(&schedule, false, "a schedule: a number that depends on the count of updates");
     finish_kinds(&initializer, false, "an initializer, by its name in jax.nn.initializers");
@@ -373,7 +398,7 @@ static const struct form { const char *key, *form; } forms[] = { /* of top-level
     {"metrics", "{\"type\": \"object\", \"additionalProperties\": {\"anyOf\": [{\"$ref\": \"#/$defs/expression\"}, {\"type\": \"object\", \"required\": [\"type\"]}]}}"},
     {"optimizer", "optimizer"},
     {"ema", "ema"},
-    {"adapters", "{\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": [\"type\"], \"properties\": {\"type\": {\"const\": \"lora\"}, \"rank\": {}, \"match\": {}, \"alpha\": {}, \"rslora\": {}, \"dropout\": {}, \"a_initializer\": {}, \"b_initializer\": {}}}}"},
+    {"adapters", "{\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/adapter\"}}"},
     {"accumulate", "accumulate"},
     {"per_example", "per_example"},
     {"precision", "precision"},
@@ -403,7 +428,7 @@ static void add_basics(struct json_tree out)
     struct fe_row row;
     for (uint32_t i = 0; fe_setting_row(i, &row); i++) {
         struct object o = object(a);
-        add_arguments(&o, SETTINGS, row.args, row.count);
+        add_arguments(&o, SETTINGS, &row);
         finish(json_add_object(out, row.name), &o, row.doc);
     }
 }
@@ -422,13 +447,18 @@ static void add_top_level(struct json_tree out)
         json_add(o.properties, row.name, described(form, row.doc, NULL));
         if (row.args->flags & FE_REQUIRED) json_add_text(o.required, NULL, row.name);
     }
+    json_add(o.properties, "$schema", described(typed(out.arena, "string"), "the schema that editors check by", NULL));
     finish(out, &o, "a training step of stepc");
+    /* Where nothing is defined, all types of blocks are known. */
+    json_add(out, "if", written(out.arena, "{\"required\": [\"define\"]}"));
+    json_add(out, "else", written(out.arena, "{\"properties\": {\"model\": {\"$ref\": \"#/$defs/closed_block\"}}}"));
 }
 
 const char *doc_schema(struct arena *arena)
 {
-    struct json_tree out = with_text(arena, "$schema", "https://json-schema.org/draft/2020-12/schema"),
-                     definitions = json_add_object(out, "$defs");
+    struct json_tree out = with_text(arena, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    json_add_text(out, "$id", "urn:stepc:document:1");
+    struct json_tree definitions = json_add_object(out, "$defs");
     add_basics(definitions);
     add_blocks(definitions);
     add_losses(definitions);

@@ -293,7 +293,8 @@ static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, con
     fe_suggest(fe, d, member->key, names, n);
     const char *why = why_not(member->key, what);
     if (d && (why || !d->hint)) d->hint = why ? why : keys(fe->arena, names, n);
-    const char *nearest = str_nearest(member->key, names, n);
+    const char *nearest = str_nearest(member->key, names, n), *meaning = nearest ? fe_meaning(what, "", nearest) : NULL;
+    if (d && meaning) diag_note(fe->diags, d, (struct diag_span){0, 0}, "\"%s\" of %s: %s", nearest, what, meaning);
     for (uint32_t i = 0; i < count; i++)
         if (nearest == rows[i].name) return i;
     return count;

@@ -182,6 +182,9 @@ bool fe_setting(struct fe *, enum fe_setting, fe_json object, const char *what, 
 bool fe_setting_row(uint32_t index, struct fe_row *);
 bool fe_key_row(uint32_t index, struct fe_row *); /* of the top level (document.c); its one argument is the key */
 bool fe_is_schedule(fe_json);                     /* an object, or a formula: no number */
+/* What an argument of an entry means, in a sentence; `common`: "", or "()" for functions of expressions. The owner is
+ * the entry's name, or what messages call it: optimizer "adam". NULL: nothing is known. */
+const char *fe_meaning(const char *owner, const char *common, const char *argument);
 const char *fe_range_text(uint32_t flags); /* the range that the flags of a row allow: "more than 0"; NULL: any */
 enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
 enum ir_dtype fe_dtype_narrow(enum ir_dtype);        /* what computes: 64-bit types are off, as in JAX by default */

@@ -1,16 +1,18 @@
 /* The document as a tree with places: errors at a value, a key or inside a string; JSON pointers; members and
- * children. A "//" member holding a string means nothing and is stepped over here, so nobody else sees it. */
+ * children. A "//" member holding a string (and "$schema" at the top) means nothing and is stepped over here, so nobody
+ * else sees it. */
 #include "frontend/document/document.h"
 
 #include <string.h>
 
-static const char *const no_key = "//";
+static const char *const no_key = "//", *const schema_key = "$schema"; /* of the document: for editors */
 
 fe_json fe_root(const struct fe *fe) { return fe->json.values; }
 
 static bool is_comment(const struct json_value *v)
 {
-    return v->key && v->kind == JSON_STRING && strcmp(v->key, no_key) == 0;
+    if (!v->key || v->kind != JSON_STRING) return false;
+    return !strcmp(v->key, no_key) || (!v->parent && !strcmp(v->key, schema_key));
 }
 
 /* ---------------------------------------------------------------- the tree */

@@ -203,6 +203,7 @@ struct fe_function {
     unsigned flags;
     struct fe_formula *formula; /* NULL: a maker in C */
     const char *same_as;        /* of which it is another name; NULL: of none */
+    const char *doc;            /* what it gives, in a sentence; of a formula: the comment above it */
 };
 /* All functions by name: rows with makers and the formulas of the library. One is opened for each compilation. */
 struct fe_library;

@@ -30,7 +30,7 @@ struct fe_val fe_as_dtype(struct fe_call *, uint32_t arg,
 bool fe_complex_call(struct fe_call *, const struct fe_function *,
                      struct fe_val *result); /* the first argument is complex */
 
-#define X(name, signature, make, data, flags) fe_maker make;
+#define X(name, signature, make, data, flags, doc) fe_maker make;
 #include "frontend/expr/functions.def"
 #undef X
 fe_maker make_formula;

@@ -2,7 +2,7 @@
 #include "frontend/losses/losses.h"
 
 static const struct fe_function rows[] = {
-#define X(name, signature, make, data, flags) {#name, signature, make, data, flags, NULL, NULL},
+#define X(name, signature, make, data, flags, doc) {#name, signature, make, data, flags, NULL, NULL, doc},
 #include "frontend/losses/losses.def"
 #undef X
 };

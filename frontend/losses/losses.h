@@ -3,7 +3,7 @@
 #define FRONTEND_LOSSES_H
 #include "frontend/model/model.h"
 
-#define X(name, signature, make, data, flags) fe_maker make;
+#define X(name, signature, make, data, flags, doc) fe_maker make;
 #include "frontend/losses/losses.def"
 #undef X
 extern const struct fe_function_table fe_losses; /* all functions in C: the losses, and those of expr/functions/ */

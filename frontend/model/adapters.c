@@ -23,6 +23,16 @@ static const struct fe_arg rows[ARGS] = {
     [RSLORA] = {"rslora", FE_BOOL, 0, "false", NULL},
     [DROPOUT] = {"dropout", FE_NUMBER, FE_UNIT, "0", NULL}};
 
+bool fe_adapter_row(uint32_t index, struct fe_row *out)
+{
+    if (index) return false;
+    *out = (struct fe_row){
+        "lora", rows, ARGS,
+        "Two matrices of low rank beside the linear layers that match, of which only they are trained "
+        "if `trainable` says `@lora` (Hu et al. 2021)."};
+    return true;
+}
+
 /* A layer that an adapter may stand beside. Its product is that of an einsum: each dimension of the kernel is one that
  * is summed over, one of the result, or a batch dimension that both operands and the result have. */
 struct fe_adaptable {

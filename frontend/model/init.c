@@ -12,10 +12,10 @@ struct initializer {
     const char *name;
     enum family family;
     double scale;
-    const char *mode, *distribution;
+    const char *mode, *distribution, *doc; /* what it gives; of a special case: who found it */
 };
 static const struct initializer table[] = {
-#define X(name, family, scale, mode, distribution) {#name, family, scale, mode, distribution},
+#define X(name, family, scale, mode, distribution, doc) {#name, family, scale, mode, distribution, doc},
 #include "frontend/model/initializers.def"
 #undef X
 };
@@ -55,10 +55,10 @@ bool fe_initializer_row(struct arena *arena, uint32_t index, struct fe_row *out)
 {
     if (index >= TABLE_COUNT) return false;
     const struct initializer *init = &table[index];
-    *out = (struct fe_row){init->name, family_rows[init->family].rows, family_rows[init->family].count, NULL};
+    *out = (struct fe_row){init->name, family_rows[init->family].rows, family_rows[init->family].count, init->doc};
     if (init->family == SCALED)
-        out->doc = arena_format(arena, "`variance_scaling` of scale %g, mode \"%s\", distribution \"%s\".", init->scale,
-                                init->mode, init->distribution);
+        out->doc = arena_format(arena, "`variance_scaling` of scale %g, mode \"%s\", distribution \"%s\" %s.",
+                                init->scale, init->mode, init->distribution, init->doc);
     return true;
 }
 

@@ -45,6 +45,7 @@ bool fe_patterns(struct fe *, fe_json list, bool *out);
 
 /* Rows of the tables, for the reference (cli/doc.c); false: there is no row of that number. */
 bool fe_structure_row(uint32_t index, struct fe_row *); /* blocks made of blocks, and the like */
+bool fe_adapter_row(uint32_t index, struct fe_row *);
 bool fe_layer_row(uint32_t index, struct fe_row *);
 bool fe_initializer_row(struct arena *, uint32_t index, struct fe_row *);
 #endif

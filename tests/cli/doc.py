@@ -11,7 +11,7 @@ import sys
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 from tool import ROOT, runner
 
-TOPICS = ("document", "settings", "optimizers", "schedules", "losses", "structures", "layers", "initializers", "expressions", "diagnostics")
+TOPICS = ("document", "settings", "optimizers", "schedules", "losses", "structures", "layers", "adapters", "initializers", "expressions", "diagnostics")
 SOURCE = re.compile(r"\([^()]*((19|20)\d\d|Optax|T5X|stepc)[^()]*\)$")
 
 
@@ -41,6 +41,14 @@ class Doc(runner.Case):
         for topic in ("losses", "expressions"):
             for name, text in entries(topic).items():
                 self.assertRegex(text, r"`%s\([^`]*\)`" % re.escape(name), topic)
+
+    def test_every_argument_means_something(self):
+        for topic in TOPICS:
+            for name, text in entries(topic).items():
+                self.assertNotIn("(null)", text, "%s %s: an argument without a sentence in document/meanings.def" % (topic, name))
+                self.assertNotRegex(text, r"(?m)^- `\w+`: *$|^\| `\w+` \|.*\| +\|$", topic + " " + name)
+                if topic in ("losses", "expressions"):
+                    self.assertRegex(text, r"(?m)^(?!- `)[^`\n].* .*$", "%s %s: what does it give?" % (topic, name))
 
     def test_pages(self):
         for topic, page in (("custom", "optim/CUSTOM.md"), ("state", "optim/STATE.md"), ("microbatches", "step/MICROBATCHES.md"), ("inference", "step/INFERENCE.md")):

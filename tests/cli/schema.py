@@ -39,7 +39,7 @@ class Schema:
     def note(self, value, arg, schema):
         return True
 
-    check_schema = check_defs = check_description = check_default = check_then = check_else = note
+    check_schema = check_id = check_else = check_defs = check_description = check_default = check_then = note
 
     def check_ref(self, value, arg, schema):
         assert arg.startswith("#/$defs/")
@@ -158,6 +158,36 @@ class Test(runner.Case):
                     at[where[-1]] = what
                 self.assertFalse(self.schema.good(bad, self.root))
 
+    def test_types_of_blocks(self):
+        """Unknown ones are refused where the document defines none; "$schema" may say what checks it."""
+        d = json.loads(json.dumps(VALID))
+        d.pop("define", None)
+        d["$schema"] = self.root["$id"]
+        d["model"] = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 2}]}
+        self.assertTrue(self.schema.good(d, self.root))
+        with open(self.path("schema.json"), "w", encoding="utf-8") as f:
+            json.dump(dict(d, loss="mean(model)", inputs={"x": {"shape": [2, 2]}}, metrics={}), f)
+        self.assertNotIn("$schema", runner.attempt(self.program, "check", self.path("schema.json")).stderr)
+        d["model"]["layers"][0]["type"] = "linaer"
+        self.assertFalse(self.schema.good(d, self.root))
+        d["model"]["layers"] = [{"type": "residual", "layers": [{"type": "mlp"}]}]
+        self.assertFalse(self.schema.good(d, self.root))
+        d["define"] = {"mlp": {"body": {"type": "relu"}}}
+        self.assertTrue(self.schema.good(d, self.root))
+
+    def test_adapters(self):
+        d = dict(json.loads(json.dumps(VALID)), adapters=[{"type": "lora", "rank": 2, "match": ["**"], "alpha": 4}])
+        self.assertTrue(self.schema.good(d, self.root))
+        for wrong in ({"rank": 0}, {"ranc": 2}, {"rslora": 1}, {"type": "lore"}):
+            self.assertFalse(self.schema.good(dict(d, adapters=[dict(d["adapters"][0], **wrong)]), self.root), wrong)
+
+    def test_hover(self):
+        """Every argument has a description, or choices that say it."""
+        for name, definition in self.root["$defs"].items():
+            for key, value in definition.get("properties", {}).items():
+                if key not in ("//", "type", "name", "weights", "reduction", "index_checks") and "const" not in value:
+                    self.assertIn("description", value, name + "." + key)
+
     def test_a_full_validator_agrees(self):
         try:
             import jsonschema
@@ -166,6 +196,7 @@ class Test(runner.Case):
         jsonschema.Draft202012Validator.check_schema(self.root)
         full = jsonschema.Draft202012Validator(self.root)
         texts = [recorded.load(name).text for name in recorded.names()[::40]] + [recorded.error(name)[1] for name in recorded.error_names()[::10]]
+        self.assertTrue(full.is_valid(VALID))
         for text in texts:
             try:
                 d = json.loads(text)

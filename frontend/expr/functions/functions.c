@@ -2,7 +2,7 @@
 #include "frontend/expr/makers.h"
 
 static const struct fe_function rows[] = {
-#define X(name, signature, make, data, flags) {#name, signature, make, data, flags, NULL, NULL},
+#define X(name, signature, make, data, flags, doc) {#name, signature, make, data, flags, NULL, NULL, doc},
 #include "frontend/expr/functions.def"
 #undef X
 };
