@@ -1,7 +1,8 @@
 /* What is launched on a CUDA device. The first time that an entry runs every launch is waited for, so that a kernel
  * that does not work is named. From then on launches are collected until somebody waits: then all of them are one CUDA
  * graph, made when these launches, with these addresses, come for the first time. Comparing what was launched with what
- * a graph holds costs less than launching, and no graph can run with addresses of yesterday. */
+ * a graph holds costs less than launching, and no graph can run with addresses of yesterday. While a trace is written
+ * launches are waited for, too. */
 #include "runtime/cuda_driver.h"
 
 #include <stdlib.h>
@@ -67,7 +68,7 @@ static void list_free(struct rt_cuda_list *l)
 {
     free(l->ops);
     free(l->words);
-    *l = (struct rt_cuda_list){NULL};
+    *l = (struct rt_cuda_list){.ops = NULL};
 }
 
 static bool list_same(const struct rt_cuda_list *a, const struct rt_cuda_list *b)
@@ -117,7 +118,7 @@ static int graph_make(struct rt_device *d, struct rt_cuda_graph *to)
     if (!status) status = ended;
     if (!status) status = u->graph_instantiate(&to->exec, graph, 0);
     if (graph) u->graph_destroy(graph);
-    if (!status) to->of = g->pending, g->pending = (struct rt_cuda_list){NULL};
+    if (!status) to->of = g->pending, g->pending = (struct rt_cuda_list){.ops = NULL};
     return status;
 }
 
@@ -162,7 +163,7 @@ void rt_cuda_do(struct rt_device *d, const struct rt_cuda_op *op, const uint64_t
     struct rt_cuda_device *g = d->handle;
     struct step_instance *t = d->instance;
     if (atomic_load_explicit(&t->failed, memory_order_relaxed)) return;
-    if (g->checked[t->running] && !g->host->check_launches) {
+    if (g->checked[t->running] && !g->host->check_launches && !t->trace) { /* a trace is of what a launch takes */
         if (!list_add(&g->pending, op, words)) rt_give_up(t, STEP_ENOMEM, "no memory for a list of launches");
         return;
     }

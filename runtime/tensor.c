@@ -202,7 +202,7 @@ step_status rt_array_check(struct step_instance *t, const struct step_array *a, 
     }
     if (!a->data && rt_slot_bytes(s, false)) return rt_fail(t, STEP_EINVAL, "\"%s\": data is NULL", s->name);
     if (a->device_type > 1 && a->device_type != 3)
-        return rt_fail(t, STEP_EUNSUPPORTED, "\"%s\": memory of device type %d; this object runs on the CPU", s->name,
+        return rt_fail(t, STEP_EUNSUPPORTED, "\"%s\": memory of device type %d; expected memory of the host", s->name,
                        a->device_type);
     size_t item = rt_dtype_bytes(s->dtype);
     rt_c_strides(stride, a->shape, a->rank, item);

@@ -10,7 +10,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "..", "samples")]
-from tool import recorded, runner
+from tool import runner, safetensors
 
 import numpy as np
 
@@ -155,6 +155,15 @@ n.close()
             self.assertLessEqual(more.pop("cuMemcpyDtoHAsync"), 3, so)
             self.assertLessEqual(more.pop("cuStreamSynchronize"), 1, so)
             self.assertEqual(set(more) - {"cuCtxPushCurrent", "cuCtxPopCurrent"}, set(), so)  # nothing allocated, nothing made
+
+    def test_a_trace_is_of_what_kernels_take(self):
+        """With launches that nobody waits for it would be of nothing."""
+        data = {n: np.stack([batch(k)[n] for k in range(5)]) for n in ("x", "y")}
+        safetensors.write(self.path("data.safetensors"), data)
+        runner.call(self.program, "run", self.path("both-cuda.so"), "--steps", "5", "--data", self.path("data.safetensors"), "--trace",
+                    self.path("trace.json"), env={"STAND_IN_COUNTS": self.path("counts")})
+        with open(self.path("counts")) as f:
+            self.assertNotIn("cuGraphLaunch", f.read())
 
     # ------------------------------------------------------------ the same as on the CPU
 
