@@ -15,20 +15,26 @@ struct run_data {
         struct st_file *file;
         const struct st_tensor *tensor;
         uint64_t bytes; /* of one step */
-        char *memory;   /* all steps, or one step where `streamed` */
-        char *gathered; /* by rows: a batch that does not lie in `memory` as it is */
+        char *memory;   /* all steps or rows; NULL where `streamed` */
         bool rows;      /* else what all batches share, or steps */
         bool tokens;    /* 16 bits in the file, 32 in the input */
         bool counts;    /* no tensor: IR_ROWS_INPUT, how many rows count */
     } *tensors;
     struct step_array *arrays;
+    struct run_slot { /* a batch: by turns that of the step and the one that is read ahead */
+        struct step_array *arrays;
+        char **room;     /* by tensor: where it does not lie in `memory` as it is; NULL: not needed yet */
+        int32_t counted; /* how many rows count */
+    } slots[2];
+    struct run_ahead *ahead; /* run_ahead.c; NULL: nothing is read ahead */
+    /* All of batch k, by any thread but one at a time; false: `error` says why not. */
+    bool (*fill)(struct run_data *, struct run_slot *, uint64_t k, char error[ST_TEXT]);
     size_t count;
     uint64_t steps; /* leading extent; 0 if the step has no inputs */
     bool streamed;
     bool some;       /* inputs without a tensor are left out: infer does not need all */
     bool once;       /* rows are taken once, zeros fill the last batch; else over their end, as training does */
     bool partial;    /* the step leaves out rows that do not count: no batch reaches over the end of the data */
-    int32_t counted; /* how many rows of the batch count */
     uint64_t rows;   /* tensors without the dimension of steps: how many; 0: they count steps */
     uint64_t batch;  /* then: rows of a batch */
     uint64_t *order; /* of --shuffle: of the rows in this round; NULL: as they are */
@@ -151,10 +157,17 @@ int run_data_open(struct run *, struct run_data *, const char *option);
 int run_data_batch(struct run *, struct run_data *, uint64_t k, struct step_batch *); /* batch of step k, from 0 */
 void run_data_close(struct run_data *);
 
+/* run_ahead.c: waits for what is being read; the slot of batch k, true: it is there; asks for that of batch k. */
+void run_ahead_wait(struct run_data *);
+bool run_ahead_take(struct run_data *, uint64_t k, struct run_slot **);
+void run_ahead_ask(struct run_data *, uint64_t k);
+void run_ahead_end(struct run_data *);
+
 /* run_rows.c: the batch of step k where it lies in memory, or gathered; all rows of a tensor into its memory. */
 int run_rows_open(struct run *, struct run_data *);
 int run_rows_load(struct run *, const struct run_data *, const struct run_tensor *);
-int run_rows_batch(struct run *, struct run_data *, struct run_tensor *, uint64_t k, char **data);
+bool run_rows_batch(struct run_data *, struct run_tensor *, uint64_t k, char **room, char **data, char error[ST_TEXT]);
+bool run_room(const struct run_tensor *, char **room, char error[ST_TEXT]); /* for one batch of it */
 uint64_t run_rows_counted(const struct run_data *, uint64_t k);         /* of the batch of step k, the others fill it */
 const char *run_rows_text(struct run *, struct run_data *, uint64_t k); /* a step and the rows of its batch, from 0 */
 void run_rows_close(struct run_data *);

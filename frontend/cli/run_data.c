@@ -175,7 +175,7 @@ static void bind_input(struct run *r, struct run_data *d, size_t i, const struct
                               type_text(a, input->dtype, input->rank - 1, input->shape + 1, "rows"));
     if (t->counts) {
         d->arrays[i] = (struct step_array){
-            .size = sizeof(struct step_array), .name = input->name, .dtype = input->dtype, .data = &d->counted};
+            .size = sizeof(struct step_array), .name = input->name, .dtype = input->dtype};
         return;
     }
     if (!t->tensor && d->some) return;
@@ -265,13 +265,13 @@ static int read_data(struct run *r, struct run_data *d)
                          : t->rows     ? t->bytes / d->batch * d->rows
                                        : t->tensor->bytes;
         int code = 0;
-        if (t->counts) continue;
+        if (t->counts || d->streamed) continue;
         t->memory = malloc(bytes + 64);
         if (!t->memory)
             return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path,
                               (unsigned long long)bytes);
-        if (!d->streamed && t->rows) code = run_rows_load(r, d, t);
-        else if (!d->streamed && st_read(t->file, t->tensor, 0, t->memory, bytes, error))
+        if (t->rows) code = run_rows_load(r, d, t);
+        else if (st_read(t->file, t->tensor, 0, t->memory, bytes, error))
             code = cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
         if (code) return code;
     }
@@ -292,10 +292,39 @@ static void warn_of_lengths(const struct run_data *d)
     }
 }
 
+static bool fill(struct run_data *d, struct run_slot *slot, uint64_t k, char error[ST_TEXT])
+{
+    slot->counted = d->rows ? (int32_t)run_rows_counted(d, k) : INT32_MAX; /* steps are full */
+    for (size_t i = 0; i < d->count; i++) {                                /* each tensor wraps around at its own end */
+        struct run_tensor *t = &d->tensors[i];
+        char *data = (char *)&slot->counted;
+        uint64_t at = d->rows || t->counts ? 0 : k % (uint64_t)t->tensor->shape[0];
+        if (t->rows && !run_rows_batch(d, t, k, &slot->room[i], &data, error)) return false;
+        if (!t->rows && !t->counts && !d->streamed) data = t->memory + at * t->bytes;
+        if (!t->rows && !t->counts && d->streamed) {
+            if (!run_room(t, &slot->room[i], error)) return false;
+            data = slot->room[i];
+            if (st_read(t->file, t->tensor, at * t->bytes, data, t->bytes, error)) return false;
+        }
+        slot->arrays[i].data = data;
+    }
+    return true;
+}
+
+/* The arrays as they are now, for each of two batches. */
+static void make_slots(struct run *r, struct run_data *d)
+{
+    for (int i = 0; i < 2; i++) {
+        d->slots[i].arrays = arena_copy(r->cli->arena, d->arrays, (d->count + 1) * sizeof *d->arrays);
+        d->slots[i].room = arena_new_array(r->cli->arena, char *, d->count + 1);
+    }
+}
+
 int run_data_open(struct run *r, struct run_data *d, const char *option)
 {
     struct problems p = {.text = STR(r->cli->arena)};
     d->option = option;
+    d->fill = fill;
     d->count = r->api->tensor_count(r->instance, STEP_INPUT);
     d->tensors = arena_new_array(r->cli->arena, struct run_tensor, d->count + 1);
     d->arrays = arena_new_array(r->cli->arena, struct step_array, d->count + 1);
@@ -313,6 +342,7 @@ int run_data_open(struct run *r, struct run_data *d, const char *option)
     if (d->some) leave_out(d);
     if (p.count) return cli_failed(r->cli, EXIT_WRONG, "%s: %s", option, str_text(&p.text));
     if (!d->rows && !r->cli->quiet) warn_of_lengths(d);
+    make_slots(r, d);
     code = read_data(r, d);
     return code ? code : run_rows_open(r, d);
 }
@@ -320,31 +350,23 @@ int run_data_open(struct run *r, struct run_data *d, const char *option)
 int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_batch *batch)
 {
     char error[ST_TEXT];
-    d->counted = d->rows ? (int32_t)run_rows_counted(d, k) : INT32_MAX; /* steps are full */
-    for (size_t i = 0; i < d->count; i++) {                             /* each tensor wraps around at its own end */
-        struct run_tensor *t = &d->tensors[i];
-        char *data = t->memory;
-        if (t->counts) continue;
-        uint64_t at = d->rows ? 0 : k % (uint64_t)t->tensor->shape[0];
-        int code = t->rows ? run_rows_batch(r, d, t, k, &data) : 0;
-        if (code) return code;
-        if (!t->rows && !d->streamed) data += at * t->bytes;
-        if (!t->rows && d->streamed && st_read(t->file, t->tensor, at * t->bytes, data, t->bytes, error))
-            return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
-        d->arrays[i].data = data;
-    }
+    struct run_slot *slot;
+    bool there = run_ahead_take(d, k, &slot), is_work = d->streamed || d->order,
+         more = !d->once || (k + 1) % (d->steps ? d->steps : 1);
+    if (!there && !fill(d, slot, k, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+    if (is_work && more) run_ahead_ask(d, k + 1);
     *batch = (struct step_batch){
-        .size = sizeof *batch, .inputs = d->count ? d->arrays : NULL, .input_count = d->count, .flags = r->policy};
+        .size = sizeof *batch, .inputs = d->count ? slot->arrays : NULL, .input_count = d->count, .flags = r->policy};
     return 0;
 }
 
 void run_data_close(struct run_data *d)
 {
+    run_rows_close(d);
     for (size_t i = 0; d->tensors && i < d->count; i++) {
         free(d->tensors[i].memory);
-        free(d->tensors[i].gathered);
+        for (int k = 0; k < 2 && d->slots[k].room; k++) free(d->slots[k].room[i]);
     }
-    run_rows_close(d);
     for (size_t i = 0; i < d->files.count; i++) st_close(d->files.items[i]);
     d->files.count = 0;
     d->count = 0;

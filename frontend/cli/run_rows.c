@@ -54,19 +54,18 @@ static uint64_t first_of(const struct run_data *d, uint64_t k)
 }
 
 /* Rows of a file, and tokens as the input's numbers: the file has them in 16 bits. */
-static int read_rows(struct run *r, const struct run_tensor *t, uint64_t row, uint64_t rows, uint64_t bytes, char *to)
+static bool read_rows(const struct run_tensor *t, uint64_t row, uint64_t rows, uint64_t bytes, char *to,
+                      char error[ST_TEXT])
 {
-    char error[ST_TEXT];
     char *from = t->tokens ? to + bytes * rows / 2 : to; /* the upper half of what they become */
     uint64_t stored = t->tokens ? bytes / 2 : bytes;
-    if (st_read(t->file, t->tensor, row * stored, from, rows * stored, error))
-        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+    if (st_read(t->file, t->tensor, row * stored, from, rows * stored, error)) return false;
     for (uint64_t i = 0; t->tokens && i < rows * stored / 2; i++) {
         uint16_t token;
         memcpy(&token, from + 2 * i, sizeof token);
         memcpy(to + 4 * i, &(int32_t){token}, sizeof(int32_t));
     }
-    return 0;
+    return true;
 }
 
 int run_rows_open(struct run *r, struct run_data *d)
@@ -91,38 +90,45 @@ int run_rows_open(struct run *r, struct run_data *d)
 
 int run_rows_load(struct run *r, const struct run_data *d, const struct run_tensor *t)
 {
-    return read_rows(r, t, 0, d->rows, t->bytes / d->batch, t->memory);
+    char error[ST_TEXT];
+    return read_rows(t, 0, d->rows, t->bytes / d->batch, t->memory, error)
+               ? 0
+               : cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
 }
 
-int run_rows_batch(struct run *r, struct run_data *d, struct run_tensor *t, uint64_t k, char **data)
+bool run_room(const struct run_tensor *t, char **room, char error[ST_TEXT])
+{
+    if (*room || (*room = calloc(1, t->bytes + 64))) return true;
+    snprintf(error, ST_TEXT, "%s: out of memory (%llu bytes)", t->file->path, (unsigned long long)t->bytes);
+    return false;
+}
+
+bool run_rows_batch(struct run_data *d, struct run_tensor *t, uint64_t k, char **room, char **data, char error[ST_TEXT])
 {
     uint64_t bytes = t->bytes / d->batch, first = first_of(d, k), counted = run_rows_counted(d, k), n;
     uint64_t at = first % d->rows;
-    if (!d->streamed && !d->order && at + d->batch <= d->rows) return *data = t->memory + at * bytes, 0;
-    if (!t->gathered && !(t->gathered = calloc(1, t->bytes + 64)))
-        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path,
-                          (unsigned long long)t->bytes);
-    *data = t->gathered;
+    if (!d->streamed && !d->order && at + d->batch <= d->rows) return *data = t->memory + at * bytes, true;
+    if (!run_room(t, room, error)) return false;
+    *data = *room;
     for (uint64_t i = 0; i < d->batch; i += n) {
-        char *to = t->gathered + i * bytes;
-        if (i >= counted && !d->partial) return memset(to, 0, (d->batch - i) * bytes), 0;
+        char *to = *room + i * bytes;
+        if (i >= counted && !d->partial) return memset(to, 0, (d->batch - i) * bytes), true;
         if (i >= counted) {
-            memcpy(to, t->gathered, (n = 1) * bytes);
+            memcpy(to, *room, (n = 1) * bytes);
             continue;
         }
         uint64_t row = row_at(d, first + i);
         for (n = 1; i + n < counted && row_at(d, first + i + n) == row + n;) n++;
-        int code = 0;
-        if (d->streamed) code = read_rows(r, t, row, n, bytes, to);
-        else memcpy(to, t->memory + row * bytes, n * bytes);
-        if (code) return code;
+        if (!d->streamed) memcpy(to, t->memory + row * bytes, n * bytes);
+        else if (!read_rows(t, row, n, bytes, to, error)) return false;
     }
-    return 0;
+    return true;
 }
 
 const char *run_rows_text(struct run *r, struct run_data *d, uint64_t k)
 {
     struct str s = STR(r->cli->arena);
+    run_ahead_wait(d); /* it knows the order of another round, maybe */
     str_addf(&s, "step %llu", (unsigned long long)k + 1);
     for (uint64_t i = 0; d->rows && i < run_rows_counted(d, k); i++) {
         unsigned long long row = row_at(d, first_of(d, k) + i);
@@ -134,6 +140,7 @@ const char *run_rows_text(struct run *r, struct run_data *d, uint64_t k)
 
 void run_rows_close(struct run_data *d)
 {
+    run_ahead_end(d);
     free(d->order);
     d->order = NULL;
 }
