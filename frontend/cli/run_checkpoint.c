@@ -44,6 +44,18 @@ int run_checkpoint_options(struct run *r)
 
 /* ---------------------------------------------------------------- what a run begins with */
 
+/* Every file has its checksum: it came after the look of --resume auto, from another run. */
+static bool is_whole(const char *path)
+{
+    char error[ST_TEXT];
+    struct st_checkpoint c;
+    step_status status = st_checkpoint_open(&c, path, true, error);
+    if (status) return false;
+    for (uint32_t i = 0; !status && i < c.member_count; i++) status = st_checkpoint_verify(&c, &c.members[i], error);
+    st_checkpoint_close(&c);
+    return !status;
+}
+
 /* Steps that lie in the folder behind the one that the run begins with would be in its way. Those that --resume auto
  * did not take are damaged: they get another name. */
 static int clear_way(struct run *r, bool damaged)
@@ -57,7 +69,11 @@ static int clear_way(struct run *r, bool damaged)
     for (uint32_t i = 0; !code && i < count && (steps[i] > c->step || !c->resumed); i++) {
         const char *from = arena_format(r->cli->arena, "%s/step-%" PRIu64, c->folder, steps[i]);
         const char *to = arena_format(r->cli->arena, "%s.damaged", from);
-        if (!damaged)
+        if (damaged && is_whole(from))
+            code = cli_failed(r->cli, EXIT_WRONG,
+                              "--save-dir %s: step-%" PRIu64 " was saved meanwhile: another run saves there", c->folder,
+                              steps[i]);
+        else if (!damaged)
             code = cli_failed(r->cli, EXIT_WRONG,
                               "--save-dir %s holds step-%" PRIu64
                               " already%s; --resume auto goes on from the newest one, "
