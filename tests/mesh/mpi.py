@@ -183,8 +183,24 @@ def late(options, family, folder):
     return wrong, 1
 
 
+def advanced(path):
+    """Of the sums and gathers that a worker began, how many went on while kernels ran, and how many there were."""
+    with open(path, encoding="utf-8") as f:
+        events = sorted((e for e in json.load(f)["traceEvents"] if e.get("cat") in ("kernel", "collective")), key=lambda e: e["ts"])
+    began, on, several = None, 0, 0
+    for e in events:
+        if e["cat"] == "kernel" or (e["pid"], e["tid"]) != (events[0]["pid"], events[0]["tid"]):
+            continue
+        if e["name"].startswith("end of "):
+            several, on, began = several + 1, on + bool(began), None
+        else:
+            began = 0 if began is None else began + 1
+    return on, several
+
+
 def under_way(options, family, folder):
-    """Programs large enough that sums and gathers are under way while others run: the state of one process."""
+    """Programs large enough that sums and gathers are under way while others run: the state of one process. What is under way is
+    not left to its end: MPI is asked between kernels. How often that is of use depends on the machine; never is wrong."""
     folder, wrong = os.path.join(folder, "under-way-" + family), []
     os.mkdir(folder)
     draw = np.random.default_rng(0)
@@ -203,7 +219,9 @@ def under_way(options, family, folder):
             said([*launcher(family, ranks), *run, "--transport", "mpi", "--threads", str(threads), "--save", "ranks.safetensors"], folder)
             if not filecmp.cmp(os.path.join(folder, "one.safetensors"), os.path.join(folder, "ranks.safetensors"), shallow=False):
                 wrong.append("%s, %d ranks of %s: the state is not that of one process" % (name, ranks, family))
-    return wrong, 6
+    said([*launcher(family, 2), *run, "--steps", "20", "--save", "traced.safetensors", "--transport", "mpi", "--threads", "1", "--trace", "trace.json"], folder)
+    on, several = advanced(os.path.join(folder, "trace.json"))
+    return wrong + ([] if on else ["%s: of %d sums under way none went on between kernels" % (family, several)]), 7
 
 
 def refused(options, family, folder):
