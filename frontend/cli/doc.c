@@ -174,6 +174,13 @@ static const struct topic {
     {"diagnostics", "Diagnostics", "`stepc explain CODE` prints one of them.\n", code_name, code_entry, NULL}};
 enum { TOPICS = sizeof topics / sizeof *topics };
 
+bool doc_topic(size_t index, const char **name, const char **title)
+{
+    if (index >= TOPICS) return false;
+    *name = topics[index].name, *title = topics[index].title;
+    return true;
+}
+
 /* ---------------------------------------------------------------- the command */
 
 static void add_entry(struct doc *d, const struct topic *t, uint32_t i)

@@ -21,4 +21,5 @@ void doc_optimizer_entry(struct doc *, uint32_t i);
 struct fe_function;
 const char *doc_function(struct arena *, const struct fe_function *); /* what it gives, in a sentence */
 const char *doc_schema(struct arena *);                               /* JSON Schema of documents */
+bool doc_topic(size_t index, const char **name, const char **title);
 #endif

@@ -1,6 +1,6 @@
-/* stepc man: the table of commands and options as pages for man(7): one for stepc, one for each command. Nothing in
- * them is written twice. */
-#include "frontend/cli/cli.h"
+/* stepc man: the table of commands and options as pages for man(7): one for stepc, one for each command, one
+ * for the keys of documents. Nothing in them is written twice. */
+#include "frontend/cli/doc.h"
 
 #include <string.h>
 
@@ -16,15 +16,15 @@ static void add_plain(struct str *out, const char *text)
     }
 }
 
-static void add_head(struct str *out, const char *page, const char *doc)
+static void add_head(struct str *out, const char *page, int section, const char *doc)
 {
     str_add(out, ".TH ");
     for (const char *p = page; *p; p++) str_addf(out, "%c", *p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-    str_addf(out, " 1 \"\" \"stepc %s\" \"stepc\"\n.ad l\n.SH NAME\n", STEPC_VERSION);
+    str_addf(out, " %d \"\" \"stepc %s\" \"stepc\"\n.ad l\n.SH NAME\n", section, STEPC_VERSION);
     add_plain(out, page);
     str_add(out, " \\- ");
     add_plain(out, doc);
-    str_add(out, "\n.SH SYNOPSIS\n\\fBstepc");
+    str_add(out, "\n");
 }
 
 static void add_item(struct str *out, const char *name, const char *doc)
@@ -68,22 +68,22 @@ static void add_end(struct str *out, const char *examples)
 static void add_command(struct str *out, const struct cli_page *c)
 {
     struct cli_option o;
-    add_head(out, c->page, c->doc);
-    str_addf(out, " %s\\fR", c->name);
+    add_head(out, c->page, 1, c->doc);
+    str_addf(out, ".SH SYNOPSIS\n\\fBstepc %s\\fR", c->name);
     str_add(out, *c->operands ? " \\fI" : "");
     add_plain(out, c->operands);
     str_add(out, *c->operands ? "\\fR [\\fIoptions\\fR]\n.SH OPTIONS\n" : " [\\fIoptions\\fR]\n.SH OPTIONS\n");
     for (size_t i = 0; cli_option_at(i, &o); i++)
         if (o.commands >> c->command & 1) add_option(out, &o);
     add_end(out, c->examples);
-    str_add(out, "\\fBstepc\\fR(1); the reference of documents: \\fBstepc doc\\fR\n");
+    str_add(out, "\\fBstepc\\fR(1); documents: \\fBstepc\\-language\\fR(5)\n");
 }
 
 static void add_all(struct cli *cli, struct str *out)
 {
     struct cli_page c;
-    add_head(out, "stepc", "compiler for training steps: one JSON document in, one shared object out");
-    str_add(out, "\\fR \\fICOMMAND\\fR [\\fIoptions\\fR]\n.SH COMMANDS\n");
+    add_head(out, "stepc", 1, "compiler for training steps: one JSON document in, one shared object out");
+    str_add(out, ".SH SYNOPSIS\n\\fBstepc\\fR \\fICOMMAND\\fR [\\fIoptions\\fR]\n.SH COMMANDS\n");
     for (size_t i = 0; cli_page_at(cli, i, &c); i++) add_item(out, c.name, c.doc);
     str_add(out, ".SH FILES\n");
     add_item(out, "libstepc_mpi.so",
@@ -97,7 +97,23 @@ static void add_all(struct cli *cli, struct str *out)
         add_plain(out, c.page);
         str_add(out, "\\fR(1)");
     }
-    str_add(out, "\n");
+    str_add(out, ",\n\\fBstepc\\-language\\fR(5)\n");
+}
+
+static void add_language(struct cli *cli, struct str *out)
+{
+    struct fe_row row;
+    const char *name, *title;
+    add_head(out, "stepc-language", 5, "documents that stepc compiles");
+    str_add(out, ".SH DESCRIPTION\nA document is an object of JSON (RFC 8259, UTF\\-8) with these keys.\n.SH KEYS\n");
+    for (uint32_t i = 0; fe_key_row(i, &row); i++)
+        add_item(out, row.name,
+                 arena_format(cli->arena, "%s: %s%s", fe_kind_text(cli->arena, row.args), row.doc,
+                              row.args->flags & FE_REQUIRED ? " (required)" : ""));
+    str_add(out, ".SH REFERENCE\nAll that may stand in them, by the tables of the compiler:\n");
+    for (size_t i = 0; doc_topic(i, &name, &title); i++)
+        add_item(out, arena_format(cli->arena, "stepc doc %s", name), title);
+    str_add(out, ".SH SEE ALSO\n\\fBstepc\\fR(1), \\fBstepc\\-doc\\fR(1), \\fBstepc\\-schema\\fR(1)\n");
 }
 
 int cli_man(struct cli *cli)
@@ -105,6 +121,7 @@ int cli_man(struct cli *cli)
     struct str out = STR(cli->arena);
     struct cli_page c;
     if (!cli->operands.count) add_all(cli, &out);
+    else if (strcmp(cli->operands.items[0], "language") == 0) add_language(cli, &out);
     else {
         int code = cli_page_of(cli, cli->operands.items[0], &c);
         if (code) return code;

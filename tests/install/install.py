@@ -72,7 +72,7 @@ class Installed(runner.SharedCase):
 
     def test_files(self):
         found = [f for f in files(self.prefix) if not f.startswith("lib/stepc/libstepc_mpi")]
-        wanted = ["bin/stepc", "share/man/man1/stepc.1", "share/pkgconfig/stepc.pc", "share/bash-completion/completions/stepc",
+        wanted = ["bin/stepc", "share/man/man1/stepc.1", "share/man/man5/stepc-language.5", "share/pkgconfig/stepc.pc", "share/bash-completion/completions/stepc",
                   "share/zsh/site-functions/_stepc", "share/fish/vendor_completions.d/stepc.fish"]
         wanted += ["share/man/man1/stepc-%s.1" % command for command in self.commands]
         wanted += ["share/cmake/stepc/stepcConfig%s.cmake" % which for which in ("", "Version")]
@@ -169,7 +169,10 @@ class Installed(runner.SharedCase):
         self.assertEqual({o for page in pages.values() for o in re.findall(r"\\fB--([\w-]+)", page)}, self.options)
         self.assertEqual(set(re.findall(r"^\\fB(STEPC_\w+)", pages["run"], re.M)),
                          set(re.findall(r"^(STEPC_\w+)", start(self.installed("bin/stepc"), "doctor"), re.M)))
-        paths = [self.installed(f) for f in files(self.prefix) if f.endswith(".1")]
+        keys = self.text("share/man/man5/stepc-language.5").replace("\\-", "-")
+        for key in re.findall(r"^## (\w+)", start(self.installed("bin/stepc"), "doc", "document"), re.M):
+            self.assertIn("\n.TP\n\\fB%s\\fR\n" % key, keys)
+        paths = [self.installed(f) for f in files(self.prefix) if f.startswith("share/man")]
         if shutil.which("mandoc"):
             faults = start("sh", "-c", 'mandoc -T lint -W warning "$@" || true', "sh", *paths).splitlines()
             self.assertEqual([f for f in faults if "missing date" not in f], [])
