@@ -275,13 +275,23 @@ static struct fe_val modulo(struct fe_site *s, struct fe_val a, struct fe_val b)
     return fe_where3(s, wrong, fe_add(s, r, b), r);
 }
 
+/* As jnp: what is divided by 0 is infinite, or NaN for 0; what is divided by an infinity, -1 or 0. */
+static struct fe_val float_floor_divide(struct fe_site *s, struct fe_val a, struct fe_val b, struct fe_kind_of k)
+{
+    struct fe_val x = fe_tensor_val(fe_value_as(s, &a, k.dtype), a.weak),
+                  y = fe_tensor_val(fe_value_as(s, &b, k.dtype), b.weak);
+    struct fe_val zero = fe_float(0), rest = fe_op2(s, OP_rem, x, y);
+    struct fe_val part = fe_where3(s, fe_op2(s, OP_eq, y, zero), x, fe_sub(s, x, rest));
+    struct fe_val quotient = fe_div(s, part, y);
+    struct fe_val opposite = fe_op2(s, OP_ne, fe_op2(s, OP_lt, rest, zero), fe_op2(s, OP_lt, y, zero));
+    struct fe_val below = fe_op2(s, OP_and, opposite, fe_op2(s, OP_ne, rest, zero));
+    return fe_op1(s, OP_round, fe_where3(s, below, fe_sub(s, quotient, fe_float(1)), quotient));
+}
+
 static struct fe_val floor_divide(struct fe_site *s, struct fe_val a, struct fe_val b)
 {
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
-    if (ir_dtype_is_float(k.dtype)) {
-        struct fe_val r = modulo(s, a, b);
-        return r.bad ? r : fe_op1(s, OP_round, fe_div(s, fe_sub(s, a, r), b));
-    }
+    if (ir_dtype_is_float(k.dtype)) return float_floor_divide(s, a, b, k);
     if (k.dtype == IR_BOOL) a = fe_cast(s, a, k.dtype = IR_I32), b = fe_cast(s, b, IR_I32);
     struct fe_val quotient = fe_op2(s, OP_div, a, b), rest = fe_op2(s, OP_rem, a, b);
     if (!ir_dtype_is_signed(k.dtype) || quotient.bad) return quotient;
