@@ -202,8 +202,10 @@ int run_launch(struct cli *cli)
     while (waitpid(pid, &status, WNOHANG) == 0) {
         number = sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 1});
         if (number < 0) {
-            /* Open MPI may wait for a minute or more for ranks that it has not seen end. */
-            alone = is_bereft(pid) ? alone + 1 : 0;
+            /* Open MPI may wait for a minute or more for ranks that it has not seen end, and ranks that were stopped
+             * for as long in MPI_Finalize for an mpirun that sleeps before it kills them. */
+            hear(marked, told);
+            alone = is_bereft(pid) || (told->stopped && has_ended(told)) ? alone + 1 : 0;
             if (alone >= MOST_ALONE) kill(pid, SIGKILL);
             continue;
         }
