@@ -24,6 +24,11 @@ if(NOT TARGET stepc)
   return()
 endif()
 install(TARGETS stepc RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT compiler)
+if(SKBUILD) # a wheel (pyproject.toml): the module, and the program beside it
+  install(FILES samples/stepc.py DESTINATION stepc RENAME __init__.py COMPONENT python)
+  install(TARGETS stepc RUNTIME DESTINATION stepc/bin COMPONENT python)
+  install(DIRECTORY runtime/include/stepc DESTINATION stepc/include COMPONENT python)
+endif()
 
 # Manual pages and completions, printed by the program from its table of options, whose commands are read here.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/frontend/cli/options.def)

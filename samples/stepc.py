@@ -20,12 +20,18 @@
     y = m.infer(x=x)                     # the model's output; a dict where it has several
     m.eval(x=x, y=y).loss                # no update, no dropout; m.eval("ema", ...) with averaged weights
     print(r.step, r.loss, r.metrics["grad_norm"])
+    m = stepc.compile({"stepc": 1, ...}, target="generic")   # compiles and opens: a dict or a path; options are those of `stepc compile`
+    train = m.bind(x=x, y=y)             # the same arrays again and again, written in place: train() costs a call and the step
 """
 import ctypes
+import difflib
 import json
 import os
 import re
+import shutil
+import subprocess
 import tempfile
+import threading
 import types
 import zlib
 
@@ -79,6 +85,9 @@ _RETURNS = {"describe": _s, "status_name": _s, "last_error": _s, "item": _s, "te
             "hyper_count": ctypes.c_size_t, "destroy": None, "job_free": None, "interrupt": None, "abort_peers": None}
 
 
+_FREE = {"describe", "status_name", "last_error", "create", "job_wait", "job_free", "interrupt"}  # of no instance, or from any thread
+
+
 class _Api(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("abi_major", _u32), ("abi_minor", _u32)] + [(n, _p) for n in _ENTRIES]
 
@@ -99,9 +108,64 @@ def numbers(bits_of_bfloat16):
 
 
 class StepError(RuntimeError):
+    """What was refused: `status` is that of stepc/step.h, the text says what was expected and found."""
+
     def __init__(self, status, text):
-        super().__init__(text)
+        super().__init__(status, text)
         self.status = status
+
+    def __str__(self):
+        return self.args[1]
+
+
+def _near(name, there):
+    """The end of a message about an unknown name: the nearest one there is, or all of them where these are few."""
+    near = difflib.get_close_matches(str(name), there, 1)
+    return '; did you mean "%s"?' % near[0] if near else "; there is " + (", ".join(list(there)[:12]) + (", ..." if len(there) > 12 else "") or "none")
+
+
+def _compiler():
+    """The program: what STEPC names, the one that was installed with this module, or the first in PATH."""
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "stepc")
+    found = os.environ.get("STEPC") or (own if os.path.exists(own) else shutil.which("stepc"))
+    if not found:
+        raise StepError(6, "STEP_EIO: stepc: no such program in PATH; the variable STEPC may name it")
+    return found
+
+
+def _main():
+    """The command `stepc` of an installed wheel."""
+    import sys
+    os.execv(_compiler(), ["stepc", *sys.argv[1:]])
+
+
+def compile(document, *, output=None, threads=0, constants=None, **options):
+    """Compiles a document (a dict, or the path of a JSON file) and opens it: a Step, before `init`.
+
+    output: a path to keep the object; None: a temporary file, gone when this returns (nothing is cached). threads: per device
+    (0: all cores). constants: {"batch": 64} in place of the document's. Options are those of `stepc compile`, with _ for -:
+    target="generic", remat=True, without=["maps"]. What the compiler refuses is a StepError with its whole message."""
+    if not isinstance(document, (dict, str, os.PathLike)):
+        raise TypeError("compile: expected a dict or a path, found %s" % type(document).__name__)
+    with tempfile.TemporaryDirectory(prefix="stepc-") as folder:
+        if isinstance(document, dict):
+            source = os.path.join(folder, "model.json")
+            with open(source, "w", encoding="utf-8") as f:
+                json.dump(document, f)
+        else:
+            source = os.path.abspath(os.fspath(document))
+        into = os.path.join(folder, "step.so") if output is None else os.fspath(output)
+        command = [_compiler(), "compile", source, "-o", into, "-q"]
+        for name, value in (constants or {}).items():
+            command += ["-D", "%s=%s" % (name, value if isinstance(value, str) else json.dumps(value))]
+        for name, value in options.items():
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                if one is not False and one is not None:
+                    command += ["--" + name.replace("_", "-")] + ([] if one is True else [str(one)])
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            raise StepError(1, "stepc compile: exit %d\n%s" % (done.returncode, done.stdout.strip()))
+        return Step(into, threads=threads)
 
 
 _NOTE = bytes([6, 0, 0, 0, 12, 0, 0, 0, 2, 0, 0, 0]) + b"stepc\0\0\0"
@@ -236,6 +300,20 @@ def _open(path):
         raise StepError(7, "STEP_ECORRUPT: %s is no safetensors file" % path) from None
 
 
+class Bound:
+    """What a call of `Step.bind` gives, read where the object writes it: of the last step that ran."""
+    __slots__ = ("_result", "_metrics", "_names")
+
+    def __init__(self, result, metrics, names):
+        self._result, self._metrics, self._names = result, metrics, names
+
+    step = property(lambda self: self._result.step)
+    loss = property(lambda self: self._result.loss)
+    metrics = property(lambda self: dict(zip(self._names, self._metrics)))
+    finite = property(lambda self: not self._result.flags & NONFINITE)
+    seconds = property(lambda self: self._result.ns_total * 1e-9)
+
+
 class Computed(types.SimpleNamespace):
     """What `Step.compute` gives: step, loss, metrics, seconds, finite; and the step itself, which counts if `commit` says so."""
 
@@ -257,29 +335,69 @@ class Computed(types.SimpleNamespace):
         self.discard()
 
 
+def _cast(name, a, want):
+    """An array as the dtype that is wanted, where that loses no more than the last digits of floats."""
+    kinds = a.dtype.kind + want.kind
+    if a.dtype == want or a.dtype not in _CODES or kinds not in ("ff", "ii", "iu", "ui", "uu"):
+        return a  # the object tells what is wrong
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = a.astype(want)
+    lost = np.isfinite(a) & ~np.isfinite(out) if kinds == "ff" else (out != a) | ((out < 0) != (a < 0))
+    if np.any(lost):
+        raise StepError(4, 'STEP_ERANGE: "%s": %s does not fit into %s (%d of %d elements)' % (
+            name, np.asarray(a)[lost].flat[0], want.name, np.count_nonzero(lost), a.size))
+    return out
+
+
 class Step:
-    """One trainer. Arrays go in with the dtype and shape that the document declares; any strides. A bfloat16 comes as its
-    bits (see `numbers`); where 16-bit floats go in, wider ones are rounded. What is wrong is a StepError with the status of
-    stepc/step.h and a text that says what was expected."""
+    """One trainer. Arrays go in with the shape that the document declares; any strides. Floats are rounded to narrower ones if
+    they do not become infinite; integers become others if every value fits; a bfloat16 comes as its bits (see `numbers`). All
+    else, floats for integers too, is refused. What is wrong is a StepError with the status of stepc/step.h and a text that says
+    what was expected. One thread at a time may be inside (STEP_EBUSY); after `close` every call is STEP_EINVAL; a child of a
+    fork opens its own; nothing of it can be pickled: save and load."""
 
     def __init__(self, path, threads=0):
+        self._instance, self._ready, self._inside, self._process = _p(), False, threading.Lock(), os.getpid()
+        path = os.fspath(path)
         library = _library(path)
         library.step_query.restype = ctypes.POINTER(_Api)
         api = library.step_query(_u32(1), _u32(2))
         if not api:
             raise StepError(8, path + ": another version of the interface")
-        self._instance, self._ready = _p(), False
         for name in _ENTRIES:
             entry = ctypes.CFUNCTYPE(_RETURNS.get(name, _i32))(getattr(api.contents, name) or 0)
+            if name not in _FREE:
+                entry = self._guarded(name, entry)
             setattr(self, "_" + name, entry)
         options = _Options(threads=threads)
         self._check(self._create(ctypes.byref(options), ctypes.byref(self._instance)))
         self._inputs = {t.name.decode(): t for t in self._tensors(INPUT)}
         self._metrics = [t.name.decode() for t in self._tensors(METRIC) if t.rank == 0]
 
+    def _guarded(self, name, entry):
+        """An entry that wants a living instance in which nobody else is: a thread that closes it would take it from one that steps."""
+        inside = self._inside
+
+        def call(*arguments):
+            if not inside.acquire(False):
+                raise StepError(14, "STEP_EBUSY: %s: another call is inside this instance" % name)
+            try:
+                if not arguments[0]:
+                    raise StepError(1, "STEP_EINVAL: %s: this step was closed" % name)
+                return entry(*arguments)
+            finally:
+                inside.release()
+        return call
+
+    def __reduce__(self):
+        raise TypeError("a Step cannot be pickled or copied: save(path), and load(path) in another one")
+
     def _check(self, status):
         if status:
             text = self._last_error(self._instance if self._instance else None) or b""
+            unknown = re.search(b'no hyper-parameter "(.*)"$', text) if status == 2 else None
+            if unknown:
+                text += _near(unknown[1].decode(), self.hypers()).encode()
             raise StepError(status, text.decode() or self._status_name(_i32(status)).decode())
 
     def _tensors(self, role):
@@ -302,13 +420,19 @@ class Step:
         """The same of what the object only reads: in this machine's byte order, and rounded where 16-bit floats are wanted."""
         if isinstance(value, np.ma.MaskedArray):
             raise StepError(1, 'STEP_EINVAL: "%s": a masked array; the object would read what is masked' % name)
-        a = np.asarray(value)
+        try:
+            a = np.asarray(value)
+        except (ValueError, TypeError) as e:
+            raise StepError(3, 'STEP_ESHAPE: "%s": not an array: %s' % (name, e)) from None
         if not a.dtype.isnative:
             a = a.astype(a.dtype.newbyteorder("="))
         if code == BFLOAT16 and a.dtype.name == "bfloat16":
             a = a.view(np.uint16)
         elif code in (BFLOAT16, FLOAT16) and a.dtype in (np.float16, np.float32, np.float64):
-            a = bits(a) if code == BFLOAT16 else a.astype(np.float16)
+            with np.errstate(over="ignore"):
+                a = bits(a) if code == BFLOAT16 else a.astype(np.float16)
+        elif code in _DTYPES and code != BFLOAT16:
+            a = _cast(name, a, np.dtype(_DTYPES[code]))
         own = BFLOAT16 if code == BFLOAT16 and a.dtype == np.uint16 else _CODES.get(a.dtype)
         if own is None:
             raise StepError(3, 'STEP_ESHAPE: "%s": an array of %s' % (name, a.dtype))
@@ -328,7 +452,9 @@ class Step:
         inputs = [self._given(n, v, keep, self._inputs[n].dtype) for n, v in values.items() if n in self._inputs]
         for n, v in values.items():
             if n not in self._inputs and np.ndim(v):
-                raise StepError(2, 'STEP_ENOTFOUND: there is no input "%s"; there is %s' % (n, ", ".join(self._inputs) or "none"))
+                raise StepError(2, 'STEP_ENOTFOUND: there is no input "%s"%s' % (n, _near(n, self._inputs)))
+            if n not in self._inputs and not isinstance(v, (int, float, np.number, np.ndarray)):
+                raise StepError(2, 'STEP_ENOTFOUND: "%s" is no input and no number%s' % (n, _near(n, [*self._inputs, *self.hypers()])))
         hypers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in values.items() if n not in self._inputs]
         arrays, numbers = (_ARRAY * max(len(inputs), 1))(*inputs), (_HYPER * max(len(hypers), 1))(*hypers)
         keep += [arrays, numbers]
@@ -380,14 +506,47 @@ class Step:
         r = self.step(on_nonfinite=on_nonfinite, _flags=_COMPUTE, **values)
         return Computed(**vars(r), _open=True, _decide=lambda accept: self._check(self._commit(self._instance, ctypes.c_int(accept))))
 
+    def _stoppable(self, call):
+        """What may take long, on a thread of its own if this is the main one: Python sees Ctrl-C only between its own instructions.
+        The step that runs ends whole, what follows is not begun, and KeyboardInterrupt is raised."""
+        if threading.current_thread() is not threading.main_thread():
+            return call()
+        out, raised, ended = [], [], threading.Event()
+
+        def run():
+            try:
+                out.append(call())
+                if out[0]:  # the texts of errors belong to threads
+                    self._check(out[0])
+            except BaseException as e:
+                raised.append(e)
+            finally:
+                ended.set()
+        threading.Thread(target=run).start()
+        stopped = None
+        while not ended.is_set():
+            try:
+                ended.wait()
+            except BaseException as e:
+                stopped = e
+                self._interrupt(self._instance)
+        if stopped is not None:
+            raise stopped
+        if raised:
+            raise raised[0]
+        return out[0]
+
     def step_n(self, n, **values):
-        """n steps in one call; every input has a leading dimension n. Returns the losses."""
+        """n steps in one call; every input has a leading dimension n. Returns the losses, float64 [n]. Ctrl-C ends it after a whole
+        step (KeyboardInterrupt)."""
+        if not 0 <= n < 2**31:
+            raise StepError(1, "STEP_EINVAL: step_n: n is %r: expected 0 or more" % (n,))
         keep = []
         size, at = ctypes.sizeof(_RESULT), _RESULT.loss.offset
         results = np.zeros((n, size), np.uint8)  # not objects: their making takes longer than small steps
         results[:, :ctypes.sizeof(ctypes.c_size_t)] = np.frombuffer(ctypes.c_size_t(size), np.uint8)
         batch = self._batch(values, keep)
-        self._check(self._step_n(self._instance, ctypes.byref(batch), _u64(n), results.ctypes.data_as(ctypes.c_void_p)))
+        self._check(self._stoppable(lambda: self._step_n(self._instance, ctypes.byref(batch), _u64(n), results.ctypes.data_as(ctypes.c_void_p))))
         return results[:, at:at + 8].copy().view(np.float64)[:, 0]
 
     def eval(self, weights="params", **values):
@@ -432,16 +591,24 @@ class Step:
         out = {n: join([p[n] for p in parts]) for n in parts[0]}
         return out if None not in out else out[None]
 
+    def _find(self, name):
+        if not isinstance(name, str):
+            raise TypeError("a tensor's name: expected str, found %s" % type(name).__name__)
+        t = _Tensor()
+        status = self._tensor_find(self._instance, name.encode(), ctypes.byref(t))
+        if status == 2:
+            raise StepError(2, 'STEP_ENOTFOUND: no tensor "%s"%s' % (name, _near(name, [n for role in range(PARAM, OUTPUT + 1) for n in self.names(role)])))
+        self._check(status)
+        return t
+
     def __getitem__(self, name):
-        t, keep = _Tensor(), []
-        self._check(self._tensor_find(self._instance, name.encode(), ctypes.byref(t)))
+        t, keep = self._find(name), []
         out, array = self._room(t, keep)
         self._check(self._read(self._instance, ctypes.byref(array)))
         return out
 
     def __setitem__(self, name, value):
-        t, keep = _Tensor(), []
-        self._check(self._tensor_find(self._instance, name.encode(), ctypes.byref(t)))
+        t, keep = self._find(name), []
         array = self._given(name, value, keep, t.dtype)
         self._check(self._write(self._instance, ctypes.byref(array)))
 
@@ -534,11 +701,44 @@ class Step:
         self._check(self._memory(self._instance, _u32(device), ctypes.byref(m)))
         return m
 
+    def bind(self, **values):
+        """A function that trains a step on these arrays each time: nothing is looked up, checked or copied again. What is written
+        into them in between is seen, so they must be what the document declares (dtype, shape), else StepError; numbers are
+        hyper-parameters of these steps. It gives a result whose step, loss and metrics are read where they are asked."""
+        for n, v in values.items():
+            code = self._inputs[n].dtype if n in self._inputs else None
+            if code is not None and not (isinstance(v, np.ndarray) and v.dtype == _DTYPES.get(code) and v.dtype.isnative and
+                                         not any(s % v.itemsize for s in v.strides)):
+                raise StepError(3, 'STEP_ESHAPE: bind: "%s": expected an array of %s, to be read where it lies; found %s' % (
+                    n, np.dtype(_DTYPES.get(code, np.uint8)).name, getattr(v, "dtype", type(v).__name__)))
+        keep, metrics = [], (_f64 * max(len(self._metrics), 1))()
+        batch, result = self._batch(values, keep), _Result(metrics=metrics, metric_capacity=len(self._metrics))
+        keep.append(batch)
+        if any(n in self._inputs and k.data != v.ctypes.data for (n, v), k in zip(
+                ((n, v) for n, v in values.items() if n in self._inputs), keep[-3])):
+            raise StepError(3, "STEP_ESHAPE: bind: an array that cannot be read where it lies")
+        bound, entry, run, holder = Bound(result, metrics, self._metrics), self._step, self._check, self
+        b, r = ctypes.byref(batch), ctypes.byref(result)
+
+        def call(keep=keep):
+            status = entry(holder._instance, b, r)
+            if status:
+                run(status)
+            return bound
+        return call
+
     def close(self):
-        """Waits for a save that runs."""
-        if self._instance:
-            self._destroy(self._instance)
-            self._instance = _p()
+        """Waits for a save that runs. A second time it does nothing; in the child of a fork the parent's is left alone."""
+        if self._instance and self._process == os.getpid():
+            instance = self._instance
+            self._destroy(instance)
+        self._instance = _p()
+
+    def __del__(self):
+        try:
+            self.close()
+        except Exception:
+            pass
 
     def __enter__(self):
         return self

@@ -95,8 +95,8 @@ def forms(a):
 
 
 def lists_lose(kind, form):
-    """A list has the dtypes of Python alone; what it becomes is refused, not guessed."""
-    return form == "list" and kind not in ("bool", "int64", "float64", "float16")
+    """A list of the bits of bfloat16 is one of integers; whether they are meant as numbers is not guessed."""
+    return form == "list" and kind == "bfloat16"
 
 
 def plays(path):
@@ -151,13 +151,22 @@ def plays(path):
         refused(3, "no rows", lambda: m.infer_rows(**{n: a[:0] for n, a in rows.items()}, **ones))
         bad = {"a masked array": (1, np.ma.masked_array(batch["float32_row"], True)), "complex64": (3, batch["float32_row"].astype("c8")),
                "object": (3, batch["float32_row"].astype(object)), "datetime64": (3, np.zeros((4, 3), "M8[s]")), "<U3": (3, np.full((4, 3), "abc")),
-               "|S0": (3, np.empty((4, 3), "S0")), "[0, 3]": (3, np.zeros((0, 3), "f4")), "float32[4, 3]": (3, np.zeros((4, 3), "f2")),
-               "found float64": (3, batch["float32_row"].astype("f8")), "found int32": (3, np.zeros((4, 3), "i4")), "float128": (3, np.zeros((4, 3), np.longdouble))}
+               "|S0": (3, np.empty((4, 3), "S0")), "[0, 3]": (3, np.zeros((0, 3), "f4")),
+               "does not fit into float32": (4, np.full((4, 3), 1e39)), "found int32": (3, np.zeros((4, 3), "i4")), "float128": (3, np.zeros((4, 3), np.longdouble))}
         for text, (status, given) in bad.items():
             refused(status, text if given.dtype.kind not in "S" else "an array of", lambda: m.infer(**{**batch, "float32_row": given}))
             refused(status, text if given.dtype.kind not in "S" else "an array of", lambda: m.__setitem__("float32_row_w", given))
         refused(3, "float128", lambda: m.infer(**{**batch, "float16_row": np.zeros((4, 3), np.longdouble)}))
         refused(3, "int64", lambda: m.infer(**{**batch, "float16_row": np.zeros((4, 3), np.int64)}))
+        for kind, wider in (("int32", "int64"), ("uint8", "int64"), ("uint32", "int64"), ("int64", "uint64"), ("int8", "uint8"), ("uint16", "int8")):
+            name, limits, wide = kind + "_row", np.iinfo(kind), np.iinfo(wider)
+            fits = np.full((4, 3), 7, wider)
+            same(m.infer(output="model." + name, **{**batch, name: fits}), fits.astype(NARROWED.get(kind, kind)), (kind, wider))
+            for bad in (limits.max + 1, limits.min - 1):
+                if wide.min <= bad <= wide.max:
+                    refused(4, '"%s": %d does not fit into %s (1 of 12' % (name, bad, kind), lambda: m.infer(**{**batch, name: np.where(np.arange(12).reshape(4, 3) == 5, np.array(bad, wider), fits)}))
+        exact = np.full((4, 3), 0.1)
+        same(m.infer(output="model.float32_row", **{**batch, "float32_row": exact}), exact.astype("f4"), "rounded")
         return tried
 
 

@@ -121,7 +121,7 @@ with stepc.Step(sys.argv[4], threads=1) as m:  # several outputs, files of param
     records["y"] = batch["y"]
     assert m.eval(**dict(batch, y=records["y"])).loss == r.loss == m.eval(**dict(batch, y=batch["y"][::-1].copy()[::-1])).loss
     for status, change in ((3, {"tokens": batch["tokens"].astype("f4")}), (3, {"x": batch["x"][:, :1]}), (3, {"x": "text"}), (3, {"x": batch["x"].astype(complex)}),
-                           (3, {"x": batch["x"].astype("f8")}), (3, {"x": None}), (4, {"tokens": batch["tokens"] + 7}), (2, {"z": 1.0})):
+                           (4, {"x": np.full((4, 2), -1e39)}), (3, {"x": None}), (3, {"x": [[1], [1, 2]]}), (4, {"tokens": batch["tokens"] + 7}), (2, {"z": 1.0})):
         refused(status, lambda: m.infer(**dict(given, **change)))
     refused(2, lambda: m.step(tokens=batch["tokens"], z=batch["x"], y=batch["y"]))
     refused(2, lambda: m.infer(tokens=batch["tokens"]))

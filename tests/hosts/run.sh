@@ -30,3 +30,28 @@ done
 "$stepc" compile "$out/cookbook_ema/model.json" -o "$out/cookbook_ema.so"
 "$stepc" compile "$here/two_rates.json" -o "$out/two_rates.so"
 "$python" "$here/host.py" "$out/cookbook_ema.so" cookbook_ema "$out/two_rates.so" "$out/outputs.so"
+"$python" "$here/threads.py" "$stepc" "$root/samples/digits/model.json"
+# The table as functions: in every C and C++ with every entry, as symbols of a library, and from Go; Rust calls the table itself.
+for as in "gcc -std=c99 -x c" "gcc -std=c17 -x c" "g++ -std=c++11 -x c++" "g++ -std=c++20 -x c++"; do
+    echo '#include <stepc/step_calls.h>' | $as -pedantic -D_GNU_SOURCE -Wall -Wextra -Werror -I"$root/runtime/include" -c - -o "$out/calls.o"
+done
+echo '#include <stepc/step_calls.h>' | gcc -x c -shared -fPIC -DSTEP_CALLS_SYMBOLS -D_GNU_SOURCE -I"$root/runtime/include" - -o "$out/libstep_calls.so" -ldl
+"$python" "$here/calls.py" "$root/runtime/include/stepc/step.h" "$out/libstep_calls.so" "$out/step.so"
+gzip -dc "$root/samples/digits/digits.csv.gz" >"$out/digits.csv"
+"$stepc" compile "$root/samples/digits/model.json" -o "$out/digits.so"
+falls() { # the last loss is below a quarter of the first one
+    "$@" "$out/digits.so" "$out/digits.csv" 300 | awk '{ last = $NF; if (NR == 1) first = last } END { exit !(NR == 11 && last < first / 4) }'
+}
+if command -v go >/dev/null; then
+    GO111MODULE=off GOCACHE=$out/go-cache CGO_CFLAGS="-I$root/runtime/include" go build -o "$out/train_go" "$root/samples/digits/train.go"
+    falls "$out/train_go"
+else
+    echo "skipped: go is not installed: samples/digits/train.go"
+fi
+if command -v rustc >/dev/null; then
+    rustc -O -D warnings "$root/samples/digits/train.rs" -o "$out/train_rs"
+    falls "$out/train_rs"
+else
+    echo "skipped: rustc is not installed: samples/digits/train.rs"
+fi
+"$python" "$here/wheel.py" "$out/wheel" "$root"

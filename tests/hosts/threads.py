@@ -1,0 +1,103 @@
+"""What a program may do to samples/stepc.py beside training: bind arrays, misspell, close twice or while another thread is inside,
+fork, pickle, press Ctrl-C: an error by name or what was meant, never a crash. threads.py STEPC DIGITS.JSON"""
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import threading
+
+import numpy as np
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(here, "../../samples"))
+import stepc
+
+os.environ["STEPC"] = sys.argv[1]
+
+
+def refused(kind, text, call):
+    try:
+        call()
+    except kind as e:
+        assert text in str(e), (text, str(e))
+        return
+    raise AssertionError("not refused: " + text)
+
+
+m = stepc.compile(sys.argv[2], constants={"batch": 8, "hidden": 4}, threads=1)
+m.init()
+rng = np.random.default_rng(0)
+image, digit = rng.random((8, 64)).astype("f4"), np.arange(8, dtype="i4")
+# bind: the steps of `step`, bit for bit; what is written into the arrays is seen
+state = m.state()
+want = [m.step(image=image * k, digit=digit).loss for k in (1, 2, 3)]
+for name, value in state.items():
+    m[name] = value
+mine, got = image.copy(), []
+train = m.bind(image=mine, digit=digit)
+for k in (1, 2, 3):
+    mine[...] = image * k
+    r = train()
+    got.append(r.loss)
+assert got == want and r.step == 3 and 0 <= r.metrics["accuracy"] <= 1 and r.finite, (got, want)
+refused(stepc.StepError, "expected an array of float32", lambda: m.bind(image=image.astype("f8"), digit=digit))
+refused(stepc.StepError, "expected an array of int32", lambda: m.bind(image=image, digit=digit.tolist()))
+refused(stepc.StepError, "float32[8, 64]", m.bind(image=image[:, :3], digit=digit))
+# names
+refused(stepc.StepError, 'no tensor "layers.0.kernl"; did you mean "layers.0.kernel"?', lambda: m["layers.0.kernl"])
+refused(stepc.StepError, 'no tensor "layers.0.kernl"; did you mean', lambda: m.__setitem__("layers.0.kernl", 1))
+refused(stepc.StepError, 'no input "imag"; did you mean "image"?', lambda: m.step(imag=image, digit=digit))
+refused(stepc.StepError, "no input and no number", lambda: m.step(image=image, digit=digit, rate="a"))
+refused(TypeError, "expected str, found int", lambda: m[0])
+refused(stepc.StepError, "E0102", lambda: stepc.compile({"stepc": 1, "inpts": {}}))
+refused(TypeError, "a dict or a path", lambda: stepc.compile([1]))
+refused(TypeError, "cannot be pickled", lambda: pickle.dumps(m))
+refused(stepc.StepError, "0 or more", lambda: m.step_n(-1))
+assert str(pickle.loads(pickle.dumps(stepc.StepError(3, "a")))) == "a"
+# Ctrl-C in a long call: the step ends whole, and the next one goes on
+n = 300000
+images, digits = np.zeros((n, 8, 64), "f4"), np.zeros((n, 8), "i4")
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    m.step_n(n, image=images, digit=digits)
+    raise AssertionError("Ctrl-C was lost")
+except KeyboardInterrupt:
+    pass
+before = int(m["step"])
+assert 3 < before < n and m.step(image=image, digit=digit).step == before + 1
+# the child of a fork is told; what it closes is not the parent's
+child = os.fork()
+if not child:
+    try:
+        m.step(image=image, digit=digit)
+    except stepc.StepError as e:
+        m.close()
+        os._exit(0 if "before fork" in str(e) else 1)
+    os._exit(2)
+assert os.waitpid(child, 0)[1] == 0 and m.step(image=image, digit=digit).step == before + 2
+# closing inside a step: from its own callback, which is inside for sure
+told = []
+
+
+def accept(r):
+    for call in (m.close, lambda: m.step(image=image, digit=digit), lambda: m["step"]):
+        try:
+            call()
+        except stepc.StepError as e:
+            told.append(e.status)
+    return True
+
+
+assert m.step(image=image, digit=digit, accept=accept).accepted and told == [14, 14, 14], told
+with tempfile.TemporaryDirectory() as folder:  # a save that runs when its step is closed
+    runs = m.checkpoints(os.path.join(folder, "runs"))
+    runs.save()
+    runs.wait()
+    waits = m.compute(image=image, digit=digit)
+    m.close()
+    m.close()
+for call in (train, lambda: m["step"], m.names, m.hypers, m.memory, m.init, waits.commit, runs.save, lambda: m.item("a"), lambda: m.step_n(1, image=images[:1], digit=digits[:1]),
+             lambda: m.infer(image=image), lambda: m.save("/nowhere"), lambda: m.set("a", 1)):
+    refused(stepc.StepError, "closed", call)
+print("Python host, beside training: all checks passed")
