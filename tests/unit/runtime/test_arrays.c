@@ -51,7 +51,7 @@ START_TEST(inputs)
     in[0] = data.arrays[0], in[0].data = NULL;
     refused(t, 3, in, STEP_EINVAL, "data is NULL");
     in[0] = data.arrays[0], in[0].device_type = 2;
-    refused(t, 3, in, STEP_EUNSUPPORTED, "runs on the CPU");
+    refused(t, 3, in, STEP_EUNSUPPORTED, "expected memory of the host");
     in[0] = data.arrays[0];
     refused(t, 3, NULL, STEP_EINVAL, "inputs is NULL");
     refused(t, 0, NULL, STEP_ENOTFOUND, "is missing");
