@@ -9,10 +9,6 @@
 
 /* ---------------------------------------------------------------- topics */
 
-/* The name of entry i; NULL: there are no more. */
-typedef const char *topic_name(struct doc *, uint32_t i);
-typedef void topic_entry(struct doc *, uint32_t i);
-
 /* The rows of a table, by number: name and entry. */
 #define NAMES(what, ...) \
     static const char *what##_name(struct doc *d, uint32_t i) \
@@ -118,12 +114,7 @@ static void code_entry(struct doc *d, uint32_t i)
     str_addf(&d->out, "%s\n\n```\n%s\n```\n\n", title, text);
 }
 
-static const struct topic {
-    const char *name, *title, *intro;
-    topic_name *entry_name;
-    topic_entry *entry;
-    const char *page; /* a text instead of entries */
-} topics[] = {
+static const struct doc_topic doc_topics[] = {
     {"document", "Keys of a document", "An object of the file itself, at the top.\n", key_name, key_entry, NULL},
     {"settings", "Objects at the top of a document",
      "Their keys; `input` and `define` are one entry of `inputs` and of `define`.\n", setting_name, setting_entry,
@@ -171,32 +162,29 @@ static const struct topic {
      "of a document.\n"
      "Types promote as in JAX with 64-bit types off.\n",
      expression_name, expression_entry, NULL},
+    {"cookbook", "Cookbook",
+     "Complete documents by subject; `stepc doc cookbook NAME` prints one of them, `stepc init NAME FILE` writes it.\n",
+     doc_recipe_name, doc_recipe_entry, NULL},
     {"diagnostics", "Diagnostics", "`stepc explain CODE` prints one of them.\n", code_name, code_entry, NULL}};
-enum { TOPICS = sizeof topics / sizeof *topics };
+enum { TOPICS = sizeof doc_topics / sizeof *doc_topics };
 
 bool doc_topic(size_t index, const char **name, const char **title)
 {
     if (index >= TOPICS) return false;
-    *name = topics[index].name, *title = topics[index].title;
+    *name = doc_topics[index].name, *title = doc_topics[index].title;
     return true;
 }
 
 /* ---------------------------------------------------------------- the command */
 
-static void add_entry(struct doc *d, const struct topic *t, uint32_t i)
-{
-    str_addf(&d->out, "## %s\n\n", t->entry_name(d, i));
-    t->entry(d, i);
-}
-
-static int print_one(struct cli *cli, struct doc *d, const struct topic *t, const char *name)
+static int print_one(struct cli *cli, struct doc *d, const struct doc_topic *t, const char *name)
 {
     VEC(const char *) names = {0};
     const char *other;
     for (uint32_t i = 0; (other = t->entry_name(d, i)); i++) {
         vec_push(d->arena, &names, other);
         if (strcmp(other, name) != 0) continue;
-        add_entry(d, t, i);
+        doc_add_entry(d, t, i);
         return cli_print(cli, str_text(&d->out), d->out.length);
     }
     return cli_usage(cli, "%s: there is no \"%s\"%s", t->name, name, cli_meant(cli, name, names.items, names.count));
@@ -206,8 +194,8 @@ static int print_topics(struct cli *cli, struct doc *d)
 {
     for (int i = 0; i < TOPICS; i++) {
         uint32_t n = 0;
-        while (topics[i].entry_name(d, n)) n++;
-        str_addf(&d->out, "stepc doc %-12s  %s", topics[i].name, topics[i].title);
+        while (doc_topics[i].entry_name(d, n)) n++;
+        str_addf(&d->out, "stepc doc %-12s  %s", doc_topics[i].name, doc_topics[i].title);
         if (n) str_addf(&d->out, ": %u entries", (unsigned)n);
         str_add(&d->out, "\n");
     }
@@ -223,25 +211,27 @@ int cli_schema(struct cli *cli)
 
 int cli_doc(struct cli *cli)
 {
-    struct doc d = {.arena = cli->arena, .out = STR(cli->arena), .library = fe_library_open(cli->arena, &fe_losses)};
+    struct doc d = {.arena = cli->arena,
+                    .out = STR(cli->arena),
+                    .library = fe_library_open(cli->arena, &fe_losses),
+                    .topics = doc_topics,
+                    .topic_count = TOPICS};
     list_functions(&d);
+    const char *site = cli_text(cli, "site", NULL);
+    if (site) return doc_site(cli, &d, site);
     if (!cli->operands.count) return print_topics(cli, &d);
-    const char *name = cli->operands.items[0], *names[TOPICS + 1];
+    const char *name = cli->operands.items[0];
     if (strcmp(name, "schema") == 0) {
         if (cli->operands.count > 1) return cli_usage(cli, "schema: there is no \"%s\"", cli->operands.items[1]);
         return cli_schema(cli);
     }
-    names[TOPICS] = "schema";
     for (int i = 0; i < TOPICS; i++) {
-        names[i] = topics[i].name;
-        if (strcmp(names[i], name) != 0) continue;
-        if (cli->operands.count > 1) return print_one(cli, &d, &topics[i], cli->operands.items[1]);
-        if (topics[i].page) return cli_print(cli, topics[i].page, strlen(topics[i].page));
-        str_addf(&d.out, "# %s\n\n%s\n", topics[i].title, topics[i].intro);
-        for (uint32_t k = 0; topics[i].entry_name(&d, k); k++) add_entry(&d, &topics[i], k);
+        if (strcmp(doc_topics[i].name, name) != 0) continue;
+        if (cli->operands.count > 1) return print_one(cli, &d, &doc_topics[i], cli->operands.items[1]);
+        if (doc_topics[i].page) return cli_print(cli, doc_topics[i].page, strlen(doc_topics[i].page));
+        str_addf(&d.out, "# %s\n\n%s\n", doc_topics[i].title, doc_topics[i].intro);
+        for (uint32_t k = 0; doc_topics[i].entry_name(&d, k); k++) doc_add_entry(&d, &doc_topics[i], k);
         return cli_print(cli, str_text(&d.out), d.out.length);
     }
-    const char *nearest = str_nearest(name, names, TOPICS + 1);
-    if (nearest) return cli_usage(cli, "there is no topic \"%s\"; did you mean \"%s\"?", name, nearest);
-    return cli_usage(cli, "there is no topic \"%s\"; stepc doc lists them", name);
+    return doc_search(cli, &d, name);
 }

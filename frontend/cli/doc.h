@@ -5,12 +5,33 @@
 #include "frontend/document/document.h"
 
 struct fe_library;
+struct doc_topic;
 struct doc {
+    const struct doc_topic *topics;
+    uint32_t topic_count;
     struct arena *arena;
     struct str out;
     const struct fe_library *library; /* functions of expressions */
     const char **functions[2];        /* their names: those that are no losses, and the losses; each ended by NULL */
 };
+/* A part of the reference: entries, or a page. */
+struct doc_topic {
+    const char *name, *title, *intro;
+    const char *(*entry_name)(struct doc *, uint32_t i); /* NULL: there are no more */
+    void (*entry)(struct doc *, uint32_t i);
+    const char *page; /* a text instead of entries */
+};
+void doc_add_entry(struct doc *, const struct doc_topic *, uint32_t i);
+const char *doc_entry_text(struct doc *, const struct doc_topic *, uint32_t i); /* with its heading */
+const char *doc_sentence(struct doc *, const struct doc_topic *, uint32_t i);   /* what it is, in one line */
+int doc_site(struct cli *, struct doc *, const char *dir);
+int doc_search(struct cli *, struct doc *, const char *word);
+
+/* The cookbook (doc_cookbook.c). */
+const char *doc_recipe_name(struct doc *, uint32_t i);
+void doc_recipe_entry(struct doc *, uint32_t i);
+const char *doc_recipe_text(const char *name); /* NULL: there is none */
+
 void doc_arguments(struct doc *, const struct fe_row *); /* as a table */
 
 /* Pages, embedded by texts.S. */

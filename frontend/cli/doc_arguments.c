@@ -44,3 +44,17 @@ const char *doc_function(struct arena *arena, const struct fe_function *f)
     }
     return str_text(&out);
 }
+
+void doc_add_entry(struct doc *d, const struct doc_topic *t, uint32_t i)
+{
+    str_addf(&d->out, "## %s\n\n", t->entry_name(d, i));
+    t->entry(d, i);
+}
+
+const char *doc_entry_text(struct doc *d, const struct doc_topic *t, uint32_t i)
+{
+    struct doc one = *d;
+    one.out = STR(d->arena);
+    doc_add_entry(&one, t, i);
+    return str_text(&one.out);
+}

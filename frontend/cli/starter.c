@@ -1,5 +1,5 @@
 /* stepc init: starter documents. */
-#include "frontend/cli/cli.h"
+#include "frontend/cli/doc.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -39,10 +39,11 @@ int cli_init(struct cli *cli)
     const char *name = cli->operands.items[0], *path = cli->operands.count > 1 ? cli->operands.items[1] : "-";
     size_t i = 0;
     while (i < COUNT && strcmp(names[i], name) != 0) i++;
-    const char *near = i < COUNT ? NULL : str_nearest(name, names, COUNT);
+    const char *recipe = i < COUNT ? NULL : doc_recipe_text(name), *text = i < COUNT ? templates[i].text : recipe;
+    const char *near = text ? NULL : str_nearest(name, names, COUNT);
     if (near) return cli_usage(cli, "there is no template \"%s\"; did you mean \"%s\"?", name, near);
-    if (i == COUNT) return cli_usage(cli, "there is no template \"%s\"; stepc init lists them", name);
+    if (!text) return cli_usage(cli, "there is no template \"%s\"; stepc init and stepc doc cookbook list them", name);
     if (strcmp(path, "-") != 0 && access(path, F_OK) == 0)
         return cli_failed(cli, EXIT_ENVIRONMENT, "%s is there already; init replaces no file", path);
-    return cli_write(cli, path, templates[i].text, strlen(templates[i].text));
+    return cli_write(cli, path, text, strlen(text));
 }

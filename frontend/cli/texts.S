@@ -16,6 +16,13 @@
     template llama
     template lora
     template microbatches
+    .macro recipe name
+    text doc_recipe_\name "cli/cookbook/\name\().json"
+    .endm
+#define RECIPE(subject, name, ...) recipe name
+#include "frontend/cli/cookbook.def"
+    text doc_site_style "cli/templates/site.css"
+    text doc_site_script "cli/templates/site.js"
     text cli_names_gpt2 "cli/names/gpt2.json"
     text cli_names_llama "cli/names/llama.json"
     text cli_explain_template "cli/templates/explain.html"

@@ -27,6 +27,7 @@ struct diag *fe_error_in(struct fe *, fe_json string, uint32_t at, uint32_t leng
 #define fe_wrong_key(...) (fe_error_key(__VA_ARGS__), false)
 /* What to write here for a word of another library, by the scopes of foreign.def; NULL: nothing is known. */
 const char *fe_foreign(const char *scope, const char *word);
+bool fe_foreign_row(uint32_t index, const char **scope, const char **words, const char **here); /* false: no more */
 void fe_suggest(struct fe *, struct diag *, const char *found, const char *const *names,
                 size_t count);                /* label: did you mean "..."? */
 const char *fe_pointer(struct fe *, fe_json); /* "/model/layers/0/features" */

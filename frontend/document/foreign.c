@@ -33,3 +33,10 @@ const char *fe_foreign(const char *scope, const char *word)
         if ((!*rows[i].scope || !strcmp(rows[i].scope, scope)) && among(rows[i].words, word)) return rows[i].here;
     return NULL;
 }
+
+bool fe_foreign_row(uint32_t index, const char **scope, const char **words, const char **here)
+{
+    if (index >= sizeof rows / sizeof *rows) return false;
+    *scope = rows[index].scope, *words = rows[index].words, *here = rows[index].here;
+    return true;
+}

@@ -42,6 +42,39 @@ class Doc(runner.Case):
             for name, text in entries(topic).items():
                 self.assertRegex(text, r"`%s\([^`]*\)`" % re.escape(name), topic)
 
+    def test_search(self):
+        code, text, _ = run("AdamW")
+        self.assertEqual(code, 0)
+        self.assertTrue(text.startswith("## adamw\n"), text[:80])
+        self.assertIn("betas", run("betas")[1])
+        self.assertRegex(run("betas")[1], r'"betas" of other libraries \(optimizer\): ')
+        lines = run("momentum")[1].splitlines()
+        self.assertTrue(any(re.match(r"optimizers +trace ", line) for line in lines), lines)
+        words = run("clip_by_")[1].splitlines()
+        self.assertTrue(all(line.split()[1].startswith("clip_by") for line in words[:2]), words)
+
+    def test_site(self):
+        """Every entry has its place, every link leads somewhere, nothing is fetched from elsewhere."""
+        folder = self.path("site")
+        self.assertEqual(run("--site", folder)[0], 0)
+        pages = {}
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), encoding="utf-8") as f:
+                pages[name] = f.read()
+        ids = {name: set(re.findall(r'<h\d id="([^"]*)"', text)) for name, text in pages.items()}
+        for topic in TOPICS + ("cookbook",):
+            for name in entries(topic):
+                self.assertIn(name, ids[topic + ".html"], topic)
+                self.assertIn('["%s","%s",' % (topic, name), pages["entries.js"])
+        for name, text in pages.items():
+            self.assertNotRegex(text, r'(?:src|href)="(?:https?:)?//|url\(|@import', name)
+            for tag in ("p", "ul", "li", "pre", "table", "tr", "td", "code", "section", "div"):
+                if name.endswith(".html"):
+                    self.assertEqual(len(re.findall(r"<%s[ >]" % tag, text)), text.count("</%s>" % tag), "%s: %s" % (name, tag))
+            for page, place in re.findall(r'(?:href|src)="([^"#]*)#?([^"]*)"', text) if name.endswith(".html") else []:
+                self.assertIn(page or name, pages)
+                self.assertTrue(not place or place in ids[page or name], "%s: %s#%s" % (name, page, place))
+
     def test_every_argument_means_something(self):
         for topic in TOPICS:
             for name, text in entries(topic).items():
@@ -57,8 +90,8 @@ class Doc(runner.Case):
                 self.assertEqual(run(topic)[1], f.read())
 
     def test_mistakes(self):
-        for args, says in [(("optimizer",), 'did you mean "optimizers"'), (("optimizers", "adamww"), 'did you mean "adamw"'),
-                           (("schedules", "xyz"), 'no "xyz"'), (("xyz",), "no topic"), (("optimizers", "adam", "x"), "one argument too many")]:
+        for args, says in [(("optimizers", "adamww"), 'did you mean "adamw"'),
+                           (("schedules", "xyz"), 'no "xyz"'), (("xyzzy",), "nothing has the name"), (("adamww",), 'did you mean "adamw"'), (("optimizers", "adam", "x"), "one argument too many")]:
             code, out, error = run(*args)
             self.assertEqual((code, out), (2, ""))
             self.assertIn(says, error)

@@ -1,0 +1,69 @@
+/* stepc doc WORD: all entries whose name, sentence or text has the word, best first, and what is written here for a
+ * word of another library. */
+#include "frontend/cli/doc.h"
+
+#include <string.h>
+
+enum rank { SAME, BEGINS, INSIDE, SAID, TEXT, RANKS };
+enum { SHOWN = 40 };
+
+/* The first line of the entry's text that is neither its name, nor how it is called, nor a table. */
+const char *doc_sentence(struct doc *d, const struct doc_topic *t, uint32_t i)
+{
+    for (const char *line = doc_entry_text(d, t, i); *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        size_t n = strcspn(line, "\n");
+        bool call = *line == '`' && !strncmp(line + 1, t->entry_name(d, i), strlen(t->entry_name(d, i)));
+        if (n && !strchr("#|-", *line) && !call && strncmp(line, "```", 3) != 0)
+            return arena_string_n(d->arena, line, n);
+        if (n && *line == '-' && n > 1 && line[1] != ' ') return arena_string_n(d->arena, line, n);
+    }
+    return "";
+}
+
+static enum rank rank_of(struct doc *d, const struct doc_topic *t, uint32_t i, const char *word)
+{
+    const char *name = t->entry_name(d, i);
+    if (str_same_name(name, word)) return SAME;
+    if (!strncasecmp(name, word, strlen(word))) return BEGINS;
+    if (strcasestr(name, word)) return INSIDE;
+    if (strcasestr(doc_sentence(d, t, i), word)) return SAID;
+    return strcasestr(doc_entry_text(d, t, i), word) ? TEXT : RANKS;
+}
+
+static void add_foreign(struct doc *d, const char *word)
+{
+    const char *scope, *words, *here;
+    for (uint32_t i = 0; fe_foreign_row(i, &scope, &words, &here); i++)
+        if (fe_foreign(scope, word) == here)
+            str_addf(&d->out, "\"%s\" of other libraries%s%s%s: %s\n", word, *scope ? " (" : "", scope,
+                     *scope ? ")" : "", here);
+}
+
+int doc_search(struct cli *cli, struct doc *d, const char *word)
+{
+    VEC(const char *) names = {0};
+    VEC(const char *) lines[RANKS] = {0};
+    const struct doc_topic *topic = NULL;
+    const char *name;
+    uint32_t at = 0;
+    for (const struct doc_topic *t = d->topics; t < d->topics + d->topic_count; t++)
+        for (uint32_t i = 0; (name = t->entry_name(d, i)); i++) {
+            enum rank rank = *word ? rank_of(d, t, i, word) : RANKS;
+            vec_push(d->arena, &names, name);
+            if (rank == RANKS) continue;
+            const char *line = arena_format(d->arena, "%-12s %-28s %s\n", t->name, name, doc_sentence(d, t, i));
+            vec_push(d->arena, &lines[rank], line);
+            if (rank == SAME) topic = t, at = i;
+        }
+    add_foreign(d, word);
+    if (lines[SAME].count == 1) str_addf(&d->out, "%s%s", d->out.length ? "\n" : "", doc_entry_text(d, topic, at));
+    uint32_t shown = 0, found = 0;
+    for (int r = lines[SAME].count == 1 ? BEGINS : SAME; r < RANKS; r++)
+        for (size_t i = 0; i < lines[r].count; i++)
+            if (found++ < SHOWN) str_addf(&d->out, "%s", lines[r].items[i]), shown++;
+    if (found > shown) str_addf(&d->out, "and %u more\n", (unsigned)(found - shown));
+    if (d->out.length) return cli_print(cli, str_text(&d->out), d->out.length);
+    for (uint32_t i = 0; i < d->topic_count; i++) vec_push(d->arena, &names, d->topics[i].name);
+    return cli_usage(cli, "nothing has the name \"%s\" or says it%s", word,
+                     cli_meant(cli, word, names.items, names.count));
+}
