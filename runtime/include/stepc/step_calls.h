@@ -15,8 +15,14 @@
 #include "stepc/step_open.h"
 
 #ifndef STEP_CALLS_SYMBOLS
-#define STEP_CALL \
-    step_status step_call_open(const char *path, const struct step_api **api, char *error, size_t capacity)
+#define STEP_CALL static inline
+#elif defined __cplusplus
+#define STEP_CALL extern "C" __attribute__((visibility("default")))
+#else
+#define STEP_CALL __attribute__((visibility("default")))
+#endif
+
+STEP_CALL step_status step_call_open(const char *path, const struct step_api **api, char *error, size_t capacity)
 {
     return step_open(path, api, error, capacity);
 }
