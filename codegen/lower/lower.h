@@ -104,6 +104,11 @@ struct lower_pos lower_pos_constant(int64_t);
 void lower_pos_add_term(struct lower *, struct lower_pos *, nest_var, int64_t scale);
 void lower_pos_add(struct lower *, struct lower_pos *, const struct lower_pos *, int64_t scale); /* p += scale * q */
 void lower_pos_add_scaled(struct lower *, struct lower_pos *, nest_value, int64_t scale, int64_t max);
+int64_t lower_common_factor(int64_t, int64_t);
+int64_t lower_pos_scale(const struct lower_pos *, uint32_t i); /* of a term, or of what is scaled behind them */
+/* p = factor * high + low with low in [0, factor), without any division; false: it is not so. */
+bool lower_pos_part(struct lower *, const struct lower_pos *p, int64_t factor, struct lower_pos *high,
+                    struct lower_pos *low);
 void lower_pos_range(const struct lower *, const struct lower_pos *, int64_t *low, int64_t *high);
 nest_value lower_pos_value(struct lower *, const struct lower_pos *); /* as int32 */
 struct nest_index lower_pos_index(struct lower *, const struct lower_pos *);
@@ -133,6 +138,8 @@ nest_var lower_open(struct lower *, enum nest_loop, int64_t extent); /* a loop t
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
 nest_var lower_open_piece(struct lower *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent, int64_t unit);
+/* Of two loops that workers could share out: is the one further inside worth the pieces of memory that lie apart? */
+bool lower_shares_better(int64_t inner, int64_t outer);
 int64_t lower_axis_stride(const struct lower_axis *,
                           uint32_t part); /* of one step of a part, in elements of the axis */
 uint32_t lower_argument_of_output(const struct lower *, size_t output);

@@ -39,6 +39,12 @@ nest_value lower_mask_tile(struct lower *l, const struct lower_pos *p, uint32_t 
     return l->tile_mask = lower_binary(l, OP_lt, IR_BOOL, x, lower_number(l, extent));
 }
 
+bool lower_shares_better(int64_t inner, int64_t outer)
+{
+    enum { ENOUGH = 16 };
+    return outer < ENOUGH && inner > outer;
+}
+
 int64_t lower_axis_stride(const struct lower_axis *axis, uint32_t part)
 {
     int64_t stride = 1;

@@ -2,12 +2,12 @@
  * broadcast in the way the domain stays one flat range and the vector loop runs over all of it. */
 #include "codegen/lower/lower.h"
 
-/* The part whose loop is shared out among workers: the largest one that is not the vector loop. */
+/* The part whose loop is shared out among workers; not the vector loop. */
 static uint32_t choose_parallel(const struct lower_axis *axis)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i + 1 < axis->parts; i++)
-        if (axis->part[i] > axis->part[best]) best = i;
+        if (lower_shares_better(axis->part[i], axis->part[best])) best = i;
     return best;
 }
 

@@ -129,7 +129,7 @@ nest_value lower_cast(struct lower *l, nest_value x, enum ir_dtype dtype)
 
 static int64_t floor_mod(int64_t a, int64_t b) { return (a % b + b) % b; }
 
-static int64_t common_factor(int64_t a, int64_t b)
+int64_t lower_common_factor(int64_t a, int64_t b)
 {
     a = a < 0 ? -a : a, b = b < 0 ? -b : b;
     for (int64_t rest; b; a = b, b = rest) rest = a % b;
@@ -145,7 +145,7 @@ static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t exte
     if (!info->splits || scale % info->unit || extent % (scale / info->unit)) return false;
     int64_t inner = extent / (scale / info->unit);
     struct lower_axis *axis = &l->axes[info->axis];
-    int64_t whole = axis->part[info->part], common = common_factor(inner, whole);
+    int64_t whole = axis->part[info->part], common = lower_common_factor(inner, whole);
     if (common != inner && common >= l->lanes / 2) inner = common;
     if (inner <= 1 || inner >= whole || whole % inner || axis->parts == AXIS_PARTS) return false;
     if (inner < l->least_part) return false;
@@ -159,8 +159,12 @@ static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t exte
     return true;
 }
 
-/* p = factor * high + low with low in [0, factor), without any division. False: it is not so. */
-static bool part_by(struct lower *l, const struct lower_pos *p, int64_t factor, struct lower_pos *high,
+int64_t lower_pos_scale(const struct lower_pos *p, uint32_t i)
+{
+    return i < p->term_count ? p->term[i].scale : p->scaled[i - p->term_count].scale;
+}
+
+bool lower_pos_part(struct lower *l, const struct lower_pos *p, int64_t factor, struct lower_pos *high,
                     struct lower_pos *low)
 {
     *high = lower_pos_constant(0);
@@ -184,11 +188,11 @@ static bool part_by(struct lower *l, const struct lower_pos *p, int64_t factor, 
 static void split_last(struct lower *l, const struct lower_pos *p, int64_t extent, struct lower_pos *high,
                        struct lower_pos *low)
 {
-    if (part_by(l, p, extent, high, low)) return;
+    if (lower_pos_part(l, p, extent, high, low)) return;
     struct lower_pos over, part, rest;
-    for (uint32_t i = 0; i < low->term_count; i++) { /* what is in steps of a factor is divided without the rest */
-        int64_t factor = common_factor(extent, low->term[i].scale);
-        if (factor == 1 || factor == extent || !part_by(l, p, factor, &over, &rest)) continue;
+    for (uint32_t i = 0; i < low->term_count + low->scaled_count; i++) { /* steps of a factor go without the rest */
+        int64_t factor = lower_common_factor(extent, lower_pos_scale(low, i));
+        if (factor == 1 || factor == extent || !lower_pos_part(l, p, factor, &over, &rest)) continue;
         split_last(l, &over, extent / factor, high, &part);
         *low = rest;
         lower_pos_add(l, low, &part, factor);

@@ -165,8 +165,8 @@ static void open_part(struct reduction *r, enum nest_loop loop, uint32_t axis, u
     add_part(r, axis, var, lower_axis_stride(&r->l->axes[axis], part));
 }
 
-/* The kept parts but the one given (the blocks of a column kernel), the largest of them in parallel. `blocks`: the
- * number of blocks that part is cut into, which may be the parallel loop itself. */
+/* The kept parts but the one given (the blocks of a column kernel), one of them in parallel (lower_shares_better).
+ * `blocks`: the number of blocks that part is cut into, which may be the parallel loop itself. */
 static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_part, int64_t blocks)
 {
     struct lower *l = r->l;
@@ -174,7 +174,7 @@ static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_par
     int64_t largest = blocks > 1 ? blocks : 0;
     for (uint32_t a = 0; a < r->runs; a++)
         for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++)
-            if (!(a == skip_axis && p == skip_part) && l->axes[a].part[p] > largest) {
+            if (!(a == skip_axis && p == skip_part) && lower_shares_better(l->axes[a].part[p], largest)) {
                 largest = l->axes[a].part[p];
                 axis = a, part = p;
             }

@@ -12,12 +12,20 @@ nest_value lower_and(struct lower *l, nest_value x, nest_value y)
     return lower_binary(l, OP_and, IR_BOOL, x, y);
 }
 
-/* low <= p < high as a condition; 0 where it always holds. */
+/* low <= p < high as a condition; 0 where it always holds. What only says where inside of whole steps is left out: the
+ * lanes of a part that is there as a whole, or not, ask nothing. */
 static nest_value within(struct lower *l, const struct lower_pos *p, int64_t low, int64_t high)
 {
+    struct lower_pos steps, rest;
     int64_t least, most;
-    lower_pos_range(l, p, &least, &most);
     nest_value cond = 0;
+    lower_pos_range(l, p, &least, &most);
+    if (least >= low && most < high) return 0;
+    for (uint32_t i = 0; i < p->term_count + p->scaled_count; i++) {
+        int64_t factor = lower_common_factor(lower_common_factor(lower_pos_scale(p, i), low), high);
+        if (factor > 1 && lower_pos_part(l, p, factor, &steps, &rest))
+            return within(l, &steps, low / factor, high / factor);
+    }
     if (least < low) cond = lower_binary(l, OP_le, IR_BOOL, lower_number(l, low), lower_pos_value(l, p));
     if (most >= high)
         cond = lower_and(l, cond, lower_binary(l, OP_lt, IR_BOOL, lower_pos_value(l, p), lower_number(l, high)));
