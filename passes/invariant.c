@@ -101,12 +101,16 @@ static void look_at(struct rows *r)
         r->dim[i] = arena_new_array(&r->pass->scratch, int8_t, m->funcs.items[i]->count);
         memset(r->dim[i], -1, m->funcs.items[i]->count);
     }
+    bool named = false; /* a document that names no batch has the bits of one that names the first dimension */
+    for (size_t i = 0; i < m->slots.count; i++)
+        named |= m->slots.items[i].role == IR_ROLE_INPUT && m->slots.items[i].batch_dims;
     for (size_t i = 0; i < m->funcs.count; i++) {
         const struct ir_func *f = m->funcs.items[i];
         for (size_t p = 0; f->entry && p < f->params.count; p++) {
-            int32_t slot = f->params.items[p].slot;
-            bool rows = slot >= 0 && m->slots.items[slot].role == IR_ROLE_INPUT && m->slots.items[slot].batch_dims;
-            if (rows) r->dim[i][f->params.items[p].value] = 0;
+            const struct ir_param *param = &f->params.items[p];
+            const struct ir_slot *slot = param->slot < 0 ? NULL : &m->slots.items[param->slot];
+            bool rows = slot && slot->role == IR_ROLE_INPUT && (named ? slot->batch_dims > 0 : slot->type.rank > 0);
+            if (rows) r->dim[i][param->value] = 0;
         }
         if (f->entry) find_rows(r, f);
     }
