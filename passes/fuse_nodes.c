@@ -98,6 +98,89 @@ static void store_operand(struct fuse *z, ir_value v)
     z->node[v].needs_buffer = true;
 }
 
+/* ---------------------------------------------------------------- how far rows lie apart */
+
+/* Elements in row-major order, as steps in memory: runs of equal ones, outermost first. */
+struct steps {
+    uint32_t n;
+    int64_t extent[2 * IR_MAX_RANK], stride[2 * IR_MAX_RANK];
+};
+
+static void add_step(struct steps *s, int64_t extent, int64_t stride)
+{
+    if (extent == 1) return;
+    if (s->n && s->stride[s->n - 1] == extent * stride) s->extent[s->n - 1] *= extent, s->stride[s->n - 1] = stride;
+    else s->extent[s->n] = extent, s->stride[s->n++] = stride;
+}
+
+/* The steps of these dimensions of a tensor whose elements go by `all`; false: a run reaches over a border. */
+static bool steps_of(const struct steps *all, const struct ir_type *t, const int64_t *dims, uint32_t n,
+                     struct steps *out)
+{
+    struct steps of[IR_MAX_RANK];
+    struct steps rest = *all;
+    for (uint32_t d = t->rank; d-- > 0;) {
+        int64_t left = t->dim[d];
+        of[d].n = 0;
+        while (left > 1) { /* innermost first */
+            if (!rest.n || of[d].n == IR_MAX_RANK) return false;
+            int64_t *extent = &rest.extent[rest.n - 1], take = *extent < left ? *extent : left;
+            if (*extent % take || left % take) return false;
+            of[d].extent[of[d].n] = take, of[d].stride[of[d].n++] = rest.stride[rest.n - 1];
+            left /= take, *extent /= take, rest.stride[rest.n - 1] *= take;
+            if (*extent == 1) rest.n--;
+        }
+    }
+    out->n = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct steps *one = &of[dims[i]];
+        if (out->n + one->n > 2 * IR_MAX_RANK) return false;
+        for (uint32_t k = one->n; k-- > 0;) add_step(out, one->extent[k], one->stride[k]);
+    }
+    return true;
+}
+
+/* The steps of a view in what is stored under it; false: they are none. */
+static bool steps_of_view(const struct fuse *z, ir_value v, struct steps *out)
+{
+    const struct ir_node *n = ir_get(z->f, v);
+    struct steps from;
+    if (n->op == OP_reshape) return steps_of_view(z, n->args[0], out);
+    out->n = 0;
+    if (n->op != OP_transpose) {
+        add_step(out, ir_type_elements(&n->type), 1);
+        return true;
+    }
+    return steps_of_view(z, n->args[0], &from) &&
+           steps_of(&from, ir_type(z->f, n->args[0]), n->attr[0].v, n->attr[0].n, out);
+}
+
+/* Rows of a product, or what it sums, that lie in short runs (windows of an image): turned once, rather than in every
+ * product that reads them. */
+static bool is_scattered(const struct fuse *z, const struct ir_node *dot)
+{
+    enum { LEAST_RUN = 14, LEAST_COLUMNS = 16 };
+    const struct ir_type *x = ir_type(z->f, dot->args[0]), *y = ir_type(z->f, dot->args[1]);
+    struct pass_dims rows = pass_free_dims(x, dot->attr[0], dot->attr[2]);
+    struct pass_dims columns = pass_free_dims(y, dot->attr[1], dot->attr[3]);
+    struct steps all, of;
+    int64_t width = 1;
+    for (uint32_t i = 0; i < columns.n; i++) width *= y->dim[columns.v[i]];
+    if (width < LEAST_COLUMNS || dot->attr[5].n || !steps_of_view(z, dot->args[0], &all)) return false;
+    for (uint32_t k = 0; k < 2; k++) {
+        const int64_t *dims = k ? dot->attr[2].v : rows.v;
+        if (!steps_of(&all, x, dims, k ? dot->attr[2].n : rows.n, &of)) return true;
+        if (of.n > 1 && of.extent[of.n - 1] < LEAST_RUN) return true;
+    }
+    return false;
+}
+
+static bool has_transpose(const struct fuse *z, ir_value v)
+{
+    while (ir_get(z->f, v)->op == OP_reshape) v = ir_get(z->f, v)->args[0];
+    return ir_get(z->f, v)->op == OP_transpose;
+}
+
 static void mark_stored(struct fuse *z, ir_value v)
 {
     const struct ir_node *node = ir_get(z->f, v);
@@ -107,6 +190,7 @@ static void mark_stored(struct fuse *z, ir_value v)
         break;
     case FUSE_DOT:
         if (node->attr[5].n > 1) z->node[node->args[0]].needs_buffer = true;
+        else if (has_transpose(z, node->args[0]) && is_scattered(z, node)) store(z, node->args[0]);
         else if (!z->node[node->args[0]].tile) store_operand(z, node->args[0]);
         if (node->attr[5].n == 1) z->node[node->args[1]].needs_buffer = true;
         else if (!z->node[node->args[1]].tile) store_operand(z, node->args[1]);

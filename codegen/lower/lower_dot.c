@@ -373,6 +373,7 @@ static bool probe(struct lower_dot_product *p)
     dot_operand_value(p, &p->y);
     l->probing = false;
     nest_close(&l->b);
+    l->probed = !l->retry; /* columns that were split meanwhile are walked again */
     l->retry = true;
     return true;
 }
