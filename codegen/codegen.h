@@ -30,6 +30,7 @@ struct cg_target {
     bool cuda;
     const char *cuda_arch;  /* "sm_80,sm_90" */
     struct cg_sites *sites; /* NULL: values are not checked; else those that the lowering finds */
+    bool views;             /* tensors can be read where they lie */
     const char *without;    /* parts of the runtime that are left out: names of cg_part_names between commas */
 };
 

@@ -331,6 +331,9 @@ static int to_object(struct way *w, const char *output, struct cg_bytes *object)
     options.target.invariant = w->options.invariant;
     options.target.cuda = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0;
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
+    options.target.views = cli_count(cli, "views") > 0;
+    if (options.target.views && options.target.cuda)
+        return cli_usage(cli, "--views: only with --target cpu; what lies on GPUs is copied");
     options.target.without = cli_text(cli, "without", "");
     bool ir = is_ir_text(w->diags.source.name, w->diags.source.text); /* its places are in another text */
     struct cg_sites sites = {.source = ir ? NULL : &w->diags.source};

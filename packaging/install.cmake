@@ -26,6 +26,7 @@ endif()
 install(TARGETS stepc RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT compiler)
 if(SKBUILD) # a wheel (pyproject.toml): the module, and the program beside it
   install(FILES samples/stepc.py DESTINATION stepc RENAME __init__.py COMPONENT python)
+  install(FILES packaging/py.typed DESTINATION stepc COMPONENT python)
   install(TARGETS stepc RUNTIME DESTINATION stepc/bin COMPONENT python)
   install(DIRECTORY runtime/include/stepc DESTINATION stepc/include COMPONENT python)
 endif()

@@ -43,7 +43,7 @@ step_status rt_place(const struct step_instance *t, struct step_place *out)
 
 step_status rt_agree_number(struct step_instance *t, uint64_t mine, uint64_t *largest)
 {
-    if (!t || !largest) return rt_fail(t, STEP_EINVAL, "agree: null pointer");
+    if (!t || !largest) return rt_fail(t, STEP_EINVAL, "%s: null pointer", "agree");
     step_status status = rt_enter(t, false);
     if (status) return status;
     *largest = mine;
@@ -52,7 +52,7 @@ step_status rt_agree_number(struct step_instance *t, uint64_t mine, uint64_t *la
 
 step_status rt_trace(struct step_instance *t, const char *path)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "trace: null pointer");
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", "trace");
     if (!t->program->trace)
         return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: one function, or compiled --without trace") : STEP_OK;
     step_status status = rt_enter(t, false);
@@ -60,13 +60,24 @@ step_status rt_trace(struct step_instance *t, const char *path)
     return rt_leave(t, path ? t->program->trace->begin(t, path) : t->program->trace->stop(t));
 }
 
-step_status rt_dlpack(struct step_instance *t, const char *name, struct DLManagedTensorVersioned **out)
+/* Of objects without views. */
+__attribute__((weak)) void rt_views_settle(struct step_instance *t) { (void)t; }
+
+__attribute__((weak)) bool rt_views_keep(struct step_instance *t)
 {
-    (void)name, (void)out;
-    return rt_fail(t, STEP_EUNSUPPORTED, "dlpack: not there yet; use read and write");
+    (void)t;
+    return false;
 }
 
-step_status rt_dlpack_legacy(struct step_instance *t, const char *name, struct DLManagedTensor **out)
+__attribute__((weak)) step_status rt_dlpack(struct step_instance *t, const char *name,
+                                            struct DLManagedTensorVersioned **out)
+{
+    (void)name, (void)out;
+    return rt_fail(t, STEP_EUNSUPPORTED, "dlpack: needs compile --views");
+}
+
+__attribute__((weak)) step_status rt_dlpack_legacy(struct step_instance *t, const char *name,
+                                                   struct DLManagedTensor **out)
 {
     (void)name, (void)out;
     return rt_dlpack(t, NULL, NULL);

@@ -172,7 +172,7 @@ static step_status stage_locked(struct step_instance *t, const struct step_batch
 step_status rt_stage(struct step_instance *t, const struct step_batch *from)
 {
     struct step_batch batch;
-    if (!t || !from) return rt_fail(t, STEP_EINVAL, "stage: null pointer");
+    if (!t || !from) return rt_fail(t, STEP_EINVAL, "%s: null pointer", "stage");
     if (!rt_take(&batch, sizeof batch, from)) return rt_fail(t, STEP_EINVAL, "stage: wrong size field");
     if (!rt_gate_here(t)) return rt_fail(t, STEP_EINVAL, "the instance belongs to the process before fork");
     if (atomic_load(&t->poisoned))

@@ -125,18 +125,14 @@ static void end(struct step_instance *t)
     }
     if (t->trace && t->program->trace->stop(t)) t->program->trace->forget(t);
     if (t->comm && t->comm->close) t->comm->close(t);
-    rt_release_all(t);
-    free(t->staged);
-    free(t->staged_live);
-    rt_gate_free(t);
-    free(t);
+    if (!rt_views_keep(t)) rt_release_all(t);
 }
 
 step_status rt_create(const struct stepc_program *program, const struct step_options *options,
                       struct step_instance **out)
 {
     struct rt_settings s = {0};
-    if (!out) return rt_fail(NULL, STEP_EINVAL, "create: null pointer");
+    if (!out) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", "create");
     *out = NULL;
     if (!rt_take(&s.o, sizeof s.o, options) || s.o.flags >= 2 * STEP_CHECK_INPUTS_OFF)
         return rt_fail(NULL, STEP_EINVAL, "create: no options, or wrong size or flags");
@@ -206,7 +202,7 @@ step_status rt_init_values(struct step_instance *t)
 
 step_status rt_init(struct step_instance *t)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "init: null pointer");
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", "init");
     step_status status = rt_enter(t, false);
     return status ? status : rt_leave(t, rt_init_values(t));
 }

@@ -62,6 +62,10 @@ void rt_release_all(struct step_instance *t)
         t->blocks = b->before;
         free(b);
     }
+    free(t->staged);
+    free(t->staged_live);
+    rt_gate_free(t);
+    free(t);
 }
 
 const void *rt_view(struct rt_device *d, const void *at, void *buffer, size_t bytes)

@@ -263,6 +263,8 @@ struct step_instance {
     void *gpu;              /* of the row `device_ops` */
     struct rt_trace *trace; /* of trace.c; NULL: nobody wants to know */
     struct rt_saved *saved; /* of directory.c; NULL: nothing was saved or loaded yet */
+    _Atomic uint32_t views; /* of views.c */
+    char *viewed;           /* where the first device's state lay when the first of them was made */
 
     char text[RT_TEXT];    /* of the last failing call */
     char failure[RT_TEXT]; /* of rt_give_up */
@@ -342,7 +344,7 @@ char *rt_staged_constants(struct rt_device *, const void *data, size_t bytes);
 /* Zeroed, 64-byte aligned, freed with the instance. NULL: out of memory. */
 void *rt_alloc(struct step_instance *, size_t bytes);
 void *rt_alloc_device(struct rt_device *, size_t bytes); /* of the device */
-void rt_release_all(struct step_instance *);
+void rt_release_all(struct step_instance *);             /* itself too */
 void *rt_host_get(struct step_instance *, size_t bytes); /* what rt_alloc and the CPU's blocks are made of */
 void rt_host_put(struct step_instance *, void *, size_t bytes);
 /* `bytes` of a device for the host to read: in place, or copied to `buffer`. */
@@ -660,6 +662,11 @@ step_status rt_settings_apply(struct step_instance *, const struct rt_settings *
 
 /* An instance over tables that need not be those of this object; also in step_tools.h. */
 step_status rt_create(const struct stepc_program *, const struct step_options *, struct step_instance **);
+
+/* ---------------------------------------------------------------- views.c, or the weak ones of api_table.c */
+
+void rt_views_settle(struct step_instance *); /* the state may lie elsewhere than before */
+bool rt_views_keep(struct step_instance *);   /* the memory is left to views, which free it */
 void rt_destroy(struct step_instance *);
 step_status rt_init(struct step_instance *);
 step_status rt_init_values(struct step_instance *); /* within a call */

@@ -132,6 +132,7 @@ static void settle(struct step_instance *t, bool accepted, bool skipped)
         }
         d->ahead = d->state;
     }
+    rt_views_settle(t);
 }
 
 /* ---------------------------------------------------------------- one step */
@@ -236,7 +237,7 @@ static step_status decide(struct step_instance *t, bool accept)
 
 step_status rt_commit(struct step_instance *t, int accept)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "commit: null pointer");
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", "commit");
     step_status status = rt_enter(t, false);
     if (status) return status;
     return rt_leave(t, decide(t, accept));
@@ -352,7 +353,7 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
 static step_status steps_call(struct step_instance *t, const struct step_batch *batch, uint64_t n, bool leading,
                               struct step_result *results)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "step: null pointer");
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", "step");
     step_status status = rt_enter(t, false);
     if (status) return status;
     t->fp = rt_fp_enter();

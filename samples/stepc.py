@@ -22,7 +22,11 @@
     print(r.step, r.loss, r.metrics["grad_norm"])
     m = stepc.compile({"stepc": 1, ...}, target="generic")   # compiles and opens: a dict or a path; options are those of `stepc compile`
     train = m.bind(x=x, y=y)             # the same arrays again and again, written in place: train() costs a call and the step
+    v = m.view("layers.0.kernel")        # no copy: np.asarray(v), torch.from_dlpack(v), jax.dlpack.from_dlpack(v) see what steps write
 """
+# mypy: disable-error-code="attr-defined,operator"
+from __future__ import annotations
+
 import ctypes
 import difflib
 import json
@@ -34,8 +38,11 @@ import tempfile
 import threading
 import types
 import zlib
+from typing import Any, Callable, Collection, Dict, List, Optional, Tuple, Union
 
 import numpy as np
+
+Path = Union[str, "os.PathLike[str]"]
 
 _DTYPES = {1: np.bool_, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.uint32, 7: np.int32, 8: np.uint64,
            9: np.int64, 12: np.float16, 13: np.uint16, 14: np.float32, 15: np.float64}  # 13: bfloat16, as its bits
@@ -92,8 +99,8 @@ class _Api(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("abi_major", _u32), ("abi_minor", _u32)] + [(n, _p) for n in _ENTRIES]
 
 
-def bits(values):
-    """Numbers as bfloat16, rounded to nearest: an array of its bits, since NumPy has no such type."""
+def bits(values: Any) -> np.ndarray:
+    """Numbers as bfloat16, rounded to nearest: uint16, its bits, of the same shape, since NumPy has no such type."""
     values = np.asarray(values, np.float64)
     with np.errstate(over="ignore"):
         near = values.astype(np.float32)
@@ -102,29 +109,29 @@ def bits(values):
     return np.where(np.isnan(values), 0x7fc0, (raw + 0x7fff + (raw >> 16 & 1)) >> 16).astype(np.uint16)
 
 
-def numbers(bits_of_bfloat16):
-    """The same back, as float32."""
+def numbers(bits_of_bfloat16: Any) -> np.ndarray:
+    """The same back: bits of bfloat16 (uint16) as float32 of the same shape, exactly."""
     return np.left_shift(np.asarray(bits_of_bfloat16, np.uint16), 16, dtype=np.uint32).view(np.float32)
 
 
 class StepError(RuntimeError):
     """What was refused: `status` is that of stepc/step.h, the text says what was expected and found."""
 
-    def __init__(self, status, text):
+    def __init__(self, status: int, text: str) -> None:
         super().__init__(status, text)
         self.status = status
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.args[1]
 
 
-def _near(name, there):
+def _near(name: Any, there: Collection[str]) -> str:
     """The end of a message about an unknown name: the nearest one there is, or all of them where these are few."""
     near = difflib.get_close_matches(str(name), there, 1)
     return '; did you mean "%s"?' % near[0] if near else "; there is " + (", ".join(list(there)[:12]) + (", ..." if len(there) > 12 else "") or "none")
 
 
-def _compiler():
+def _compiler() -> str:
     """The program: what STEPC names, the one that was installed with this module, or the first in PATH."""
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "stepc")
     found = os.environ.get("STEPC") or (own if os.path.exists(own) else shutil.which("stepc"))
@@ -133,17 +140,19 @@ def _compiler():
     return found
 
 
-def _main():
+def _main() -> None:
     """The command `stepc` of an installed wheel."""
     import sys
     os.execv(_compiler(), ["stepc", *sys.argv[1:]])
 
 
-def compile(document, *, output=None, threads=0, constants=None, **options):
+def compile(document: Union[Dict[str, Any], Path], *, output: Optional[Path] = None, threads: int = 0, constants: Optional[Dict[str, Any]] = None,
+            views: bool = True, **options: Any) -> Step:
     """Compiles a document (a dict, or the path of a JSON file) and opens it: a Step, before `init`.
 
     output: a path to keep the object; None: a temporary file, gone when this returns (nothing is cached). threads: per device
-    (0: all cores). constants: {"batch": 64} in place of the document's. Options are those of `stepc compile`, with _ for -:
+    (0: all cores). constants: {"batch": 64} in place of the document's. views=False: an object without `Step.view`, 1.2 kB smaller;
+    with target="cuda" there is none. Options are those of `stepc compile`, with _ for -:
     target="generic", remat=True, without=["maps"]. What the compiler refuses is a StepError with its whole message."""
     if not isinstance(document, (dict, str, os.PathLike)):
         raise TypeError("compile: expected a dict or a path, found %s" % type(document).__name__)
@@ -158,6 +167,7 @@ def compile(document, *, output=None, threads=0, constants=None, **options):
         command = [_compiler(), "compile", source, "-o", into, "-q"]
         for name, value in (constants or {}).items():
             command += ["-D", "%s=%s" % (name, value if isinstance(value, str) else json.dumps(value))]
+        options.setdefault("views", views and options.get("target") != "cuda")
         for name, value in options.items():
             for one in value if isinstance(value, (list, tuple)) else [value]:
                 if one is not False and one is not None:
@@ -223,9 +233,10 @@ def _xxh3(data):
     return "%016x%016x" % (merge(117, ~(len(data) * _PRIMES[2]) & last), merge(11, len(data) * _PRIMES[1]))
 
 
-def checkpoints(folder):
-    """What a run directory holds, the oldest first: step, path, time, metrics, bytes, complete: the manifest has its checksum
-    and all files have their sizes (checksums of the data are compared by `load` and `stepc checkpoint verify`)."""
+def checkpoints(folder: Path) -> List[types.SimpleNamespace]:
+    """What a run directory holds, the oldest first: step, path, time (text, ISO 8601), metrics (a dict of floats), bytes,
+    complete: the manifest has its checksum and all files have their sizes (checksums of the data are compared by `load` and
+    `stepc checkpoint verify`). A folder that is not there is an OSError."""
     found, tail = [], 42  # "self":"<checksum>"} is not summed
     for name in os.listdir(folder):
         if not re.fullmatch("step-(0|[1-9][0-9]{0,18})", name):
@@ -301,41 +312,166 @@ def _open(path):
 
 
 class Bound:
-    """What a call of `Step.bind` gives, read where the object writes it: of the last step that ran."""
+    """What a call of `Step.bind` gives, read where the object writes it: of the last step that ran. step: steps done; loss: a float;
+    metrics: floats by name; finite: whether loss and update were; seconds: that the step took."""
     __slots__ = ("_result", "_metrics", "_names")
 
-    def __init__(self, result, metrics, names):
+    def __init__(self, result: Any, metrics: Any, names: List[str]) -> None:
         self._result, self._metrics, self._names = result, metrics, names
 
-    step = property(lambda self: self._result.step)
-    loss = property(lambda self: self._result.loss)
-    metrics = property(lambda self: dict(zip(self._names, self._metrics)))
-    finite = property(lambda self: not self._result.flags & NONFINITE)
-    seconds = property(lambda self: self._result.ns_total * 1e-9)
+    @property
+    def step(self) -> int:
+        return self._result.step
+
+    @property
+    def loss(self) -> float:
+        return self._result.loss
+
+    @property
+    def metrics(self) -> Dict[str, float]:
+        return dict(zip(self._names, self._metrics))
+
+    @property
+    def finite(self) -> bool:
+        return not self._result.flags & NONFINITE
+
+    @property
+    def seconds(self) -> float:
+        return self._result.ns_total * 1e-9
 
 
-class Computed(types.SimpleNamespace):
-    """What `Step.compute` gives: step, loss, metrics, seconds, finite; and the step itself, which counts if `commit` says so."""
+class Result(types.SimpleNamespace):
+    """What a step or an evaluation gives. step: steps done, this one included; loss; metrics: the scalar ones, by name; seconds:
+    that it took; finite: whether loss and update were; accepted: whether it counts."""
+    step: int
+    loss: float
+    metrics: Dict[str, float]
+    seconds: float
+    finite: bool
+    accepted: bool
 
-    def commit(self):
+
+class Computed(Result):
+    """What `Step.compute` gives: a result; and the step itself, which counts if `commit` says so."""
+    _open: bool
+    _decide: Callable[[int], None]
+
+    def commit(self) -> None:
+        """The step counts. STEP_EINVAL: it was committed or discarded before, or its policy has refused it."""
         if not self._open:
             raise StepError(1, "STEP_EINVAL: commit: this step was committed or discarded before")
         self._open = False
         self._decide(1)
 
-    def discard(self):
+    def discard(self) -> None:
+        """The step does not count; nothing if that was decided before."""
         if self._open:
             self._open = False
             self._decide(0)
 
-    def __enter__(self):
+    def __enter__(self) -> Computed:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.discard()
 
 
-def _cast(name, a, want):
+_DELETER = ctypes.CFUNCTYPE(None, _p)
+_CAPSULES = {False: b"dltensor", True: b"dltensor_versioned"}
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", _p), ("device_type", _i32), ("device_id", _i32), ("rank", _i32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(_i64)), ("strides", ctypes.POINTER(_i64)), ("byte_offset", _u64)]
+
+
+class _Managed(ctypes.Structure):
+    """DLPack's struct of version 0, by which a consumer gives back what it got."""
+    _fields_ = [("tensor", _DLTensor), ("context", _p), ("deleter", _DELETER)]
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = [("major", _u32), ("minor", _u32), ("context", _p), ("deleter", _DELETER), ("flags", _u64), ("tensor", _DLTensor)]
+
+
+@ctypes.PYFUNCTYPE(None, _p)
+def _unused(capsule):
+    """The end of a capsule: what nobody has taken out of it goes back. Who takes it gives it another name."""
+    for versioned, name in _CAPSULES.items():
+        if _valid(capsule, name):
+            managed = _pointer(capsule, name)
+            (_Versioned if versioned else _Managed).from_address(managed).deleter(managed)
+
+
+_valid = ctypes.PYFUNCTYPE(ctypes.c_int, _p, _s)(("PyCapsule_IsValid", ctypes.pythonapi))
+_pointer = ctypes.PYFUNCTYPE(_p, _p, _s)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, _p, _s, _p)(("PyCapsule_New", ctypes.pythonapi))
+
+
+class _Pin:
+    """Memory of an instance that an array stands in, until the array is gone."""
+
+    def __init__(self, managed: int) -> None:
+        self._managed, self._deleter = managed, _Versioned.from_address(managed).deleter
+
+    def __del__(self) -> None:
+        self._deleter(self._managed)
+
+
+class View:
+    """A tensor where it lies (`Step.view`): name, shape, dtype, and `__dlpack__` and `__array__`, which copy nothing. Arrays made
+    of it are read only (older consumers of DLPack, JAX among them, cannot be told so: do not write) and show at any time what
+    the last call has left there, so values that must stay are to be copied. They remain valid when the step is closed: then
+    they keep its last values, and the memory of the instance until the last one is gone. One thread is inside the step at
+    a time: do not read while another one trains."""
+
+    def __init__(self, step: Step, name: str) -> None:
+        t = step._find(name)
+        if t.dtype not in _DTYPES:
+            raise StepError(15, 'STEP_EUNSUPPORTED: "%s" has dtype %d, which NumPy lacks' % (name, t.dtype))
+        self._step, self.name, self.shape, self.dtype = step, name, tuple(t.shape[:t.rank]), np.dtype(_DTYPES[t.dtype])
+        _Pin(self._managed(True))  # what cannot be viewed is said here
+
+    def _managed(self, versioned: bool) -> int:
+        out = _p()
+        entry = self._step._dlpack if versioned else self._step._dlpack_legacy
+        self._step._check(entry(self._step._instance, self.name.encode(), ctypes.byref(out)))
+        return out.value or 0
+
+    def __repr__(self) -> str:
+        return "stepc.View(%r, shape=%s, dtype=%s)" % (self.name, self.shape, self.dtype.name)
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        """DLPack's code of the CPU, and which."""
+        return 1, 0
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Optional[Tuple[int, int]] = None, dl_device: Optional[Tuple[int, int]] = None,
+                   copy: Optional[bool] = None) -> Any:
+        """A capsule for from_dlpack of NumPy, PyTorch, JAX: of version 1, marked as read only, where max_version allows it. BufferError:
+        another device or a copy is asked for. bfloat16 is bfloat16."""
+        if dl_device not in (None, (1, 0)) or stream is not None:
+            raise BufferError('view of "%s": it lies in memory of the host: expected device (1, 0) and no stream, found %r, %r' % (self.name, dl_device, stream))
+        if copy:
+            raise BufferError('view of "%s": copies are made by reading: m["%s"]' % (self.name, self.name))
+        versioned = max_version is not None and max_version[0] >= 1
+        managed = self._managed(versioned)
+        return _capsule(managed, _CAPSULES[versioned], ctypes.cast(_unused, _p))
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
+        """numpy.asarray(view): a read-only array in the instance's memory; bfloat16 as its bits (see `numbers`)."""
+        managed = self._managed(True)
+        pin, tensor = _Pin(managed), _Versioned.from_address(managed).tensor
+        size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        memory: Any = (ctypes.c_uint8 * size).from_address(tensor.data)
+        memory._pin = pin
+        out = np.frombuffer(memory, self.dtype).reshape(self.shape) if size else np.empty(self.shape, self.dtype)
+        out.flags.writeable = False
+        if copy is False and dtype is not None and np.dtype(dtype) != self.dtype:
+            raise ValueError('view of "%s": another dtype takes a copy' % self.name)
+        return out.astype(self.dtype if dtype is None else dtype) if copy or (dtype is not None and np.dtype(dtype) != self.dtype) else out
+
+
+def _cast(name: str, a: np.ndarray, want: np.dtype) -> np.ndarray:
     """An array as the dtype that is wanted, where that loses no more than the last digits of floats."""
     kinds = a.dtype.kind + want.kind
     if a.dtype == want or a.dtype not in _CODES or kinds not in ("ff", "ii", "iu", "ui", "uu"):
@@ -356,7 +492,9 @@ class Step:
     what was expected. One thread at a time may be inside (STEP_EBUSY); after `close` every call is STEP_EINVAL; a child of a
     fork opens its own; nothing of it can be pickled: save and load."""
 
-    def __init__(self, path, threads=0):
+    def __init__(self, path: Path, threads: int = 0) -> None:
+        """Opens an object. threads: per device (0: all cores). STEP_EIO: no such file; STEP_ECORRUPT: no object of stepc, or damaged;
+        STEP_EVERSION: of another interface; STEP_EDEVICE: this machine lacks a device or a feature that it was compiled for."""
         self._instance, self._ready, self._inside, self._process = _p(), False, threading.Lock(), os.getpid()
         path = os.fspath(path)
         library = _library(path)
@@ -460,11 +598,12 @@ class Step:
         keep += [arrays, numbers]
         return _Batch(inputs=ctypes.cast(arrays, _p), input_count=len(inputs), hypers=ctypes.cast(numbers, _p), hyper_count=len(hypers))
 
-    def names(self, role=PARAM):
+    def names(self, role: int = PARAM) -> List[str]:
+        """The tensors of a role (PARAM, EMA, OPT_STATE, STATE, INPUT, METRIC, OUTPUT), in the document's order."""
         return [t.name.decode() for t in self._tensors(role)]
 
-    def init(self):
-        """The initial values of the document."""
+    def init(self) -> None:
+        """The initial values of the document, drawn from its seed. STEP_EUNSUPPORTED: an object without them (`load`)."""
         self._check(self._init(self._instance))
         self._ready = True
 
@@ -473,8 +612,8 @@ class Step:
         batch, result = self._batch(values, keep), _Result(metrics=metrics, metric_capacity=len(self._metrics))
 
         def told(r):
-            return types.SimpleNamespace(step=r.step, loss=r.loss, metrics=dict(zip(self._metrics, metrics)), seconds=r.ns_total * 1e-9,
-                                         finite=not r.flags & NONFINITE, accepted=not r.flags & SKIPPED)
+            return Result(step=r.step, loss=r.loss, metrics=dict(zip(self._metrics, metrics)), seconds=r.ns_total * 1e-9,
+                          finite=not r.flags & NONFINITE, accepted=not r.flags & SKIPPED)
 
         def asked(_, r):
             try:
@@ -491,15 +630,16 @@ class Step:
             raise raised[0]
         return told(result)
 
-    def step(self, *, on_nonfinite="continue", accept=None, _flags=0, **values):
+    def step(self, *, on_nonfinite: str = "continue", accept: Optional[Callable[[Result], Any]] = None, _flags: int = 0, **values: Any) -> Result:
         """One training step: inputs by name, and hyper-parameters for this step only. A step whose loss or update is NaN or infinite
         counts (`continue`), is a StepError (`stop`) or is left out (`skip`); accept(result) is asked before a step counts. What does
-        not count leaves every bit of the state as it was; `accepted` of the result tells."""
+        not count leaves every bit of the state as it was; `accepted` of the result tells. An input has the shape that the document
+        declares. STEP_ENOTFOUND: no such input; STEP_ESHAPE, STEP_ERANGE: an array that does not fit; STEP_ENONFINITE."""
         if on_nonfinite not in _POLICIES:
             raise ValueError('on_nonfinite="%s": expected %s' % (on_nonfinite, ", ".join(_POLICIES)))
         return self._run(self._step, values, flags=_POLICIES.index(on_nonfinite) | _flags, accept=accept)
 
-    def compute(self, *, on_nonfinite="continue", **values):
+    def compute(self, *, on_nonfinite: str = "continue", **values: Any) -> Computed:
         """A step in two calls: until `commit` of what comes back, every bit of the state is as it was; without it, or after
         `discard`, or at the end of a `with`, it stays so. What changes the state in between (another step, init, load, writing
         a tensor) discards it, too."""
@@ -536,25 +676,29 @@ class Step:
             raise raised[0]
         return out[0]
 
-    def step_n(self, n, **values):
+    def step_n(self, n: int, **values: Any) -> np.ndarray:
         """n steps in one call; every input has a leading dimension n. Returns the losses, float64 [n]. Ctrl-C ends it after a whole
-        step (KeyboardInterrupt)."""
+        step (KeyboardInterrupt). Errors are those of `step`; the steps before stay done."""
         if not 0 <= n < 2**31:
             raise StepError(1, "STEP_EINVAL: step_n: n is %r: expected 0 or more" % (n,))
-        keep = []
+        keep: List[Any] = []
         size, at = ctypes.sizeof(_RESULT), _RESULT.loss.offset
         results = np.zeros((n, size), np.uint8)  # not objects: their making takes longer than small steps
-        results[:, :ctypes.sizeof(ctypes.c_size_t)] = np.frombuffer(ctypes.c_size_t(size), np.uint8)
+        results[:, :ctypes.sizeof(ctypes.c_size_t)] = np.frombuffer(bytes(ctypes.c_size_t(size)), np.uint8)
         batch = self._batch(values, keep)
         self._check(self._stoppable(lambda: self._step_n(self._instance, ctypes.byref(batch), _u64(n), results.ctypes.data_as(ctypes.c_void_p))))
         return results[:, at:at + 8].copy().view(np.float64)[:, 0]
 
-    def eval(self, weights="params", **values):
+    def eval(self, weights: str = "params", **values: Any) -> Result:
+        """Loss and metrics of one batch without an update: no dropout, running statistics as they are. weights: "params", "ema",
+        "slow" (lookahead) or "eval" (schedule-free). STEP_ENOTFOUND: the document has no such weights; else the errors of `step`."""
         return self._run(self._eval, values, weights.encode())
 
-    def infer(self, weights="params", output=None, **values):
-        """The model's output by the inputs that it reads: an array, or a dict by name where it has several; `output` names one."""
-        keep, there = [], {t.name.decode(): t for t in self._tensors(OUTPUT)}
+    def infer(self, weights: str = "params", output: Optional[str] = None, **values: Any) -> Any:
+        """The model's output by the inputs that it reads: an array of the shape that `stepc explain` shows, or a dict by name where it
+        has several; `output` names one. weights: as in `eval`. STEP_ENOTFOUND: no such output or weights; else the errors of `step`."""
+        keep: List[Any] = []
+        there = {t.name.decode(): t for t in self._tensors(OUTPUT)}
         names = list(there) if output is None else [output]
         if not there or any(n not in there for n in names):
             raise StepError(2, 'STEP_ENOTFOUND: infer has no output "%s"; there is %s' % (output, ", ".join(there) or "none"))
@@ -564,9 +708,10 @@ class Step:
         self._check(self._infer(self._instance, ctypes.byref(batch), weights.encode(), arrays, ctypes.c_size_t(len(names))))
         return out if len(out) > 1 else out[names[0]]
 
-    def infer_rows(self, weights="params", output=None, **values):
+    def infer_rows(self, weights: str = "params", output: Optional[str] = None, **values: Any) -> Any:
         """infer for as many rows as there are: batches of the size that was compiled are taken from them, zeros fill the last one.
-        What has exactly its input's shape is the same for all batches. An output without rows is one per batch, if all are whole."""
+        What has exactly its input's shape is the same for all batches. An output without rows is one per batch, if all are whole.
+        STEP_ESHAPE: inputs of different numbers of rows, or none."""
         values = {n: np.asarray(v) for n, v in values.items()}
         size = {n: self._inputs[n].shape[0] for n, v in values.items() if n in self._inputs and v.ndim == self._inputs[n].rank > 0}
         split = {n: len(v) for n, v in values.items() if n in size and v.shape[0] != size[n]} or {n: size[n] for n in size}
@@ -601,22 +746,33 @@ class Step:
         self._check(status)
         return t
 
-    def __getitem__(self, name):
-        t, keep = self._find(name), []
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A copy of a tensor: of the whole one, also where devices hold parts; bfloat16 as its bits (`numbers`). STEP_ENOTFOUND: no
+        such tensor; STEP_EINVAL: an input, or before `init` or `load`."""
+        t, keep = self._find(name), []  # type: Any, List[Any]
         out, array = self._room(t, keep)
         self._check(self._read(self._instance, ctypes.byref(array)))
         return out
 
-    def __setitem__(self, name, value):
-        t, keep = self._find(name), []
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Writes a tensor of the state; neither its average nor its optimizer state changes. STEP_ESHAPE: another shape or kind;
+        STEP_ERANGE: a value that its dtype cannot hold; STEP_EINVAL: a tensor that is computed, or before `init` or `load`."""
+        t, keep = self._find(name), []  # type: Any, List[Any]
         array = self._given(name, value, keep, t.dtype)
         self._check(self._write(self._instance, ctypes.byref(array)))
 
-    def state(self):
-        """A copy of everything that a run keeps, by name."""
+    def view(self, name: str) -> View:
+        """A tensor where it lies, without a copy: for numpy.asarray, and from_dlpack of NumPy, PyTorch and JAX; read only. It shows what
+        later calls write, and keeps this step open for its lifetime unless `close` is called; arrays made of it stay valid then.
+        STEP_EUNSUPPORTED: the object was compiled without --views, the tensor is split over a mesh of several devices, or computed
+        when it is read; STEP_ENOTFOUND: no such tensor; STEP_EINVAL: an input, or before `init` or `load`."""
+        return View(self, name)
+
+    def state(self) -> Dict[str, np.ndarray]:
+        """A copy of everything that a run keeps, by name: parameters, averages, optimizer state, other state."""
         return {n: self[n] for role in (PARAM, EMA, OPT_STATE, STATE) for n in self.names(role)}
 
-    def hypers(self):
+    def hypers(self) -> Dict[str, float]:
         """The hyper-parameters that can be set, and their values."""
         out, h = {}, _HYPER(size=ctypes.sizeof(_HYPER))
         for i in range(self._hyper_count(self._instance)):
@@ -624,24 +780,28 @@ class Step:
             out[h.name.decode()] = h.value
         return out
 
-    def get(self, name):
+    def get(self, name: str) -> float:
+        """The value of a hyper-parameter. STEP_ENOTFOUND: none of that name; the text names the nearest one."""
         value = _f64()
         self._check(self._hyper_get(self._instance, name.encode(), ctypes.byref(value)))
         return value.value
 
-    def set(self, name, value):
-        """A hyper-parameter, until it is set again."""
+    def set(self, name: str, value: float) -> None:
+        """A hyper-parameter, until it is set again; NaN gives a schedule of that name back. STEP_ENOTFOUND: none of that name."""
         self._check(self._hyper_set(self._instance, name.encode(), _f64(value)))
 
-    def save(self, path):
-        save = _Save(directory=path.encode())
+    def save(self, path: Path) -> None:
+        """All state into one .safetensors file, with a checksum, in one go: whole or not there. STEP_EIO: it cannot be written;
+        STEP_EUNSUPPORTED: compiled --without checkpoint. Directories are written by `checkpoints`."""
+        save = _Save(directory=os.fspath(path).encode())
         self._check(self._save(self._instance, ctypes.byref(save), None))
 
-    def checkpoints(self, folder, keep=None):
-        """A run directory to save into and to resume from; what the rules do not keep is removed after each save."""
+    def checkpoints(self, folder: Path, keep: Optional[str] = None) -> Checkpoints:
+        """A run directory to save into and to resume from; what the rules do not keep is removed after each save: keep=
+        "latest=3,every=1000,best=loss:min:2"; None: all are kept."""
         return Checkpoints(self, folder, keep)
 
-    def item(self, name):
+    def item(self, name: str) -> Any:
         """What was saved under this name beside the state that was loaded last; None: nothing."""
         text = self._item(self._instance, name.encode())
         return None if text is None else json.loads(text)
@@ -656,19 +816,21 @@ class Step:
         self._check(self._save(self._instance, ctypes.byref(save), ctypes.byref(job)))
         return job
 
-    def load(self, path, map=None, partial=False, cast=False, params_only=False, verify=True, prefix=""):
+    def load(self, path: Path, map: Optional[Dict[str, str]] = None, partial: bool = False, cast: bool = False, params_only: bool = False,
+             verify: bool = True, prefix: str = "") -> None:
         """A checkpoint directory, a run directory (its newest whole checkpoint), a file of all state, with which a training goes on, or of parameters and running statistics, with which one begins.
         map: which tensors are taken under which names, {"encoder.*.**": "blocks.*.**", "head.**": "init", "**": "**"}: the first
         rule that fits (`stepc doc state`). partial: names may be missing, which keep their values, or unknown. cast: floats may have
         another dtype. params_only: parameters alone; all else is as `init` leaves it, or keeps its values in a training.
         verify=False: checksums are not compared. prefix: parameters are the tensors of that prefix: "ema." takes the averages, with
-        running statistics."""
+        running statistics.
+        What fails leaves the state as it was: STEP_EIO, STEP_ECORRUPT (the place is named), STEP_ENOTFOUND and STEP_ESHAPE (the tensor is)."""
         path = os.fspath(path)
         with tempfile.TemporaryDirectory() as folder:
             if prefix:
                 path = self._parameters_of(path, prefix, os.path.join(folder, os.path.basename(path.rstrip("/"))))
             flags = (1 if partial else 0) | (2 if cast else 0) | (4 if params_only else 0) | (0 if verify else 8)
-            load = _Load(path=path.encode(), map=None if map is None else json.dumps(map).encode(), flags=flags)
+            load = _Load(path=os.fspath(path).encode(), map=None if map is None else json.dumps(map).encode(), flags=flags)
             status = self._load(self._instance, ctypes.byref(load)) if self._ready or not (flags & 5 or load.map) else 3
             if status in (1, 3) and not self._ready:  # not all of the state: the rest is what init leaves
                 begun = self._init(self._instance) if self._tensors(PARAM) else 0
@@ -695,13 +857,14 @@ class Step:
             f.write(len(text).to_bytes(8, "little") + text + b"".join(parts))
         return out
 
-    def memory(self, device=0):
-        """Bytes by class on one device; planned_peak and measured_peak of its arena."""
+    def memory(self, device: int = 0) -> Any:
+        """Bytes by class on one device: parameters, averages, optimizer_state, other_state, gradients, activations, workspace,
+        communication, code; planned_peak and measured_peak of its arena, lower_bound. STEP_ENOTFOUND: no such device here."""
         m = _Memory()
         self._check(self._memory(self._instance, _u32(device), ctypes.byref(m)))
         return m
 
-    def bind(self, **values):
+    def bind(self, **values: Any) -> Callable[[], Bound]:
         """A function that trains a step on these arrays each time: nothing is looked up, checked or copied again. What is written
         into them in between is seen, so they must be what the document declares (dtype, shape), else StepError; numbers are
         hyper-parameters of these steps. It gives a result whose step, loss and metrics are read where they are asked."""
@@ -711,7 +874,8 @@ class Step:
                                          not any(s % v.itemsize for s in v.strides)):
                 raise StepError(3, 'STEP_ESHAPE: bind: "%s": expected an array of %s, to be read where it lies; found %s' % (
                     n, np.dtype(_DTYPES.get(code, np.uint8)).name, getattr(v, "dtype", type(v).__name__)))
-        keep, metrics = [], (_f64 * max(len(self._metrics), 1))()
+        keep: List[Any] = []
+        metrics = (_f64 * max(len(self._metrics), 1))()
         batch, result = self._batch(values, keep), _Result(metrics=metrics, metric_capacity=len(self._metrics))
         keep.append(batch)
         if any(n in self._inputs and k.data != v.ctypes.data for (n, v), k in zip(
@@ -727,37 +891,41 @@ class Step:
             return bound
         return call
 
-    def close(self):
-        """Waits for a save that runs. A second time it does nothing; in the child of a fork the parent's is left alone."""
+    def close(self) -> None:
+        """Waits for a save that runs, then ends threads and frees the memory, or leaves it to the arrays of a `view` that are still
+        there. A second time it does nothing; in the child of a fork the parent's is left alone."""
         if self._instance and self._process == os.getpid():
             instance = self._instance
             self._destroy(instance)
         self._instance = _p()
 
-    def __del__(self):
+    def __del__(self) -> None:
         try:
             self.close()
         except Exception:
             pass
 
-    def __enter__(self):
+    def __enter__(self) -> Step:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
 
 class Checkpoints:
     """A run directory. One save runs at a time, in the background; what it has met is raised by the next call or at the end."""
 
-    def __init__(self, step, folder, keep=None):
-        self.folder, self.keep, self._step, self._job = os.fspath(folder), keep, step, None
+    def __init__(self, step: Step, folder: Path, keep: Optional[str] = None) -> None:
+        self.folder, self.keep, self._step = os.fspath(folder), keep, step
+        self._job: Any = None
 
-    def list(self):
+    def list(self) -> List[types.SimpleNamespace]:
+        """What is there (see `stepc.checkpoints`), the oldest first; nothing if there is no such folder yet."""
         return checkpoints(self.folder) if os.path.isdir(self.folder) else []
 
-    def resume(self, step=None, **how):
-        """Loads the newest whole checkpoint, or that of a step, as `Step.load` says; its step. None: there is none yet."""
+    def resume(self, step: Optional[int] = None, **how: Any) -> Optional[int]:
+        """Loads the newest whole checkpoint, or that of a step, as `Step.load` says; its step. None: there is none yet. Errors are
+        those of `Step.load`."""
         self.wait()
         there = _u64(0)  # for any rank of a mesh: then all of them load
         self._step._check(self._step._agree(self._step._instance, _u64(step is not None or len(self.list()) > 0), ctypes.byref(there)))
@@ -766,16 +934,18 @@ class Checkpoints:
         self._step.load(self.folder if step is None else os.path.join(self.folder, "step-%d" % step), **how)
         return int(self._step["step"]) if "step" in self._step.names(STATE) else step
 
-    def item(self, name):
+    def item(self, name: str) -> Any:
+        """What was saved under this name beside the state that was loaded last; None: nothing."""
         return self._step.item(name)
 
-    def save(self, items=None, metrics=None):
-        """Begins once the one before has ended; training goes on meanwhile."""
+    def save(self, items: Optional[Dict[str, Any]] = None, metrics: Optional[Dict[str, float]] = None) -> None:
+        """Begins once the one before has ended; training goes on meanwhile. items: what JSON can hold, by name; metrics: what
+        keep="best=..." asks for. What goes wrong is raised by the next call, or at the end: STEP_EIO."""
         self.wait()
         self._job = self._step._save_into(self.folder, self.keep, items, metrics)
 
-    def wait(self):
-        """Until what was saved is on the disk."""
+    def wait(self) -> None:
+        """Until what was saved is on the disk. STEP_EIO: it is not."""
         job, self._job = self._job, None
         if job is None:
             return
@@ -784,10 +954,10 @@ class Checkpoints:
         finally:
             self._step._job_free(job)
 
-    def __enter__(self):
+    def __enter__(self) -> Checkpoints:
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: Any, *_: Any) -> None:
         try:
             self.wait()
         except StepError:

@@ -375,6 +375,7 @@ static void name_parts(struct describe *d, struct stepc_program *r)
     r->indices = part(d, indices, "stepc_part_indices");
     r->finite = part(d, d->target->sites != NULL, "stepc_part_finite");
     r->sites = (void *)(d->target->sites ? string(d, cg_sites_text(d->target->sites, d->e->arena)) : NULL);
+    r->views = part(d, d->target->views, "stepc_part_views");
     r->trace = part(d, (team || mesh) && !left_out(d, "trace"), "stepc_part_trace");
     bool pieces = mesh || r->state_bytes > STEPC_FILE_BYTES;
     r->checkpoint = part(d, !left_out(d, "checkpoint"),
@@ -410,7 +411,7 @@ static void copy_memory(const struct describe *d, uint64_t out[8])
 static const uint64_t program_pointers = P(name) | P(manifest) | P(features) | P(slots) | P(entries) | P(constants) |
                                          P(axis_names) | P(axis_sizes) | P(cuda) | P(team) | P(mesh) | P(blas) |
                                          P(gpu) | P(indices) | P(checkpoint) | P(packed) | P(kernels) | P(gemms) |
-                                         P(finite) | P(sites) | P(trace);
+                                         P(finite) | P(sites) | P(trace) | P(views);
 #undef P
 
 void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,

@@ -26,6 +26,7 @@ subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "--no-index",
 program = """
 import json, os, numpy as np, stepc
 assert stepc.__file__.startswith(%r), stepc.__file__
+assert os.path.exists(os.path.join(os.path.dirname(stepc.__file__), "py.typed"))
 document = json.load(open(%r))
 with stepc.compile(document, constants={"batch": 8}, threads=1) as m:
     m.init()

@@ -175,6 +175,7 @@ extern const struct stepc_checkpoint stepc_part_checkpoint_pieces, stepc_part_re
     stepc_part_directories_pieces;
 extern const struct stepc_checkpoint stepc_part_files; /* of files alone */
 extern const struct stepc_finite stepc_part_finite;    /* `sites` is there */
+extern const char stepc_part_views; /* asked for; only to be named: its functions stand for weak ones */
 void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, uint64_t nans,
                          int64_t element, int64_t scale);
 
@@ -218,6 +219,7 @@ struct stepc_program {
     const struct stepc_finite *finite;
     const char *sites;
     const struct stepc_trace *trace;
+    const char *views;
 };
 /* With the number of a site: whether its inputs are finite is not seen there; it is given to the step; and may be so
  * from the start. */
@@ -240,7 +242,7 @@ enum {
                                     and, if it is an integer, not below 0 */
     STEPC_PACKED_FIXED = 1024    /* a hyper-parameter: its initial value; a number: not below 1 / STEPC_BOUND */
 };
-enum { STEPC_TABLES = 8 };
+enum { STEPC_TABLES = 9 };
 #define STEPC_FILE_BYTES (UINT64_C(8) << 30) /* of a file of a checkpoint; larger ones become several */
 
 extern const struct stepc_program stepc_program;
