@@ -530,6 +530,22 @@ int cli_explain(struct cli *cli)
     return code;
 }
 
+static int examine(struct cli *cli, const char *name, const char *text, size_t length, struct diags *diags,
+                   const char **report)
+{
+    struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
+    int code = cli_limits(cli, &w.limits);
+    if (!code) code = pass_settings(&w);
+    if (code) return code;
+    cli_limits_begin(cli, &w.limits);
+    if (!(code = plan_text(&w, name, text, length)) && !(code = fit_memory(&w, name, text, length)))
+        code = check_memory(&w);
+    if (!code && w.plans) *report = ir_report(w.plans, cli->arena, NULL, NULL);
+    *diags = w.diags;
+    way_free(&w);
+    return code;
+}
+
 /* ---------------------------------------------------------------- run without compiling */
 
 static int interpretable(struct cli *cli, const char *path, struct ir_module **out, struct diag_source *source)
@@ -574,7 +590,7 @@ static int work(int argc, char **argv)
 #undef OPTION
     };
     struct arena arena = {0};
-    struct cli cli = {.arena = &arena, .interpretable = interpretable};
+    struct cli cli = {.arena = &arena, .interpretable = interpretable, .examine = examine};
     signal(SIGPIPE, SIG_IGN); /* a closed pipe and a file size limit are errors with a message */
     signal(SIGXFSZ, SIG_IGN);
     int code = cli_parse(&cli, argc, argv);

@@ -58,6 +58,10 @@ struct cli {
      * tensor, differentiated, loops made), and its source, without text if its places are not in it. 0, or an exit code
      * after messages. NULL: nothing can be interpreted. */
     int (*interpretable)(struct cli *, const char *path, struct ir_module **, struct diag_source *);
+    /* The same of a document that is edited: what `stepc check` would record of it, and, where that is no error, the
+     * report of its plans. Ends the process where limits do. */
+    int (*examine)(struct cli *, const char *name, const char *text, size_t length, struct diags *,
+                   const char **report);
 };
 
 /* Options by long name. A name that is not in the table is a BUG. */
@@ -158,6 +162,21 @@ bool cli_explain_pictures(const struct cli *);
 bool cli_explain_lists(const struct cli *);                                       /* whether a part of the text was */
 const char *cli_report_document(struct cli *, const char *report, size_t length); /* as JSON; NULL: it has none */
 int cli_explain_page(struct cli *, const char *report, size_t length, const char *layers);
+/* The blocks of the model of a report, in the order in which they are computed. */
+struct cJSON;
+struct cli_block {
+    const char *path, *type, *output, *place; /* output: its type, "": none; place: a JSON pointer */
+    int parent;                               /* -1: none */
+    uint32_t depth, children;
+    const struct cJSON *from;
+    double parameters; /* its own and those of the blocks inside */
+};
+struct cli_outline {
+    struct cli *cli;
+    struct cli_block *blocks;
+    size_t count;
+};
+struct cli_outline cli_outline(struct cli *, const char *report);
 /* links.c: what collectives send over each axis, and for how long by --link. */
 /* A kernel, or a collective: what of a step takes time. */
 struct cli_timed {

@@ -10,19 +10,6 @@ extern const char cli_explain_template[];
 
 enum { MOST_BENCH = 64 << 20 };
 
-struct block {
-    const char *path, *type, *output;
-    int parent; /* -1: none */
-    uint32_t depth, children;
-    const struct cJSON *from;
-    double parameters; /* its own and those of the blocks inside */
-};
-struct outline {
-    struct cli *cli;
-    struct block *blocks;
-    size_t count;
-};
-
 static const struct cJSON *at(const struct cJSON *object, const char *key)
 {
     return cJSON_GetObjectItemCaseSensitive(object, key);
@@ -55,12 +42,12 @@ static const char *type_text(struct arena *a, const struct cJSON *o)
 }
 
 /* A parameter belongs to the innermost block whose path its name begins with, and to all around it. */
-static void count_parameter(struct outline *o, const struct cJSON *tensor)
+static void count_parameter(struct cli_outline *o, const struct cJSON *tensor)
 {
     const char *name = text_at(tensor, "name");
     size_t best = o->count, length = 0;
     for (size_t i = 0; i < o->count; i++) {
-        const struct block *b = &o->blocks[i];
+        const struct cli_block *b = &o->blocks[i];
         size_t n = strlen(b->path);
         bool inside = !n || (strncmp(name, b->path, n) == 0 && name[n] == '.');
         if (inside && !b->children && (best == o->count || n > length)) best = i, length = n;
@@ -69,19 +56,20 @@ static void count_parameter(struct outline *o, const struct cJSON *tensor)
         o->blocks[i].parameters += elements(at(tensor, "shape"));
 }
 
-static struct outline read_outline(struct cli *cli, const struct cJSON *report, const struct cJSON *layers)
+static struct cli_outline read_outline(struct cli *cli, const struct cJSON *report, const struct cJSON *layers)
 {
-    struct outline o = {.cli = cli, .count = (size_t)cJSON_GetArraySize(layers)};
+    struct cli_outline o = {.cli = cli, .count = (size_t)cJSON_GetArraySize(layers)};
     const struct cJSON *e;
     size_t i = 0;
-    o.blocks = arena_new_array(cli->arena, struct block, o.count + 1);
+    o.blocks = arena_new_array(cli->arena, struct cli_block, o.count + 1);
     cJSON_ArrayForEach(e, layers)
     {
-        struct block *b = &o.blocks[i++];
-        *b = (struct block){.path = text_at(e, "path"),
-                            .type = text_at(e, "type"),
-                            .output = type_text(cli->arena, e),
-                            .from = at(e, "from")};
+        struct cli_block *b = &o.blocks[i++];
+        *b = (struct cli_block){.path = text_at(e, "path"),
+                                .type = text_at(e, "type"),
+                                .output = type_text(cli->arena, e),
+                                .place = text_at(e, "place"),
+                                .from = at(e, "from")};
         b->parent = at(e, "parent") ? (int)at(e, "parent")->valuedouble : -1;
         if (b->parent < 0) continue;
         b->depth = o.blocks[b->parent].depth + 1;
@@ -91,8 +79,14 @@ static struct outline read_outline(struct cli *cli, const struct cJSON *report, 
     return o;
 }
 
+struct cli_outline cli_outline(struct cli *cli, const char *text)
+{
+    const struct cJSON *report = json_read(cli->arena, text, strlen(text));
+    return read_outline(cli, report, at(report, "layers"));
+}
+
 /* Its name within the block around it, and what it is. */
-static const char *label_of(const struct outline *o, const struct block *b)
+static const char *label_of(const struct cli_outline *o, const struct cli_block *b)
 {
     const char *outer = b->parent < 0 ? "" : o->blocks[b->parent].path, *own = b->path;
     size_t n = strlen(outer);
@@ -100,7 +94,7 @@ static const char *label_of(const struct outline *o, const struct block *b)
     return *own ? arena_format(o->cli->arena, "%s: %s", own, b->type) : b->type;
 }
 
-static const char *parameters_text(const struct outline *o, const struct block *b)
+static const char *parameters_text(const struct cli_outline *o, const struct cli_block *b)
 {
     return b->parameters > 0 ? arena_format(o->cli->arena, "%s parameters", cli_grouped(o->cli->arena, b->parameters))
                              : "";
@@ -115,9 +109,9 @@ static void dot_quoted(struct str *out, const char *text)
     str_add(out, "\"");
 }
 
-static void dot_block(const struct outline *o, struct str *out, size_t i)
+static void dot_block(const struct cli_outline *o, struct str *out, size_t i)
 {
-    const struct block *b = &o->blocks[i];
+    const struct cli_block *b = &o->blocks[i];
     const char *label = label_of(o, b), *parameters = parameters_text(o, b);
     int pad = (int)(2 * b->depth + 2);
     if (b->children) {
@@ -135,7 +129,7 @@ static void dot_block(const struct outline *o, struct str *out, size_t i)
     str_add(out, "];\n");
 }
 
-static const char *dot(const struct outline *o, const char *name)
+static const char *dot(const struct cli_outline *o, const char *name)
 {
     struct str out = STR(o->cli->arena);
     const struct cJSON *f;
@@ -168,9 +162,9 @@ static void svg_text(struct str *out, double x, double y, const char *class, con
 }
 
 /* What it reads, where that is not the line above; "": that. */
-static const char *sources(const struct outline *o, size_t i)
+static const char *sources(const struct cli_outline *o, size_t i)
 {
-    const struct block *b = &o->blocks[i];
+    const struct cli_block *b = &o->blocks[i];
     const struct cJSON *f, *only = cJSON_GetArraySize(b->from) == 1 ? b->from->child : NULL;
     size_t above = i;
     struct str out = STR(o->cli->arena);
@@ -179,7 +173,7 @@ static const char *sources(const struct outline *o, size_t i)
     if (only && cJSON_IsNumber(only) && (size_t)only->valuedouble == above) return "";
     cJSON_ArrayForEach(f, b->from)
     {
-        const struct block *from = cJSON_IsString(f) ? NULL : &o->blocks[(size_t)f->valuedouble];
+        const struct cli_block *from = cJSON_IsString(f) ? NULL : &o->blocks[(size_t)f->valuedouble];
         str_add(&out, out.length ? ", " : "of ");
         if (!from) str_add(&out, f->valuestring);
         else if (from->children && *from->path) str_addf(&out, "%s in %s", from->type, from->path);
@@ -188,7 +182,7 @@ static const char *sources(const struct outline *o, size_t i)
     return str_text(&out);
 }
 
-static const char *svg(const struct outline *o, const char *name)
+static const char *svg(const struct cli_outline *o, const char *name)
 {
     struct str out = STR(o->cli->arena);
     double height = MARGIN * 2.0 + ROW * (double)(o->count + 1);
@@ -203,7 +197,7 @@ static const char *svg(const struct outline *o, const char *name)
     str_addf(&out, "<rect class=\"ground\" width=\"%d\" height=\"%.0f\"/>\n", WIDTH, height);
     svg_text(&out, MARGIN, MARGIN + 14, "title", name);
     for (size_t i = 0; i < o->count; i++) {
-        const struct block *b = &o->blocks[i];
+        const struct cli_block *b = &o->blocks[i];
         size_t end = i + 1;
         while (end < o->count && o->blocks[end].depth > b->depth) end++;
         double x = MARGIN + STEP * (double)b->depth, y = MARGIN + ROW * (double)(i + 1);
@@ -289,7 +283,7 @@ int cli_explain_page(struct cli *cli, const char *text, size_t length, const cha
     const struct cJSON *list = layers ? json_read(cli->arena, layers, strlen(layers)) : at(report, "layers");
     const char *name = text_at(report, "name"), *html = cli_text(cli, "html", NULL),
                *bench = cli_text(cli, "bench", NULL);
-    struct outline o = read_outline(cli, report, list);
+    struct cli_outline o = read_outline(cli, report, list);
     const struct {
         const char *path, *text;
     } files[] = {{cli_text(cli, "dot", NULL), dot(&o, name)}, {cli_text(cli, "svg", NULL), svg(&o, name)}};

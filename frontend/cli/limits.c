@@ -22,7 +22,7 @@ static const struct limit {
     {"values", 1 << 20, "", "values of the IR that it unfolds to"},
     {"memory", (uint64_t)4 << 30, "B", "memory of a compilation"},
 };
-enum { LIMITS = sizeof limits / sizeof *limits, TIME = 600 };
+enum { LIMITS = sizeof limits / sizeof *limits, TIME = 600, EDITED_TIME = 10 };
 
 static int read_limit(const struct cli *cli, const char *given, uint64_t *most)
 {
@@ -97,8 +97,9 @@ static void over_memory(int number)
 void cli_limits_begin(const struct cli *cli, const struct cli_limits *most)
 {
     struct rlimit now;
-    int64_t seconds = cli_integer(cli, "timeout", TIME);
-    signal(SIGALRM, cli_count(cli, "timeout") ? over_time : over_standard_time);
+    bool edited = cli->command == CLI_lsp;
+    int64_t seconds = cli_integer(cli, "timeout", edited ? EDITED_TIME : TIME);
+    signal(SIGALRM, edited || cli_count(cli, "timeout") ? over_time : over_standard_time);
     alarm(seconds < 1000000 ? (unsigned)seconds : 1000000);
 #ifndef __SANITIZE_ADDRESS__ /* its shadow is memory, too */
     if (getrlimit(RLIMIT_DATA, &now) != 0) return;

@@ -37,7 +37,7 @@ ROOMS = [
 LEVELS = {room: level for level, line in enumerate(ROOMS) for room in line}
 # What the name of a type in a header begins with, by folder; the last folder of a path that is listed counts.
 PREFIXES = {
-    "frontend": "fe", "frontend/document": "fe expr", "frontend/optim": "optim custom fe", "frontend/cli": "cli run doc plot",
+    "frontend": "fe", "frontend/document": "fe expr", "frontend/optim": "optim custom fe", "frontend/cli": "cli run doc plot lsp",
     "ir": "ir plan eval infer parse report", "ir/base": "arena diag diags interval intervals json map str",
     "passes": "pass chunk fuse memplan outline scan shard vjp vmap",
     "codegen": "cg", "codegen/nest": "nest", "codegen/lower": "lower", "codegen/llvm": "cg emit", "codegen/cuda": "cg cuda",
@@ -50,7 +50,7 @@ FOREIGN = [
     ("cuda", r"(codegen/cuda/cuda_[a-z_]+|runtime/device_cuda)\.c$", 2),
     ("mpi.h", r"runtime/comm_mpi\.c$", 1),
     ("nccl", r"runtime/comm_nccl\.c$", 1),
-    ("cjson/", r"(ir/base/json_tree\.c|frontend/cli/(explain\.h|(grad|bench_by|plot_read|run_names|explain_page)\.c))$", 7),
+    ("cjson/", r"(ir/base/json_tree\.c|frontend/cli/(explain\.h|(grad|bench_by|plot_read|run_names|explain_page)\.c|lsp\.h))$", 8),
 ]
 
 
