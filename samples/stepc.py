@@ -54,7 +54,7 @@ _p, _s, _u32, _i32, _u64, _i64, _f64 = (ctypes.c_void_p, ctypes.c_char_p, ctypes
                                         ctypes.c_int64, ctypes.c_double)
 
 
-def _struct(title, /, **fields):
+def _struct(title: str, /, **fields: Any) -> Callable[..., Any]:
     """A mirror of a struct of stepc/step.h; every one begins with its size."""
     cls = type(title, (ctypes.Structure,), {"_fields_": [("size", ctypes.c_size_t)] + list(fields.items())})
     return lambda **values: cls(size=ctypes.sizeof(cls), **values)
@@ -182,7 +182,7 @@ _NOTE = bytes([6, 0, 0, 0, 12, 0, 0, 0, 2, 0, 0, 0]) + b"stepc\0\0\0"
 _SUM = b'{"__metadata__":{"stepc.crc32":"'
 
 
-def _library(path):
+def _library(path: str) -> ctypes.CDLL:
     """The library of an object, after the checksum in its note was compared; what was compared is what is loaded (see
     stepc/step_open.h)."""
     try:
@@ -208,17 +208,17 @@ _SECRET = np.array([
 _PRIMES = [0xc2b2ae3d, 0x9e3779b185ebca87, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9, 0x85ebca77c2b2ae63, 0x85ebca77, 0x27d4eb2f165667c5, 0x9e3779b1]
 
 
-def _xxh3(data):
+def _xxh3(data: bytes) -> str:
     """XXH3-128 of more than 240 bytes (the xxHash specification 0.8), in hexadecimal digits."""
     words = lambda raw, at, n=8: np.frombuffer(raw, "<u8", n, at)
     keys, low, half, last = np.stack([words(_SECRET, 8 * i) for i in range(16)]), np.uint64(0xffffffff), np.uint64(32), (1 << 64) - 1
 
-    def stripes(at, n, keys):
+    def stripes(at: int, n: int, keys: np.ndarray) -> np.ndarray:
         data_of = words(data, at, 8 * n).reshape(n, 8)
         keyed = data_of ^ keys
         return (data_of[:, [1, 0, 3, 2, 5, 4, 7, 6]] + (keyed & low) * (keyed >> half)).sum(0, dtype=np.uint64)
 
-    def merge(at, total):
+    def merge(at: int, total: int) -> int:
         for a, b in (words(_SECRET, at) ^ sums).reshape(4, 2).tolist():
             total += a * b & last ^ a * b >> 64
         total &= last
@@ -259,7 +259,7 @@ def checkpoints(folder: Path) -> List[types.SimpleNamespace]:
     return sorted(found, key=lambda one: one.step)
 
 
-def _newest(path):
+def _newest(path: str) -> str:
     """The checkpoint itself, or the newest of a run directory."""
     if os.path.exists(os.path.join(path, "manifest.json")):
         return path
@@ -269,9 +269,9 @@ def _newest(path):
     return whole[-1]
 
 
-def _whole(slot, files):
+def _whole(slot: Dict[str, Any], files: Dict[str, Tuple[Any, bytes]]) -> Tuple[str, bytes]:
     """The dtype and the bytes of a tensor of a checkpoint, its pieces put together."""
-    whole = None
+    whole: Any = None
     for p in slot["pieces"]:
         own, data = files[p["file"]]
         begin, end = own[p["key"]]["data_offsets"]
@@ -283,7 +283,7 @@ def _whole(slot, files):
     return own[p["key"]]["dtype"], whole.tobytes()
 
 
-def _open(path):
+def _open(path: str) -> Tuple[Dict[str, Any], bytes]:
     """Header and data of a safetensors file, whose checksum is right if it has one, or of all tensors of a checkpoint."""
     if os.path.isdir(path):
         head, parts, at, path = {}, [], 0, _newest(path)
@@ -395,7 +395,7 @@ class _Versioned(ctypes.Structure):
 
 
 @ctypes.PYFUNCTYPE(None, _p)
-def _unused(capsule):
+def _unused(capsule: int) -> None:
     """The end of a capsule: what nobody has taken out of it goes back. Who takes it gives it another name."""
     for versioned, name in _CAPSULES.items():
         if _valid(capsule, name):
@@ -423,7 +423,8 @@ class View:
     of it are read only (older consumers of DLPack, JAX among them, cannot be told so: do not write) and show at any time what
     the last call has left there, so values that must stay are to be copied. They remain valid when the step is closed: then
     they keep its last values, and the memory of the instance until the last one is gone. One thread is inside the step at
-    a time: do not read while another one trains."""
+    a time: do not read while another one trains. As long as an array is there, a step that may be refused (on_nonfinite, accept,
+    compute) copies the state once more."""
 
     def __init__(self, step: Step, name: str) -> None:
         t = step._find(name)
@@ -503,7 +504,7 @@ class Step:
         if not api:
             raise StepError(8, path + ": another version of the interface")
         for name in _ENTRIES:
-            entry = ctypes.CFUNCTYPE(_RETURNS.get(name, _i32))(getattr(api.contents, name) or 0)
+            entry: Any = ctypes.CFUNCTYPE(_RETURNS.get(name, _i32))(getattr(api.contents, name) or 0)
             if name not in _FREE:
                 entry = self._guarded(name, entry)
             setattr(self, "_" + name, entry)
@@ -512,11 +513,11 @@ class Step:
         self._inputs = {t.name.decode(): t for t in self._tensors(INPUT)}
         self._metrics = [t.name.decode() for t in self._tensors(METRIC) if t.rank == 0]
 
-    def _guarded(self, name, entry):
+    def _guarded(self, name: str, entry: Callable[..., Any]) -> Callable[..., Any]:
         """An entry that wants a living instance in which nobody else is: a thread that closes it would take it from one that steps."""
         inside = self._inside
 
-        def call(*arguments):
+        def call(*arguments: Any) -> Any:
             if not inside.acquire(False):
                 raise StepError(14, "STEP_EBUSY: %s: another call is inside this instance" % name)
             try:
@@ -527,10 +528,10 @@ class Step:
                 inside.release()
         return call
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError("a Step cannot be pickled or copied: save(path), and load(path) in another one")
 
-    def _check(self, status):
+    def _check(self, status: int) -> None:
         if status:
             text = self._last_error(self._instance if self._instance else None) or b""
             unknown = re.search(b'no hyper-parameter "(.*)"$', text) if status == 2 else None
@@ -538,7 +539,7 @@ class Step:
                 text += _near(unknown[1].decode(), self.hypers()).encode()
             raise StepError(status, text.decode() or self._status_name(_i32(status)).decode())
 
-    def _tensors(self, role):
+    def _tensors(self, role: int) -> List[Any]:
         out = []
         for i in range(self._tensor_count(self._instance, _u32(role))):
             t = _Tensor()
@@ -547,14 +548,14 @@ class Step:
         return out
 
     @staticmethod
-    def _array(name, a, keep, code):
+    def _array(name: str, a: np.ndarray, keep: List[Any], code: int) -> Any:
         """Tells the object of an array as it lies in memory, to be read or written there. `a.strides` count whole elements."""
         shape, strides = (_i64 * max(a.ndim, 1))(*a.shape), (_i64 * max(a.ndim, 1))(*[n // a.itemsize for n in a.strides])
         keep += [a, shape, strides]
         return _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), data=a.ctypes.data, dtype=code, rank=a.ndim,
                       shape=shape, strides=strides)
 
-    def _given(self, name, value, keep, code):
+    def _given(self, name: str, value: Any, keep: List[Any], code: int) -> Any:
         """The same of what the object only reads: in this machine's byte order, and rounded where 16-bit floats are wanted."""
         if isinstance(value, np.ma.MaskedArray):
             raise StepError(1, 'STEP_EINVAL: "%s": a masked array; the object would read what is masked' % name)
@@ -578,7 +579,7 @@ class Step:
             a = a.copy()
         return self._array(name, a, keep, own)
 
-    def _room(self, tensor, keep):
+    def _room(self, tensor: Any, keep: List[Any]) -> Tuple[np.ndarray, Any]:
         """An array for a tensor to be written to, and what tells the object of it."""
         name = tensor.name.decode()
         if tensor.dtype not in _DTYPES:
@@ -586,7 +587,7 @@ class Step:
         a = np.empty(tensor.shape[:tensor.rank], _DTYPES[tensor.dtype])
         return a, self._array(name, a, keep, tensor.dtype)
 
-    def _batch(self, values, keep):
+    def _batch(self, values: Dict[str, Any], keep: List[Any]) -> Any:
         inputs = [self._given(n, v, keep, self._inputs[n].dtype) for n, v in values.items() if n in self._inputs]
         for n, v in values.items():
             if n not in self._inputs and np.ndim(v):
@@ -607,17 +608,17 @@ class Step:
         self._check(self._init(self._instance))
         self._ready = True
 
-    def _run(self, entry, values, *more, flags=0, accept=None):
-        keep, metrics, raised = [], (_f64 * max(len(self._metrics), 1))(), []
+    def _run(self, entry: Callable[..., int], values: Dict[str, Any], *more: Any, flags: int = 0, accept: Optional[Callable[[Result], Any]] = None) -> Result:
+        keep, metrics, raised = [], (_f64 * max(len(self._metrics), 1))(), []  # type: List[Any], Any, List[BaseException]
         batch, result = self._batch(values, keep), _Result(metrics=metrics, metric_capacity=len(self._metrics))
 
-        def told(r):
+        def told(r: Any) -> Result:
             return Result(step=r.step, loss=r.loss, metrics=dict(zip(self._metrics, metrics)), seconds=r.ns_total * 1e-9,
                           finite=not r.flags & NONFINITE, accepted=not r.flags & SKIPPED)
 
-        def asked(_, r):
+        def asked(_: Any, r: Any) -> int:
             try:
-                return bool(accept(told(r.contents)))
+                return bool(accept and accept(told(r.contents)))
             except BaseException as e:  # the step does not count
                 raised.append(e)
                 return 0
@@ -646,14 +647,14 @@ class Step:
         r = self.step(on_nonfinite=on_nonfinite, _flags=_COMPUTE, **values)
         return Computed(**vars(r), _open=True, _decide=lambda accept: self._check(self._commit(self._instance, ctypes.c_int(accept))))
 
-    def _stoppable(self, call):
+    def _stoppable(self, call: Callable[[], int]) -> int:
         """What may take long, on a thread of its own if this is the main one: Python sees Ctrl-C only between its own instructions.
         The step that runs ends whole, what follows is not begun, and KeyboardInterrupt is raised."""
         if threading.current_thread() is not threading.main_thread():
             return call()
         out, raised, ended = [], [], threading.Event()
 
-        def run():
+        def run() -> None:
             try:
                 out.append(call())
                 if out[0]:  # the texts of errors belong to threads
@@ -736,7 +737,7 @@ class Step:
         out = {n: join([p[n] for p in parts]) for n in parts[0]}
         return out if None not in out else out[None]
 
-    def _find(self, name):
+    def _find(self, name: str) -> Any:
         if not isinstance(name, str):
             raise TypeError("a tensor's name: expected str, found %s" % type(name).__name__)
         t = _Tensor()
@@ -806,13 +807,13 @@ class Step:
         text = self._item(self._instance, name.encode())
         return None if text is None else json.loads(text)
 
-    def _save_into(self, folder, keep=None, items=None, metrics=None):
+    def _save_into(self, folder: Path, keep: Optional[str] = None, items: Optional[Dict[str, Any]] = None, metrics: Optional[Dict[str, float]] = None) -> Any:
         """Copies the state and begins to write it: a job."""
-        items = [_ITEM(size=ctypes.sizeof(_ITEM), name=n.encode(), json=json.dumps(v).encode()) for n, v in (items or {}).items()]
-        metrics = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in (metrics or {}).items()]
-        some, numbers, job = (_ITEM * max(len(items), 1))(*items), (_HYPER * max(len(metrics), 1))(*metrics), _p()
-        save = _Save(directory=os.fspath(folder).encode(), items=ctypes.cast(some, _p), item_count=len(items), metrics=ctypes.cast(numbers, _p),
-                     metric_count=len(metrics), keep=None if keep is None else keep.encode())
+        some = [_ITEM(size=ctypes.sizeof(_ITEM), name=n.encode(), json=json.dumps(v).encode()) for n, v in (items or {}).items()]
+        numbers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in (metrics or {}).items()]
+        beside, told, job = (_ITEM * max(len(some), 1))(*some), (_HYPER * max(len(numbers), 1))(*numbers), _p()
+        save = _Save(directory=os.fspath(folder).encode(), items=ctypes.cast(beside, _p), item_count=len(some), metrics=ctypes.cast(told, _p),
+                     metric_count=len(numbers), keep=None if keep is None else keep.encode())
         self._check(self._save(self._instance, ctypes.byref(save), ctypes.byref(job)))
         return job
 
@@ -840,7 +841,7 @@ class Step:
             self._check(status)
         self._ready = True
 
-    def _parameters_of(self, path, prefix, out):
+    def _parameters_of(self, path: str, prefix: str, out: str) -> str:
         """A file of the parameters, which have a prefix in `path`, and running statistics."""
         head, data = _open(path)
         wanted = {n: prefix + n for n in self.names(PARAM)}
@@ -884,7 +885,7 @@ class Step:
         bound, entry, run, holder = Bound(result, metrics, self._metrics), self._step, self._check, self
         b, r = ctypes.byref(batch), ctypes.byref(result)
 
-        def call(keep=keep):
+        def call(keep: Any = keep) -> Bound:
             status = entry(holder._instance, b, r)
             if status:
                 run(status)

@@ -101,6 +101,23 @@ if importlib.util.find_spec("jax"):
     del j
 else:
     print("skipped: JAX is not installed: from_dlpack")
+# Every dtype is what DLPack calls it.
+codes = {"bool": (6, 8), "uint8": (1, 8), "uint16": (1, 16), "uint32": (1, 32), "int8": (0, 8), "int16": (0, 16), "int32": (0, 32), "float16": (2, 16),
+         "bfloat16": (4, 16), "float32": (2, 32)}
+with stepc.compile({"stepc": 1, "name": "dtypes", "inputs": {k: {"shape": [4, 3], "dtype": k, "axes": ["batch", None]} for k in codes}, "loss": "sum(float32) + astype(params.w, 'float32')",
+                    "model": {"type": "graph", "output": {k: k for k in codes}, "nodes": [{"type": "param", "name": "w", "shape": [], "dtype": "bfloat16"}]},
+                    "optimizer": {"type": "sgd", "learning_rate": 1.0}}, threads=1) as every:
+    every.init()
+    every["w"] = 1.5
+    assert stepc.numbers(np.asarray(every.view("w"))) == 1.5 and every.view("w").shape == ()
+    for kind, code in {**{"model." + k: c for k, c in codes.items()}, "w": (4, 16)}.items():
+        managed = every.view(kind)._managed(True)
+        told = stepc._Versioned.from_address(managed)
+        assert (told.tensor.code, told.tensor.bits, told.tensor.lanes, told.flags, told.major) == (*code, 1, 1, 1), kind
+        assert told.tensor.strides[:told.tensor.rank] == ([] if kind == "w" else [3, 1]), kind
+        told.deleter(managed)
+        if t is not None:
+            assert str(torch.from_dlpack(every.view(kind)).dtype) == "torch." + (kind.split(".")[1] if kind != "w" else "bfloat16")
 # A view keeps its step open; arrays keep the memory, also behind close, which frees it with the last one.
 last, view = m[name], views[name]
 del m, views
