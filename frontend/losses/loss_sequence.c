@@ -179,7 +179,8 @@ struct fe_val loss_fenchel_young(struct fe_call *c)
     fe_json function = c->where[0].json;
     if (x.bad || !fe_as_tensor(s, &x) || !fe_as_tensor(s, &y)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x), ty = fe_type_at(s, &y);
-    if (!c->given[0] || !function || function->kind != JSON_STRING)
+    bool call = function == s->where.json; /* inside of an expression, whose text that is: it would call itself */
+    if (!c->given[0] || !function || function->kind != JSON_STRING || call)
         return fe_fail(s, "E0102", "%s needs \"max_fun\", an expression over scores, in a loss object", c->function);
     if (!t.rank || ty.rank != t.rank || memcmp(t.dim, ty.dim, sizeof t.dim))
         return fe_fail(s, "E0210", "%s: scores %s and targets %s must be of one shape, vectors at least", c->function,

@@ -279,6 +279,7 @@ class Cli(runner.Case):
         param = {"type": "param", "shape": [8, 3], "init": {"type": "zeros"}}
         for change, says in [({"seed": "abc"}, "expected a number"), ({"seed": {"params": []}}, "expected a number"),
                              ({"metrics": {"g": "global_norm(grad)"}}, 'did you mean "grads"'),
+                             ({"loss": "mean(make_fenchel_young_loss('logsumexp(scores)', model, model))"}, "in a loss object"),
                              ({"model": param}, "this parameter has no name")]:
             p = self.stepc("check", self.write("one.json", json.dumps(dict(DOCUMENT, **change))), code=1)
             self.assertIn(says, p.stderr)
