@@ -19,6 +19,11 @@
     }
 #define ROWS(what, ...) \
     NAMES(what, __VA_ARGS__) \
+    static bool what##_row(struct doc *d, uint32_t i, struct fe_row *row) \
+    { \
+        (void)d; \
+        return fe_##what##_row(__VA_ARGS__ i, row); \
+    } \
     static void what##_entry(struct doc *d, uint32_t i) \
     { \
         struct fe_row row; \
@@ -115,37 +120,37 @@ static void code_entry(struct doc *d, uint32_t i)
 }
 
 static const struct doc_topic doc_topics[] = {
-    {"document", "Keys of a document", "An object of the file itself, at the top.\n", key_name, key_entry, NULL},
+    {"document", "Keys of a document", "An object of the file itself, at the top.\n", key_name, key_entry, NULL, NULL},
     {"settings", "Objects at the top of a document",
-     "Their keys; `input` and `define` are one entry of `inputs` and of `define`.\n", setting_name, setting_entry,
-     NULL},
+     "Their keys; `input` and `define` are one entry of `inputs` and of `define`.\n", setting_name, setting_entry, NULL,
+     setting_row},
     {"optimizers", "Optimizers and gradient transformations", doc_optimizer_intro, doc_optimizer_name,
-     doc_optimizer_entry, NULL},
-    {"custom", "Optimizers that the document writes itself", "", no_name, NULL, doc_custom_page},
-    {"state", "State, and what can be set between steps", "", no_name, NULL, doc_state_page},
-    {"inference", "Evaluation and inference", "", no_name, NULL, doc_inference_page},
-    {"microbatches", "Microbatches and gradients of single examples", "", no_name, NULL, doc_microbatches_page},
+     doc_optimizer_entry, NULL, doc_optimizer_row},
+    {"custom", "Optimizers that the document writes itself", "", no_name, NULL, doc_custom_page, NULL},
+    {"state", "State, and what can be set between steps", "", no_name, NULL, doc_state_page, NULL},
+    {"inference", "Evaluation and inference", "", no_name, NULL, doc_inference_page, NULL},
+    {"microbatches", "Microbatches and gradients of single examples", "", no_name, NULL, doc_microbatches_page, NULL},
     {"schedules", "Schedules",
      "An object with these arguments stands wherever a number may be a schedule. c is the number of updates so far, "
      "from 0.\n",
-     schedule_name, schedule_entry, NULL},
+     schedule_name, schedule_entry, NULL, schedule_row},
     {"losses", "Losses",
      "Functions of expressions, and loss objects: their arguments are keys, each an expression, beside `reduction` "
      "(`mean` or\n"
      "`sum`) or `weights`.\n",
-     loss_name, loss_entry, NULL},
+     loss_name, loss_entry, NULL, NULL},
     {"structures", "Structures",
      "Blocks of blocks, and the like. Any block may have `name` (its segment of the paths of parameters), `input` (an "
      "expression)\n"
      "or `inputs` (a list of them). A block of `define` is used by its name: `{\"type\": \"mlp\", \"width\": 7}`.\n",
-     structure_name, structure_entry, NULL},
+     structure_name, structure_entry, NULL, structure_row},
     {"layers", "Layers",
      "Blocks with parameters of their own, by the names of flax.nnx. Sizes of inputs are inferred.\n", layer_name,
-     layer_entry, NULL},
+     layer_entry, NULL, layer_row},
     {"adapters", "Adapters", "Layers beside those of the model, in the list `adapters`.\n", adapter_name, adapter_entry,
-     NULL},
+     NULL, adapter_row},
     {"initializers", "Initializers", "By the names of jax.nn.initializers.\n", initializer_name, initializer_entry,
-     NULL},
+     NULL, initializer_row},
     {"expressions", "Functions of expressions",
      "By the names of jax.numpy, jax.nn, jax.scipy.special and Optax. Around them: `+ - * / // % ** @`, comparisons,\n"
      "`~ & | ^ << >>`, indexing and slices (`x[:, :-1]`, `x[..., None]`), `x.T`, `x.shape`, keyword arguments, "
@@ -161,11 +166,11 @@ static const struct doc_topic doc_topics[] = {
      "it knows `+ - * /`, `.real`, `.imag`, `abs`, `angle`, `conj`, `exp`, sums, shapes and indices, and is no result "
      "of a document.\n"
      "Types promote as in JAX with 64-bit types off.\n",
-     expression_name, expression_entry, NULL},
+     expression_name, expression_entry, NULL, NULL},
     {"cookbook", "Cookbook",
      "Complete documents by subject; `stepc doc cookbook NAME` prints one of them, `stepc init NAME FILE` writes it.\n",
-     doc_recipe_name, doc_recipe_entry, NULL},
-    {"diagnostics", "Diagnostics", "`stepc explain CODE` prints one of them.\n", code_name, code_entry, NULL}};
+     doc_recipe_name, doc_recipe_entry, NULL, NULL},
+    {"diagnostics", "Diagnostics", "`stepc explain CODE` prints one of them.\n", code_name, code_entry, NULL, NULL}};
 enum { TOPICS = sizeof doc_topics / sizeof *doc_topics };
 
 bool doc_topic(size_t index, const char **name, const char **title)

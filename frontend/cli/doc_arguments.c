@@ -49,11 +49,14 @@ void doc_add_entry(struct doc *d, const struct doc_topic *t, uint32_t i)
 {
     str_addf(&d->out, "## %s\n\n", t->entry_name(d, i));
     t->entry(d, i);
+    const char *example = doc_example(d, t, i);
+    if (example) str_addf(&d->out, "Example:\n\n```\n%s\n```\n\n", example);
 }
 
-const char *doc_entry_text(struct doc *d, const struct doc_topic *t, uint32_t i)
+const char *doc_entry_text(struct doc *d, const struct doc_topic *t, uint32_t i, bool brief)
 {
     struct doc one = *d;
+    one.brief = brief;
     one.out = STR(d->arena);
     doc_add_entry(&one, t, i);
     return str_text(&one.out);

@@ -36,46 +36,16 @@ const char *doc_optimizer_name(struct doc *d, uint32_t i)
     return i < count ? rows[i].name : NULL;
 }
 
-/* ---------------------------------------------------------------- probes */
-
-#define INNER "{\"type\": \"trace\", \"decay\": 0.5}"
-/* Arguments whose kind alone does not tell what they take; `row` NULL: of any row. */
-/* clang-format off */
-static const struct { const char *row, *name, *value; } examples[] = {
-    {"chain", "transforms", "[" INNER "]"},
-    {NULL, "transforms", "{\"label\": " INNER "}"},
-    {NULL, "labels", "{\"**\": \"label\"}"},
-    {NULL, "optimizers", "[{\"match\": [\"**\"], \"opt\": " INNER "}]"},
-    {NULL, "eta_fn", "{\"**\": 1}"},
-    {NULL, "measures", "{\"name\": \"global_norm(updates)\"}"},
-    {NULL, "measure", "\"global_norm(updates)\""},
-    {NULL, "f", "\"update\""},
-    {NULL, "should_transform_fn", "\"step < 2\""},
-    {NULL, "should_update_fn", "\"step < 2\""},
-    {NULL, "every_k_schedule", "2"},
-    {NULL, "adv_optimizer", "{\"type\": \"sgd\", \"learning_rate\": 0.1}"},
-    {"custom", "update", "{\"slot\": \"g\", \"g\": \"slot\"}"},
-    {"custom", "slots", "{\"slot\": {}}"},
-};
-/* clang-format on */
-
-/* A value of the argument as JSON; NULL: none is known. */
-static const char *example(const char *row, const struct fe_arg *a)
+bool doc_optimizer_row(struct doc *d, uint32_t i, struct fe_row *row)
 {
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
-        if ((!examples[i].row || strcmp(examples[i].row, row) == 0) && strcmp(examples[i].name, a->name) == 0)
-            return examples[i].value;
-    switch (a->kind) {
-    case FE_NUMBER:
-    case FE_SCHEDULE: return "0.5";
-    case FE_INTEGER: return "2";
-    case FE_STRING: return "\"name\"";
-    case FE_PATTERNS: return "[\"**\"]";
-    case FE_OBJECT: return a->flags & FE_REQUIRED ? INNER : NULL;
-    case FE_DTYPE: return "\"bfloat16\"";
-    default: return NULL;
-    }
+    uint32_t count;
+    const struct optim_row *r = optim_rows(&count);
+    (void)d;
+    if (i < count) *row = (struct fe_row){r[i].name, r[i].args, r[i].count, r[i].doc};
+    return i < count;
 }
+
+/* ---------------------------------------------------------------- probes */
 
 /* Where a row is tried: with a matrix and a vector; some refuse vectors; some are for the gradients of single examples.
  */
@@ -95,7 +65,7 @@ static const char *probe_text(struct arena *arena, const struct optim_row *row, 
         const struct fe_arg *a = &row->args[i];
         bool wanted = argument && strcmp(argument, a->name) == 0;
         bool needed = a->flags & FE_REQUIRED || (strcmp(row->name, "custom") == 0 && strcmp(a->name, "slots") == 0);
-        const char *v = wanted ? value : needed ? example(row->name, a) : NULL;
+        const char *v = wanted ? value : needed ? doc_sample(row->name, a) : NULL;
         if (v) json_add(t, a->name, json_raw(arena, v));
     }
     bool single = trial == PER_EXAMPLE;
@@ -258,7 +228,7 @@ static uint32_t others(struct arena *arena, const struct optim_row *row, const s
         n = (uint32_t)str_choices(arena, a->choices, out, room);
         for (uint32_t i = 0; i < n; i++) out[i] = arena_format(arena, "\"%s\"", out[i]);
     } else if (a->flags & FE_NULLABLE || a->kind == FE_DTYPE) {
-        out[n] = example(row->name, a);
+        out[n] = doc_sample(row->name, a);
         n += out[n] != NULL;
     }
     return n;
@@ -288,5 +258,5 @@ void doc_optimizer_entry(struct doc *d, uint32_t i)
     if (row->chain) str_addf(&d->out, "A chain: `%s`.\n\n", row->chain);
     if (formula) str_addf(&d->out, "```\n%s```\n\n", formula);
     doc_arguments(d, &(struct fe_row){row->name, row->args, row->count, row->doc});
-    add_state(d, row);
+    if (!d->brief) add_state(d, row);
 }

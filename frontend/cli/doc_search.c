@@ -10,7 +10,7 @@ enum { SHOWN = 40 };
 /* The first line of the entry's text that is neither its name, nor how it is called, nor a table. */
 const char *doc_sentence(struct doc *d, const struct doc_topic *t, uint32_t i)
 {
-    for (const char *line = doc_entry_text(d, t, i); *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    for (const char *line = doc_entry_text(d, t, i, true); *line; line += strcspn(line, "\n"), line += *line == '\n') {
         size_t n = strcspn(line, "\n");
         bool call = *line == '`' && !strncmp(line + 1, t->entry_name(d, i), strlen(t->entry_name(d, i)));
         if (n && !strchr("#|-", *line) && !call && strncmp(line, "```", 3) != 0)
@@ -27,7 +27,7 @@ static enum rank rank_of(struct doc *d, const struct doc_topic *t, uint32_t i, c
     if (!strncasecmp(name, word, strlen(word))) return BEGINS;
     if (strcasestr(name, word)) return INSIDE;
     if (strcasestr(doc_sentence(d, t, i), word)) return SAID;
-    return strcasestr(doc_entry_text(d, t, i), word) ? TEXT : RANKS;
+    return strcasestr(doc_entry_text(d, t, i, true), word) ? TEXT : RANKS;
 }
 
 static void add_foreign(struct doc *d, const char *word)
@@ -56,7 +56,8 @@ int doc_search(struct cli *cli, struct doc *d, const char *word)
             if (rank == SAME) topic = t, at = i;
         }
     add_foreign(d, word);
-    if (lines[SAME].count == 1) str_addf(&d->out, "%s%s", d->out.length ? "\n" : "", doc_entry_text(d, topic, at));
+    if (lines[SAME].count == 1)
+        str_addf(&d->out, "%s%s", d->out.length ? "\n" : "", doc_entry_text(d, topic, at, false));
     uint32_t shown = 0, found = 0;
     for (int r = lines[SAME].count == 1 ? BEGINS : SAME; r < RANKS; r++)
         for (size_t i = 0; i < lines[r].count; i++)

@@ -153,7 +153,7 @@ static void add_topic(struct str *out, struct doc *d, const struct doc_topic *t)
     if (t->entry_name(d, 0)) str_add(out, "</p>\n");
     for (uint32_t i = 0; (name = t->entry_name(d, i)); i++) {
         str_add(out, "<section>\n");
-        add_html(out, doc_entry_text(d, t, i));
+        add_html(out, doc_entry_text(d, t, i, false));
         str_add(out, "</section>\n");
     }
 }

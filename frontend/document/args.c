@@ -276,6 +276,15 @@ static const char *keys(struct arena *arena, const char *const *names, size_t co
     return count ? str_text(&all) : "there is no key but \"type\"";
 }
 
+const char *fe_note_meaning(struct fe *fe, struct diag *d, const char *owner, const char *common, const char *word,
+                            const char *const *names, size_t count)
+{
+    const char *nearest = str_nearest(word, names, count),
+               *meaning = nearest ? fe_meaning(owner, common, nearest) : NULL;
+    if (d && meaning) diag_note(fe->diags, d, (struct diag_span){0, 0}, "\"%s\" of %s: %s", nearest, owner, meaning);
+    return nearest;
+}
+
 /* Records the error and returns the argument that was probably meant, `count` if there is none. */
 static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, const struct fe_arg *rows, uint32_t count,
                             const char *const *also)
@@ -293,8 +302,7 @@ static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, con
     fe_suggest(fe, d, member->key, names, n);
     const char *why = why_not(member->key, what);
     if (d && (why || !d->hint)) d->hint = why ? why : keys(fe->arena, names, n);
-    const char *nearest = str_nearest(member->key, names, n), *meaning = nearest ? fe_meaning(what, "", nearest) : NULL;
-    if (d && meaning) diag_note(fe->diags, d, (struct diag_span){0, 0}, "\"%s\" of %s: %s", nearest, what, meaning);
+    const char *nearest = fe_note_meaning(fe, d, what, "", member->key, names, n);
     for (uint32_t i = 0; i < count; i++)
         if (nearest == rows[i].name) return i;
     return count;

@@ -186,6 +186,9 @@ bool fe_is_schedule(fe_json);                     /* an object, or a formula: no
 /* What an argument of an entry means, in a sentence; `common`: "", or "()" for functions of expressions. The owner is
  * the entry's name, or what messages call it: optimizer "adam". NULL: nothing is known. */
 const char *fe_meaning(const char *owner, const char *common, const char *argument);
+/* Notes what the key means that `word` is nearest to. Gives that key; NULL: there is none near. */
+const char *fe_note_meaning(struct fe *, struct diag *, const char *owner, const char *common, const char *word,
+                            const char *const *names, size_t count);
 const char *fe_range_text(uint32_t flags); /* the range that the flags of a row allow: "more than 0"; NULL: any */
 enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
 enum ir_dtype fe_dtype_narrow(enum ir_dtype);        /* what computes: 64-bit types are off, as in JAX by default */

@@ -52,6 +52,7 @@ static bool known_key(struct fe *fe, fe_json m, const char *type, const char *co
     fe_suggest(fe, d, m->key, all, n);
     const char *foreign = fe_foreign("loss", m->key);
     if (d && foreign) d->hint = foreign;
+    fe_note_meaning(fe, d, arena_format(fe->arena, "loss \"%s\"", type), "()", m->key, all, n);
     return false;
 }
 

@@ -4,6 +4,7 @@ its arguments and its state.
 
 usage: doc.py STEPC
 """
+import json
 import os
 import re
 import sys
@@ -13,6 +14,32 @@ from tool import ROOT, runner
 
 TOPICS = ("document", "settings", "optimizers", "schedules", "losses", "structures", "layers", "adapters", "initializers", "expressions", "diagnostics")
 SOURCE = re.compile(r"\([^()]*((19|20)\d\d|Optax|T5X|stepc)[^()]*\)$")
+
+
+INPUTS = {"x": {"shape": [4, 8], "axes": ["batch", None]}, "y": {"shape": [4, 8], "axes": ["batch", None]}, "m": {"shape": [4, 4], "axes": ["batch", None]},
+          "images": {"shape": [4, 8, 8, 3], "axes": ["batch", None, None, None]}, "i": {"shape": [4], "dtype": "int32", "axes": ["batch"]}}
+LINEAR = {"type": "linear", "input": "x", "features": 8}
+WITH_EXAMPLES = ("optimizers", "schedules", "losses", "structures", "layers", "adapters", "initializers", "expressions")
+
+
+def documents(topic, text):
+    """Complete documents around an example; one of them compiles. Optimizers may refuse a vector, or be for single examples."""
+    example = text if topic in ("losses", "expressions") else json.loads(text)
+    doc = {"stepc": 1, "name": "example", "inputs": INPUTS, "model": LINEAR, "loss": "mean(model ** 2) + tree_norm(params)", "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+    if topic == "optimizers":
+        return [dict(doc, optimizer=example), dict(doc, optimizer=example, model=dict(LINEAR, use_bias=False)),
+                dict(doc, optimizer={"type": "identity"}, per_example={"transform": [example]})]
+    if topic == "schedules":
+        return [dict(doc, optimizer={"type": "sgd", "learning_rate": example})]
+    if topic in ("layers", "structures"):
+        return [dict(doc, model={"type": "sequential", "layers": [LINEAR, example]})]
+    if topic == "initializers":
+        return [dict(doc, model={"type": "param", "name": "w", "shape": [3, 3, 4, 4], "init": example})]
+    if text.startswith("{") and topic == "losses":
+        return [dict(doc, loss=json.loads(text))]
+    if topic == "adapters":
+        return [dict(doc, adapters=[example])]
+    return [dict(doc, metrics={"example": "0.0 * len([%s])" % example})]
 
 
 def run(*args):
@@ -82,6 +109,37 @@ class Doc(runner.Case):
                 self.assertNotRegex(text, r"(?m)^- `\w+`: *$|^\| `\w+` \|.*\| +\|$", topic + " " + name)
                 if topic in ("losses", "expressions"):
                     self.assertRegex(text, r"(?m)^(?!- `)[^`\n].* .*$", "%s %s: what does it give?" % (topic, name))
+
+    def test_examples(self):
+        """Every entry has an example, it speaks of the entry, and it compiles."""
+        path = self.path("example.json")
+        for topic in WITH_EXAMPLES:
+            for name, text in entries(topic).items():
+                found = re.search(r"(?m)^Example:\n\n```\n(.*)\n```\n", text)
+                self.assertTrue(found, "%s %s: no example" % (topic, name))
+                self.assertRegex(found.group(1), r"\b%s\b" % re.escape(name))
+                said = []
+                for doc in documents(topic, found.group(1)):
+                    with open(path, "w", encoding="utf-8") as f:
+                        json.dump(doc, f)
+                    code, _, error = runner.attempt(self.program, "check", path)
+                    said.append(error or str(code))
+                    if not code:
+                        break
+                else:
+                    self.fail("%s %s: %s" % (topic, name, "\n".join(said)))
+
+    def test_keys_of_losses_and_activations(self):
+        """A key that is not quite one is answered with what the nearest one means."""
+        path = self.path("key.json")
+        doc = documents("losses", "0")[0]
+        for change, says in [({"loss": {"type": "huber_loss", "predictions": "model", "targets": "y", "reduction": "mean", "delto": 1.0}}, '"delta" of loss "huber_loss": absolute error'),
+                             ({"model": {"type": "sequential", "layers": [LINEAR, {"type": "leaky_relu", "negative_slop": 0.1}]}}, '"negative_slope" of activation "leaky_relu": slope below zero')]:
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump(dict(doc, **change), f)
+            code, _, error = runner.attempt(self.program, "check", path)
+            self.assertEqual(code, 1)
+            self.assertIn(says, error)
 
     def test_pages(self):
         for topic, page in (("custom", "optim/CUSTOM.md"), ("state", "optim/STATE.md"), ("microbatches", "step/MICROBATCHES.md"), ("inference", "step/INFERENCE.md")):

@@ -64,8 +64,10 @@ struct fe_val fe_activation(struct fe *fe, struct fe_trace *trace, fe_json objec
         if (own) continue;
         for (size_t i = 1; i < known_count; i++) found |= !strcmp(m->key, known[i]);
         if (!found) {
-            fe_suggest(fe, fe_error_key(fe, m, "E0107", "unknown key \"%s\" in activation \"%s\"", m->key, name),
-                       m->key, known + 1, known_count - 1);
+            const char *what = arena_format(fe->arena, "activation \"%s\"", name);
+            struct diag *d = fe_error_key(fe, m, "E0107", "unknown key \"%s\" in %s", m->key, what);
+            fe_suggest(fe, d, m->key, known + 1, known_count - 1);
+            fe_note_meaning(fe, d, what, "()", m->key, known + 1, known_count - 1);
             bad = true;
             continue;
         }
