@@ -297,8 +297,11 @@ static void decide(struct fuse *z, ir_value v)
         bool cheap = n->inline_cost <= (n->inline_inputs ? 4 : 8) && n->inline_inputs <= 1;
         const struct fuse_node *user = &z->node[n->only_user];
         bool read = user->class == FUSE_VIEW || user->class == FUSE_INDEX;
+        bool summed = user->class == FUSE_REDUCE; /* but what is made of a product is made in its tile */
+        for (uint32_t i = 0; i < ir_get(z->f, v)->arg_count; i++)
+            summed &= z->node[ir_get(z->f, v)->args[i]].class != FUSE_DOT;
         bool once = !n->multi && n->uses == 1 && n->inline_cost <= FUSE_LONG &&
-                    ((read && !user->needs_buffer) || user->class == FUSE_REDUCE);
+                    ((read && !user->needs_buffer) || summed);
         n->material = !cheap && !once;
     }
 }
