@@ -88,7 +88,8 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
     struct cg_link link = {.object = make_object(plans, entries, options, target.cuda ? &cuda : NULL, arena),
                            .archive = cg_runtime_archive(),
                            .linker = options->linker,
-                           .export_symbol = "step_query"};
+                           .export_symbol = "step_query",
+                           .asked = strstr(cg_target_needs(&target, false), "avx2") ? "stepc_avx2" : NULL};
     *why = cg_link(&link, arena, object);
     return *why ? 3 : 0;
 }

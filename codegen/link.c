@@ -30,6 +30,7 @@ struct cg_bytes cg_runtime_archive(void)
     return (struct cg_bytes){cg_runtime_image, (size_t)(cg_runtime_image_end - cg_runtime_image)};
 }
 
+enum { ARGUMENTS = 40 };
 enum { FILE_OBJECT, FILE_ARCHIVE, FILE_EXPORTS, FILE_LOG, FILE_RESULT, FILE_COUNT };
 static const char *const file_names[FILE_COUNT] = {"step.o", "runtime.a", "exports", "log", "step.so"};
 
@@ -175,7 +176,7 @@ static const char *run(struct workshop *w, const char *const *argv)
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &w->signals);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    char *args[32];
+    char *args[ARGUMENTS];
     size_t count = 0;
     for (; argv[count]; count++) args[count] = arena_string(w->arena, argv[count]);
     args[count] = NULL;
@@ -208,34 +209,35 @@ static const char *link_in(struct workshop *w, const struct cg_link *link)
     const char *fault;
     if (!libm || !libc) return "cannot find the C library to link against";
     for (int i = link->linker ? 0 : 1; i < 4; i++) {
-        const char *argv[32] = {linkers[i],
-                                "-shared",
-                                "-o",
-                                w->path[FILE_RESULT],
-                                "--gc-sections",
-                                "-z",
-                                "nodelete",
-                                "-z",
-                                "relro",
-                                "-z",
-                                "now",
-                                "-z",
-                                "defs",
-                                "-z",
-                                "noexecstack",
-                                "-zshstk",
-                                "--build-id=none",
-                                "--hash-style=gnu",
-                                "-s",
-                                "-O2",
-                                "--no-eh-frame-hdr",
-                                "-u",
-                                link->export_symbol,
-                                "--version-script",
-                                w->path[FILE_EXPORTS],
-                                w->path[FILE_OBJECT]};
+        const char *argv[ARGUMENTS] = {linkers[i],
+                                       "-shared",
+                                       "-o",
+                                       w->path[FILE_RESULT],
+                                       "--gc-sections",
+                                       "-z",
+                                       "nodelete",
+                                       "-z",
+                                       "relro",
+                                       "-z",
+                                       "now",
+                                       "-z",
+                                       "defs",
+                                       "-z",
+                                       "noexecstack",
+                                       "-zshstk",
+                                       "--build-id=none",
+                                       "--hash-style=gnu",
+                                       "-s",
+                                       "-O2",
+                                       "--no-eh-frame-hdr",
+                                       "-u",
+                                       link->export_symbol,
+                                       "--version-script",
+                                       w->path[FILE_EXPORTS],
+                                       w->path[FILE_OBJECT]};
         size_t n = 0;
         while (argv[n]) n++;
+        if (link->asked) argv[n++] = "-u", argv[n++] = link->asked;
         if (link->archive.size) argv[n++] = w->path[FILE_ARCHIVE];
         argv[n++] = "--as-needed";
         argv[n++] = libm;

@@ -146,16 +146,17 @@ void eval_dot(struct eval_call *c)
     struct dot_side b = dot_side(c->e, eval_arg(c, 1), &attr[1], &attr[3], false);
     int64_t rows = a.size[GROUP_FREE], row = b.size[GROUP_FREE], k = a.size[GROUP_CONTRACT];
     int64_t n = attr[5].n && attr[5].v[0] ? attr[5].v[0] : row, m = attr[5].n > 1 && attr[5].v[1] ? attr[5].v[1] : rows;
-    double *out = c->out->t->v;
-    int64_t count = ir_type_elements(&c->n->type);
-    memset(out, 0, (size_t)count * sizeof(double));
-    for (int64_t batch = 0; batch < a.size[GROUP_BATCH]; batch++)
-        for (int64_t i = 0; i < m; i++, out += n)
+    int64_t count = ir_type_elements(&c->n->type), batches = a.size[GROUP_BATCH];
+    memset(c->out->t->v, 0, (size_t)count * sizeof(double));
+    for (int64_t batch = 0; batch < batches; batch++)
+        for (int64_t i = 0; i < m; i++) {
+            double *out = c->out->t->v + (attr[6].n ? i * batches + batch : batch * m + i) * n;
             for (int64_t p = 0; p < k; p++) {
                 double x = a.x.v[(batch * rows + i) * k + p];
                 const double *y = b.x.v + (batch * k + p) * row;
                 for (int64_t j = 0; j < n; j++) out[j] += x * y[j];
             }
+        }
     eval_to_dtype(c->e->precision, (enum ir_dtype)c->n->type.dtype, c->out->t->v, count);
     eval_drop(c->e, a.x.v, a.x.count);
     eval_drop(c->e, b.x.v, b.x.count);

@@ -139,6 +139,39 @@ void eval_pad(struct eval_call *c)
     eval_drop(c->e, dense, kept);
 }
 
+/* Which of n elements stands at place i of them and those around them. */
+static int64_t extended(int64_t i, int64_t n, int64_t kind)
+{
+    if (kind == IR_EXTEND_EDGE) return i < 0 ? 0 : i < n ? i : n - 1;
+    int64_t period = kind == IR_EXTEND_WRAP ? n : 2 * n - 2 * (kind == IR_EXTEND_REFLECT);
+    int64_t at = period ? (i % period + period) % period : 0;
+    return at < n ? at : period - (kind == IR_EXTEND_SYMMETRIC) - at;
+}
+
+/* The larger one of x and the result is walked: every element of it has one place in the other. */
+void eval_extend(struct eval_call *c)
+{
+    const struct ir_type *x = &eval_arg(c, 0)->type, *to = &c->n->type;
+    const double *from = eval_arg(c, 0)->v;
+    bool adds = ir_type_elements(to) < ir_type_elements(x);
+    const struct ir_type *large = adds ? x : to, *small = adds ? to : x;
+    int64_t stride[IR_MAX_RANK], index[IR_MAX_RANK] = {0}, count = ir_type_elements(large);
+    double *out = c->out->t->v;
+    eval_strides(small, stride);
+    for (int64_t i = 0; adds && i < ir_type_elements(to); i++) out[i] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = 0;
+        for (uint32_t d = 0; d < large->rank; d++) {
+            int64_t low = c->n->attr[0].v[d];
+            at += stride[d] * extended(index[d] + (adds ? low : -low), small->dim[d], c->n->attr[2].v[0]);
+        }
+        if (adds) out[at] += from[i];
+        else out[i] = from[at];
+        for (uint32_t d = large->rank; d-- > 0 && ++index[d] == large->dim[d];) index[d] = 0;
+    }
+    if (adds) eval_to_dtype(c->e->precision, (enum ir_dtype)to->dtype, out, ir_type_elements(to));
+}
+
 void eval_concat(struct eval_call *c)
 {
     int64_t dim = c->n->attr[0].v[0], stride[IR_MAX_RANK], at = 0;

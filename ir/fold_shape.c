@@ -82,11 +82,24 @@ static ir_value slice_of_slice(struct ir_builder *b, const struct ir_node *node,
     return ir_slice(b, x->args[0], start, limit, stride);
 }
 
+/* Parts of one tensor, as they are or turned: what slides over them (a convolution around a ring) reads one tensor. */
+static bool is_of_one_tensor(const struct ir_func *f, const struct ir_node *concat)
+{
+    ir_value one = 0;
+    for (uint32_t k = 0; k < concat->arg_count; k++) {
+        ir_value v = concat->args[k];
+        while (f->nodes[v].op == OP_slice || f->nodes[v].op == OP_reverse) v = f->nodes[v].args[0];
+        if (one && v != one) return false;
+        one = v;
+    }
+    return true;
+}
+
 /* A slice that lies in one part of a concatenation. */
 static ir_value slice_of_concat(struct ir_builder *b, const struct ir_node *node, const struct ir_node *x)
 {
     int64_t start[IR_MAX_RANK], limit[IR_MAX_RANK], dim = x->attr[0].v[0], offset = 0;
-    if (node->type.dim[dim] == 0) return 0;
+    if (node->type.dim[dim] == 0 || is_of_one_tensor(b->f, x)) return 0;
     for (uint32_t i = 0; i < node->type.rank; i++) start[i] = node->attr[0].v[i], limit[i] = node->attr[1].v[i];
     for (uint32_t k = 0; k < x->arg_count; k++) {
         int64_t end = offset + b->f->nodes[x->args[k]].type.dim[dim];

@@ -304,6 +304,31 @@ static bool infer_pad(struct infer *c)
     return infer_result(c, type);
 }
 
+/* Elements come from one copy of x at each side, and all dimensions grow or all shrink. */
+static bool infer_extend(struct infer *c)
+{
+    struct ir_type type = *infer_arg(c, 0);
+    const struct ir_ints *a = c->node->attr;
+    int64_t kind, sign = 0;
+    if (!infer_attr_length(c, 0, type.rank) || !infer_attr_length(c, 1, type.rank) ||
+        !infer_attr_number(c, 2, 0, 4, &kind))
+        return false;
+    for (uint32_t i = 0; i < type.rank; i++) {
+        int64_t low = a[0].v[i], high = a[1].v[i], n = type.dim[i], more = low + high;
+        int64_t least = n + (more < 0 ? more : 0) - (kind == IR_EXTEND_REFLECT);
+        if (kind == IR_EXTEND_EDGE && least > 0) least = IR_MAX_ELEMENTS;
+        bool rolls = kind == IR_EXTEND_WRAP && !more, outside = (low < 0) == (high < 0) || !low || !high;
+        if (!low && !high) continue;
+        if (low > least || low < -least || high > least || high < -least || !(rolls || outside) || more * sign < 0)
+            return infer_fail(c, "%lld and %lld elements of dimension %u of %s cannot be put around it", (long long)low,
+                              (long long)high, i, infer_arg_text(c, 0));
+        if (more) sign = more < 0 ? -1 : 1;
+        type.dim[i] += more;
+        if (type.dim[i] < 1) return infer_fail(c, "nothing of dimension %u of %s is left", i, infer_arg_text(c, 0));
+    }
+    return infer_result(c, type);
+}
+
 static bool infer_concat(struct infer *c)
 {
     int64_t dim;
@@ -496,8 +521,11 @@ static bool infer_dot(struct infer *c)
     if (rank > IR_MAX_RANK)
         return infer_fail(c, "expected a result of at most %d dimensions, found %u", IR_MAX_RANK, rank);
     struct ir_type type = ir_type_scalar((enum ir_dtype)x->dtype);
+    if (a[6].n > 1 || (a[6].n && a[6].v[0] != 1))
+        return infer_fail(c, "expected rows_first to be 1 or not to be there");
+    for (uint32_t i = 0; i < x_free.rank && a[6].n; i++) type.dim[type.rank++] = x_free.dim[i];
     for (uint32_t i = 0; i < a[0].n; i++) type.dim[type.rank++] = x->dim[a[0].v[i]];
-    for (uint32_t i = 0; i < x_free.rank; i++) type.dim[type.rank++] = x_free.dim[i];
+    for (uint32_t i = 0; i < x_free.rank && !a[6].n; i++) type.dim[type.rank++] = x_free.dim[i];
     for (uint32_t i = 0; i < y_free.rank; i++) type.dim[type.rank++] = y_free.dim[i];
     return infer_result(c, type);
 }

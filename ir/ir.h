@@ -21,7 +21,7 @@ enum ir_dtype {
     IR_DTYPE_COUNT
 };
 
-enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 6, IR_MAX_AXES = 6 };
+enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 7, IR_MAX_AXES = 6 };
 #define IR_MAX_ELEMENTS ((INT64_C(1) << 48) - 1) /* of one tensor */
 
 /* How a value lies on the mesh (stage spmd). Axes are numbered in the order of the mesh; `dim[i]` lists the axes
@@ -30,8 +30,8 @@ enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 6, IR_MAX_AXES = 6 };
  * overlap (within pass shard only, see passes/shard_window.c); 0: in parts of equal size. */
 struct ir_sharding {
     uint32_t dim[IR_MAX_RANK];
-    uint32_t partial;
-    int32_t step[IR_MAX_RANK];
+    uint32_t partial, none; /* none: 0, so that layouts compare as bytes */
+    int64_t step[IR_MAX_RANK];
 };
 
 struct ir_type {
@@ -320,6 +320,7 @@ ir_value ir_remake(struct ir_builder *, const struct ir_node *old, const ir_valu
 ir_value ir_append_raw(struct ir_func *, const struct ir_node *);
 
 const struct ir_node *ir_get(const struct ir_func *, ir_value);
+enum { IR_EXTEND_WRAP, IR_EXTEND_REFLECT, IR_EXTEND_SYMMETRIC, IR_EXTEND_EDGE }; /* [kind] of extend */
 static inline bool ir_is_number(const struct ir_node *n) { return n->op == OP_constant && n->splat; }
 const struct ir_type *ir_type(const struct ir_func *, ir_value);
 

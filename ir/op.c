@@ -57,5 +57,6 @@ int32_t ir_attr_find(enum ir_op op, const char *name)
 
 bool ir_attr_may_lack(enum ir_op op, uint32_t index)
 {
-    return ir_attr_find(op, "leaf") == (int32_t)index || ir_attr_find(op, "columns") == (int32_t)index;
+    return ir_attr_find(op, "leaf") == (int32_t)index || ir_attr_find(op, "columns") == (int32_t)index ||
+           ir_attr_find(op, "rows_first") == (int32_t)index;
 }

@@ -160,7 +160,8 @@ bool plan_scores_of(const struct ir_func *f, ir_value v, struct plan_scores *s)
 {
     const struct ir_node *n = ir_get(f, v);
     memset(s, 0, sizeof *s);
-    if (n->op != OP_dot || !ir_dtype_is_float((enum ir_dtype)n->type.dtype) || n->attr[4].n || n->attr[5].n)
+    if (n->op != OP_dot || !ir_dtype_is_float((enum ir_dtype)n->type.dtype) || n->attr[4].n || n->attr[5].n ||
+        n->attr[6].n)
         return false;
     const struct ir_type *x = ir_type(f, n->args[0]);
     s->batches = n->attr[0].n;

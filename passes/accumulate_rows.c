@@ -97,6 +97,7 @@ static enum kind linear(struct known *r, ir_value v)
     case OP_select: return r->kind[n->args[0]] == SAME ? (same > 1 ? AFFINE : kept) : other(r, v, "a choice by a sum");
     case OP_scatter_add: return affine || !shard_is_zero(r->f, n->args[0]) ? AFFINE : LINEAR;
     case OP_neg:
+    case OP_extend:
     case OP_reduce_sum:
     case OP_stop_gradient:
     case OP_sharding_constraint: return kept;

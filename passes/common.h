@@ -57,6 +57,12 @@ enum { PASS_AS_BATCH = -1 };
 enum { PASS_LEAF = 8 };
 int64_t pass_leaf(int64_t extent, int64_t rest);
 
+/* extend.c: a node `extend` in shifted copies of x, along the dimensions of the set. */
+ir_value pass_extend(struct ir_builder *, ir_value x, const struct ir_node *extend, uint32_t dims);
+/* What it puts before x or behind it, and that added to zeros of x's extent where it comes from. */
+ir_value pass_rim(struct ir_builder *, ir_value x, uint32_t dim, int64_t kind, int64_t count, bool before);
+ir_value pass_rim_back(struct ir_builder *, ir_value rim, uint32_t dim, int64_t kind, int64_t extent, bool before);
+
 /* Lists for the builder's calls. */
 struct pass_dims {
     int64_t v[IR_MAX_RANK];

@@ -118,6 +118,7 @@ struct fuse_panels {
     const struct ir_func *f;
     int64_t *cut;            /* of its values: see find_cuts */
     const bool *attention;   /* of its values; NULL: not looked for yet */
+    const uint32_t *uses;    /* of its values */
     struct fuse_loop *loops; /* by function: the loop whose body it is */
 };
 void fuse_panels_of_loops(struct fuse_panels *, const struct ir_module *);
@@ -125,6 +126,9 @@ void fuse_panels_of_loops(struct fuse_panels *, const struct ir_module *);
 bool fuse_wants_even(struct fuse_panels *, const struct ir_func *, ir_value);
 ir_value fuse_even(struct ir_builder *, const struct ir_node *, const ir_value *map);
 bool fuse_wants_panels(struct fuse_panels *, const struct ir_func *, ir_value);
+/* A product whose result is read with the batch behind the rows; it. */
+bool fuse_wants_rows_first(struct fuse_panels *, const struct ir_func *, ir_value);
+ir_value fuse_rows_first(struct ir_builder *, const struct ir_func *, const struct ir_node *, const ir_value *map);
 /* The same of the left operand. */
 bool fuse_wants_rows(struct fuse_panels *, const struct ir_func *, ir_value);
 ir_value fuse_rows(const struct fuse_panels *, struct ir_builder *, const struct ir_func *, const struct ir_node *,
@@ -141,7 +145,7 @@ struct fuse_transposed {
     const struct ir_node *product; /* cotangent by kernel: [.., taps * columns] */
     ir_value of;
     uint32_t rank, count, rest_count;
-    int64_t columns, stride[IR_MAX_RANK];
+    int64_t columns, groups, stride[IR_MAX_RANK]; /* columns: of all groups */
     struct {
         int64_t low[IR_MAX_RANK]; /* where it puts the first element */
     } tap[FUSE_MOST_TAPS];        /* by number of the slice */

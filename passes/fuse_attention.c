@@ -166,7 +166,7 @@ static ir_value laid_as(struct rewriting *w, const struct ir_node *dp, const str
 static bool is_weighted(const struct ir_func *f, const struct ir_node *o, const struct ir_node *dp,
                         const struct plan_scores *s, const ir_value *numbers)
 {
-    if (o->op != OP_dot || o->attr[4].n || o->attr[5].n || !is_same(numbers, o->args[1], dp->args[1]) ||
+    if (o->op != OP_dot || o->attr[4].n || o->attr[5].n || o->attr[6].n || !is_same(numbers, o->args[1], dp->args[1]) ||
         o->attr[0].n != s->batches || o->attr[1].n != dp->attr[1].n || !same_shape(ir_type(f, o->args[0]), &dp->type))
         return false;
     for (uint32_t i = 0; i < s->batches; i++)
@@ -265,7 +265,8 @@ static enum fuse_sink sink_of(const struct search *a, ir_value v, ir_value *from
     const struct ir_func *f = a->f;
     const struct ir_node *n = ir_get(f, v);
     struct plan_scores s;
-    if (n->op != OP_dot || n->attr[4].n || n->attr[5].n || (a->scores[n->args[0]] && a->scores[n->args[1]]))
+    if (n->op != OP_dot || n->attr[4].n || n->attr[5].n || n->attr[6].n ||
+        (a->scores[n->args[0]] && a->scores[n->args[1]]))
         return FUSE_SINK_NONE;
     uint32_t side = a->scores[n->args[0]] ? 0 : 1;
     *from = n->args[side];

@@ -181,6 +181,11 @@ static bool has_transpose(const struct fuse *z, ir_value v)
     return ir_get(z->f, v)->op == OP_transpose;
 }
 
+static bool is_small_beside(const struct fuse *z, const struct ir_node *dot)
+{
+    return 8 * ir_type_elements(ir_type(z->f, dot->args[1])) <= ir_type_elements(ir_type(z->f, dot->args[0]));
+}
+
 static void mark_stored(struct fuse *z, ir_value v)
 {
     const struct ir_node *node = ir_get(z->f, v);
@@ -193,6 +198,8 @@ static void mark_stored(struct fuse *z, ir_value v)
         else if (has_transpose(z, node->args[0]) && is_scattered(z, node)) store(z, node->args[0]);
         else if (!z->node[node->args[0]].tile) store_operand(z, node->args[0]);
         if (node->attr[5].n == 1) z->node[node->args[1]].needs_buffer = true;
+        else if (node->attr[6].n && is_small_beside(z, node) && has_transpose(z, node->args[1]))
+            store(z, node->args[1]);
         else if (!z->node[node->args[1]].tile) store_operand(z, node->args[1]);
         break;
     case FUSE_SCATTER: store_operand(z, node->args[0]); break;

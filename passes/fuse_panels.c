@@ -81,6 +81,7 @@ static const int64_t *find_cuts(struct fuse_panels *p, const struct ir_func *f)
     if (p->f == f) return p->cut;
     p->f = f;
     p->attention = NULL;
+    p->uses = ir_use_counts(f, p->arena);
     p->cut = arena_new_array(p->arena, int64_t, f->count);
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *n = ir_get(f, v);
@@ -116,6 +117,30 @@ static bool is_attention(struct fuse_panels *p, const struct ir_func *f, ir_valu
     find_cuts(p, f);
     if (!p->attention) p->attention = fuse_mark_attention(f, true, p->arena);
     return p->attention[v];
+}
+
+/* The groups of a convolution, or heads: a product's batch that stands between rows and columns afterwards is stored
+ * there. */
+bool fuse_wants_rows_first(struct fuse_panels *p, const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v), *dot = n->op == OP_transpose ? ir_get(f, n->args[0]) : NULL;
+    if (!dot || dot->op != OP_dot || !dot->attr[0].n || dot->attr[5].n || dot->attr[6].n) return false;
+    uint32_t batch = dot->attr[0].n, rows = ir_type(f, dot->args[0])->rank - batch - dot->attr[2].n;
+    if (!rows || batch + rows == n->type.rank) return false;
+    for (uint32_t i = 0; i < n->type.rank; i++)
+        if (n->attr[0].v[i] != (i < rows ? batch + i : i < rows + batch ? i - rows : i)) return false;
+    return !is_attention(p, f, n->args[0]) && p->uses[n->args[0]] == 1;
+}
+
+ir_value fuse_rows_first(struct ir_builder *b, const struct ir_func *f, const struct ir_node *node, const ir_value *map)
+{
+    struct ir_node dot = *ir_get(f, node->args[0]);
+    static const int64_t one = 1;
+    ir_value args[] = {map[dot.args[0]], map[dot.args[1]]};
+    dot.args = args;
+    dot.type = node->type;
+    dot.attr[6] = (struct ir_ints){&one, 1};
+    return ir_make(b, dot);
 }
 
 bool fuse_wants_even(struct fuse_panels *p, const struct ir_func *f, ir_value v)

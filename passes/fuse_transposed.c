@@ -7,21 +7,57 @@
 
 enum { MOST_TAPS = FUSE_MOST_TAPS, LEAST_COLUMNS = 8 };
 
-/* A slice of a product that its last dimension is cut into, padded with zeros. */
+/* What one tap gives: a piece of the product's last dimension, or, of groups, which are the product's batch, one of
+ * [.., taps, groups, columns], which are then side by side. */
+struct tap {
+    ir_value of;
+    const struct ir_node *product;
+    int64_t number, columns, groups;
+};
+
+static bool whole_but(const struct ir_node *slice, const struct ir_type *from, uint32_t dim)
+{
+    for (uint32_t i = 0; i < slice->type.rank; i++)
+        if (i != dim && slice->type.dim[i] != from->dim[i]) return false;
+    return true;
+}
+
+static bool is_tap(const struct ir_func *f, ir_value v, struct tap *tap)
+{
+    const struct ir_node *slice = ir_get(f, v);
+    uint32_t last = slice->type.rank - 1u;
+    bool grouped = slice->op == OP_reshape;
+    *tap = (struct tap){.columns = slice->type.dim[last], .groups = 1};
+    if (grouped) slice = ir_get(f, slice->args[0]);
+    if (slice->op != OP_slice || slice->type.rank != last + (grouped ? 3u : 1u)) return false;
+    tap->of = slice->args[0];
+    const struct ir_node *from = tap->product = ir_get(f, tap->of);
+    int64_t size = grouped ? 1 : tap->columns, at = slice->attr[0].v[last];
+    tap->number = size ? at / size : 0;
+    if (!size || slice->type.dim[last] != size || at % size || from->type.dim[last] % size ||
+        tap->number >= MOST_TAPS || !whole_but(slice, &from->type, last))
+        return false;
+    if (!grouped) return from->op == OP_dot && from->type.rank >= 3;
+    tap->groups = slice->type.dim[last + 1];
+    if (from->op != OP_transpose || ir_get(f, from->args[0])->op != OP_dot ||
+        tap->groups * slice->type.dim[last + 2] != tap->columns)
+        return false;
+    tap->product = ir_get(f, from->args[0]);
+    for (uint32_t i = 0; i <= last + 2; i++)
+        if (from->attr[0].v[i] != (i <= last ? i + 1 : i == last + 1 ? 0 : i)) return false;
+    return true;
+}
+
+/* A tap, padded with zeros. */
 static bool take_tap(struct fuse_transposed *t, ir_value v)
 {
     const struct ir_node *pad = ir_get(t->f, v);
+    struct tap tap;
     double fill;
-    if (pad->op != OP_pad || !pass_number(t->f, pad->args[1], &fill) || fill != 0) return false;
-    const struct ir_node *slice = ir_get(t->f, pad->args[0]);
-    if (slice->op != OP_slice) return false;
-    const struct ir_node *product = ir_get(t->f, slice->args[0]);
+    if (pad->op != OP_pad || !pad->type.rank || !pass_number(t->f, pad->args[1], &fill) || fill != 0) return false;
+    if (!is_tap(t->f, pad->args[0], &tap) || (t->of && t->of != tap.of)) return false;
     uint32_t last = pad->type.rank - 1u;
-    int64_t columns = slice->type.dim[last], number = columns ? slice->attr[0].v[last] / columns : 0;
-    if (product->op != OP_dot || product->type.rank < 3 || (t->of && t->of != slice->args[0])) return false;
-    if (number >= MOST_TAPS || slice->attr[0].v[last] % columns || product->type.dim[last] % columns) return false;
-    for (uint32_t i = 0; i < last; i++)
-        if (slice->type.dim[i] != product->type.dim[i]) return false;
+    int64_t columns = tap.columns, number = tap.number;
     if (t->of ? columns != t->columns || t->found[number] : false) return false;
     if (pad->attr[0].v[last] || pad->attr[1].v[last] || pad->attr[2].v[last]) return false;
     for (uint32_t i = 0; i < last; i++) {
@@ -30,7 +66,7 @@ static bool take_tap(struct fuse_transposed *t, ir_value v)
     }
     for (uint32_t i = 0; i < last; i++) t->stride[i] = pad->attr[2].v[i] + 1;
     memcpy(t->tap[number].low, pad->attr[0].v, last * sizeof(int64_t));
-    t->of = slice->args[0], t->product = product, t->columns = columns, t->rank = last + 1;
+    t->of = tap.of, t->product = tap.product, t->columns = columns, t->groups = tap.groups, t->rank = last + 1;
     t->found[number] = true;
     t->count++;
     return true;
@@ -54,15 +90,21 @@ static bool find(struct fuse_transposed *t, const struct ir_func *f, ir_value v,
     t->f = f;
     if (ir_get(f, v)->op != OP_add || !collect(t, v, 0) || t->count < 2) return false;
     const struct ir_node *d = t->product;
-    uint32_t last = t->rank - 1, taps = (uint32_t)((int64_t)d->type.dim[last] / t->columns);
+    uint32_t last = t->rank - 1;
+    int64_t of_tap = t->columns / t->groups;
     const struct ir_type *y = ir_type(f, d->args[0]), *w = ir_type(f, d->args[1]);
-    bool plain = !d->attr[0].n && d->attr[2].n == 1 && d->attr[2].v[0] == last && y->rank == t->rank && w->rank == 2 &&
-                 d->attr[3].v[0] == 1 && !d->attr[4].n && d->type.dtype == y->dtype;
-    if (!plain || taps != t->count || t->columns < LEAST_COLUMNS || t->rank + last > IR_MAX_RANK + 2) return false;
+    bool grouped = ir_get(f, t->of)->op == OP_transpose;
+    int64_t taps = grouped ? ir_type(f, t->of)->dim[last] : d->type.dim[last] / t->columns;
+    bool plain = d->attr[2].n == 1 && d->attr[2].v[0] == last + grouped && y->rank == t->rank + grouped &&
+                 w->rank == (grouped ? 4 : 2) && d->attr[3].v[0] == (grouped ? 3 : 1) && !d->attr[4].n &&
+                 d->attr[0].n == grouped && d->type.dtype == y->dtype;
+    if (plain && grouped) plain = d->attr[0].v[0] == last && d->attr[1].v[0] == 2 && w->dim[1] == of_tap;
+    if (!plain || taps != t->count || of_tap < LEAST_COLUMNS || t->rank + last > IR_MAX_RANK + 2) return false;
+    if (last + 3 > IR_MAX_RANK) return false;
     double all = 1, now = 1;
     uint32_t strides = 0;
     for (uint32_t i = 0; i < last; i++) {
-        all *= (double)image->dim[i], now *= (double)d->type.dim[i] * (double)t->stride[i];
+        all *= (double)image->dim[i], now *= (double)y->dim[i] * (double)t->stride[i];
         strides += t->stride[i] > 1;
     }
     return all <= 1.5 * now && t->rank + strides <= IR_MAX_RANK;
@@ -75,7 +117,13 @@ static ir_value one_phase(const struct fuse_transposed *t, struct ir_builder *b,
     uint32_t last = t->rank - 1, count = 0;
     ir_value y = map[t->product->args[0]], kernel = map[t->product->args[1]], part[MOST_TAPS] = {0},
              weight[MOST_TAPS] = {0};
-    const struct ir_type cotangent = *ir_type(b->f, y);
+    bool grouped = t->product->attr[0].n;
+    struct ir_type cotangent = *ir_type(b->f, y);
+    if (grouped) { /* side by side, as in the image */
+        cotangent.dim[last] *= cotangent.dim[last + 1];
+        cotangent.dim[--cotangent.rank] = 0;
+        y = ir_reshape(b, y, cotangent.rank, cotangent.dim);
+    }
     int64_t rows = cotangent.dim[last], taps = (int64_t)t->count, by[IR_MAX_RANK], least[IR_MAX_RANK],
             most[IR_MAX_RANK], none[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, low[IR_MAX_RANK] = {0};
     int64_t number[MOST_TAPS], moved[MOST_TAPS][IR_MAX_RANK];
@@ -102,25 +150,37 @@ static ir_value one_phase(const struct fuse_transposed *t, struct ir_builder *b,
         high[i] = extent[i] - least[i] - (int64_t)cotangent.dim[i];
     }
     y = ir_pad(b, y, ir_scalar(b, (enum ir_dtype)cotangent.dtype, 0), low, high, none);
-    kernel = ir_reshape(b, kernel, 3, (int64_t[]){taps, t->columns, rows});
+    int64_t kernel_shape[] = {taps, t->columns / t->groups, grouped ? t->groups : rows, rows / t->groups},
+            shape[IR_MAX_RANK + 2];
+    uint32_t more = grouped ? 3 : 2;
+    for (uint32_t i = 0; i < last; i++) shape[i] = extent[i];
+    shape[last] = 1, shape[last + 1] = kernel_shape[2], shape[last + 2] = kernel_shape[3];
+    kernel = ir_reshape(b, kernel, more + 1, kernel_shape);
     for (uint32_t i = 0; i <= last; i++) by[i] = 1;
     for (uint32_t k = 0; k < count; k++) {
         int64_t start[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK];
         for (uint32_t i = 0; i < last; i++) start[i] = most[i] - moved[k][i], limit[i] = start[i] + extent[i];
         limit[last] = rows;
         part[k] = ir_slice(b, y, start, limit, by);
-        if (count < t->count)
-            weight[k] = ir_slice(b, kernel, (int64_t[]){number[k], 0, 0}, (int64_t[]){number[k] + 1, t->columns, rows},
-                                 (int64_t[]){1, 1, 1});
+        if (grouped) part[k] = ir_reshape(b, part[k], last + more, shape);
+        int64_t first[4] = {number[k]}, end[] = {number[k] + 1, kernel_shape[1], kernel_shape[2], kernel_shape[3]};
+        if (count < t->count) weight[k] = ir_slice(b, kernel, first, end, (int64_t[]){1, 1, 1, 1});
     }
-    int64_t shape[IR_MAX_RANK + 1];
-    for (uint32_t i = 0; i < last; i++) shape[i] = extent[i];
-    shape[last] = count, shape[last + 1] = rows;
-    y = ir_reshape(b, count > 1 ? ir_concat(b, part, count, last) : part[0], t->rank + 1, shape);
+    shape[last] = count;
+    y = ir_reshape(b, count > 1 ? ir_concat(b, part, count, last) : part[0], last + more, shape);
     if (count < t->count) kernel = count > 1 ? ir_concat(b, weight, count, 0) : weight[0];
-    int64_t of_y[] = {last, last + 1}, of_kernel[] = {0, 2};
-    struct ir_ints no = {0};
-    return ir_dot(b, y, kernel, no, no, (struct ir_ints){of_y, 2}, (struct ir_ints){of_kernel, 2});
+    int64_t of_y[] = {last, last + more - 1}, of_kernel[] = {0, more}, y_batch = last + 1, kernel_batch = 2, one = 1;
+    ir_value args[] = {y, kernel};
+    struct ir_node dot = {.op = OP_dot, .arg_count = 2, .args = args, .place = b->place};
+    dot.attr[2] = (struct ir_ints){of_y, 2}, dot.attr[3] = (struct ir_ints){of_kernel, 2};
+    if (!grouped) return ir_make(b, dot);
+    /* columns of a group are too few to be turned again in every chunk of rows */
+    args[1] = ir_transpose(b, kernel, (int64_t[]){0, 3, 2, 1});
+    of_kernel[1] = 1;
+    dot.attr[0] = (struct ir_ints){&y_batch, 1}, dot.attr[1] = (struct ir_ints){&kernel_batch, 1};
+    dot.attr[6] = (struct ir_ints){&one, 1};
+    shape[last] = t->columns;
+    return ir_reshape(b, ir_make(b, dot), t->rank, shape);
 }
 
 /* Phases of a dimension, one behind the other, become neighbours: the last dimension with a stride first. */

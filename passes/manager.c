@@ -111,9 +111,22 @@ static bool write_module(const struct ir_module *m, const char *path, struct are
     return good;
 }
 
-static bool dump(struct pass *p, const struct ir_module *m, size_t number, const char *name)
+/* Is the text, but for the pass that it says it comes from, the last one that was asked for? */
+static bool is_same(struct pass *p, struct ir_module *m)
+{
+    struct str text = STR(p->keep);
+    const char *after = m->after, *before = p->dumped;
+    m->after = NULL;
+    ir_print(m, &text);
+    m->after = after;
+    p->dumped = str_text(&text);
+    return before && strcmp(before, p->dumped) == 0;
+}
+
+static bool dump(struct pass *p, struct ir_module *m, size_t number, const char *name)
 {
     const struct pass_options *o = p->options;
+    if (o->dump_changed && is_same(p, m)) return true;
     if (!o->dump || (*o->dump && !in_list(o->dump, name))) return true;
     const char *dir = o->dump_dir ? o->dump_dir : ".";
     const char *path = arena_format(p->diags->arena, "%s/%02zu-%s.sir", dir, number, name);
@@ -137,6 +150,10 @@ static void report_defect(void *user, FILE *out)
     struct running *r = user;
     struct arena arena = {0};
     const char *dir = r->pass->options->reproducer_dir ? r->pass->options->reproducer_dir : ".";
+    if (!*dir) { /* who asked has the document */
+        fprintf(out, "in pass %s; to replay: stepc compile the document\n", r->name);
+        return;
+    }
     const char *path = arena_format(&arena, "%s/repro-%s.sir", dir, r->name);
     r->input->plans = r->plans;
     fprintf(out, "in pass %s\n", r->name);
@@ -252,7 +269,7 @@ static struct ir_module *run_one(struct pass *p, const struct row *row, struct i
         else if (p->options->verify_each && result->plans) check_text(p, result, row->name);
         if (!lacks) check(p, result, "after", row->name);
         vec_push(p->keep, &p->times,
-                 ((struct pass_time){row->name, time, count_nodes(result),
+                 ((struct pass_time){row->name, start, time, count_nodes(result),
                                      result != m && (!compare || ir_hash_module(result) != hash)}));
     } else if (!result && p->diags->errors == 0) {
         BUG("a pass gave up without a diagnostic");

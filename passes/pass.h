@@ -10,6 +10,7 @@ struct pass_options {
     const char *disable;        /* "a,b"; required passes cannot be */
     const char *only;           /* "a,b": run just these, in pipeline order (--passes); NULL all */
     const char *reproducer_dir; /* where a failing pass leaves its input; default "." */
+    bool dump_changed;          /* what a pass left as it was is not dumped */
     bool verify_each, time_passes;
     bool one_by_one;        /* a command computes one group: a launch of a GPU has one set of buffers */
     bool check_finite;      /* objects say what is not finite: nothing else may be */
@@ -25,7 +26,7 @@ struct pass_options {
 
 struct pass_time {
     const char *name;
-    double seconds;
+    double begin, seconds; /* begin: by CLOCK_MONOTONIC */
     uint32_t nodes;
     bool changed; /* or made anew, where nobody asked */
 };
@@ -36,6 +37,7 @@ struct pass {
     struct arena scratch; /* reset after every pass */
     struct arena *keep;   /* lives as long as the result */
     bool owned;           /* nobody else has the module at hand: a pass with nothing to rewrite may set its stage */
+    const char *dumped;   /* dump_changed: the last text */
     VEC(struct pass_time) times;
 };
 

@@ -8,13 +8,14 @@
 static bool rewrites(const struct ir_func *f, const struct ir_node *n)
 {
     (void)f;
-    return n->op == OP_sharding_constraint || n->op == OP_stop_gradient;
+    return n->op == OP_sharding_constraint || n->op == OP_stop_gradient || n->op == OP_extend;
 }
 
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
     const struct ir_node *n = ir_get(from, old);
     struct pass *p = user;
+    if (n->op == OP_extend) return pass_extend(b, map[n->args[0]], n, ~0u);
     if (rewrites(from, n)) return map[n->args[0]];
     return pass_remake(p, b, n, map);
 }

@@ -154,7 +154,8 @@ static void window_step(struct conversion *c, enum shard_step_kind kind, uint32_
                         double sent, double factor)
 {
     step(c, kind, axes, d);
-    c->steps[c->count - 1].step = size;
+    c->steps[c->count - 1].step = shard_apart(size);
+    c->steps[c->count - 1].over = shard_over(size);
     c->sent += c->bytes * sent;
     c->bytes *= factor;
 }
@@ -163,13 +164,13 @@ static void leave_windows(struct conversion *c, uint32_t d)
 {
     const uint32_t axes = shard_axes_mask(c->now.dim[d]);
     int64_t parts = ir_axes_size(c->mesh, c->now.dim[d]), extent = c->global->dim[d], size = c->now.step[d];
+    int64_t apart = shard_apart(size), over = shard_over(size);
     bool addends = size < 0;
     struct shard_rims r;
-    if (addends) size = -size;
-    bool rims = shard_rims(extent, 0, 0, size, parts, &r);
-    double window = (double)(extent - (parts - 1) * size);
+    bool rims = shard_rims(extent, 0, over, apart, parts, &r);
+    double window = (double)(extent + over - (parts - 1) * apart);
     c->now.step[d] = 0;
-    if (addends ? rims : extent % parts == 0 && size * parts <= extent) {
+    if (addends ? rims : apart <= r.part) {
         double sent = addends ? (double)(r.left + r.right) / window : 0;
         window_step(c, addends ? SHARD_ADD_RIMS : SHARD_OWN, axes, d, size, sent, (double)r.part / window);
         return;
@@ -185,20 +186,21 @@ static uint32_t before_windows(const struct conversion *c, const struct ir_shard
 {
     struct shard_rims r;
     int64_t parts = ir_axes_size(c->mesh, to->dim[d]), extent = c->global->dim[d];
-    if (!c->now.dim[d] || extent % parts) return 0;
-    return to->step[d] < 0 || shard_rims(extent, 0, 0, to->step[d], parts, &r) ? to->dim[d] : 0;
+    if (!c->now.dim[d] || (extent % parts && shard_part(extent, parts) >= extent)) return 0;
+    bool rims = shard_rims(extent, 0, shard_over(to->step[d]), shard_apart(to->step[d]), parts, &r);
+    return to->step[d] < 0 || rims ? to->dim[d] : 0;
 }
 
 static void enter_windows(struct conversion *c, const struct ir_sharding *to, uint32_t d)
 {
     const uint32_t axes = shard_axes_mask(to->dim[d]);
     int64_t parts = ir_axes_size(c->mesh, to->dim[d]), extent = c->global->dim[d], size = to->step[d];
+    int64_t apart = shard_apart(size), over = shard_over(size);
     bool addends = size < 0;
     struct shard_rims r;
-    if (addends) size = -size;
-    double window = (double)(extent - (parts - 1) * size);
+    double window = (double)(extent + over - (parts - 1) * apart);
     if (c->now.dim[d]) {
-        shard_rims(extent, 0, 0, size, parts, &r);
+        shard_rims(extent, 0, over, apart, parts, &r);
         double sent = addends ? 0 : (double)(r.left + r.right) / (double)r.part;
         window_step(c, addends ? SHARD_BORDER : SHARD_SEND_RIMS, axes, d, size, sent, window / (double)r.part);
     } else {
@@ -226,18 +228,23 @@ uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, c
     sum &= c.now.partial;
     if (sum) step(&c, SHARD_REDUCE, sum, 0);
     c.now.partial &= ~sum;
-    for (bool any = true; any;) {
-        any = false;
-        for (uint32_t d = 0; d < c.rank; d++) any |= exchange(&c, d) || turn(&c, d);
-    }
-    for (uint32_t d = 0; d < c.rank; d++) {
-        uint32_t bits = common(&c, d), rest = following(c.now.dim[d], bits);
+    for (uint32_t d = 0; d < c.rank;) { /* what makes the value larger comes last, and the least of it */
+        for (bool any = true; any;) {
+            any = false;
+            for (d = 0; d < c.rank; d++) any |= exchange(&c, d) || turn(&c, d);
+        }
         split(&c, SHARD_SLICE, ~axes_in_use(&c) & ~to->partial);
-        if (!rest) continue;
+        int64_t least = INT64_MAX;
+        d = c.rank;
+        for (uint32_t e = 0; e < c.rank; e++) {
+            uint32_t behind = following(c.now.dim[e], common(&c, e)); /* an axis of 1 is given up, too */
+            if (behind && ir_axes_size(mesh, behind) < least) least = ir_axes_size(mesh, behind), d = e;
+        }
+        if (d == c.rank) break;
+        uint32_t bits = common(&c, d), rest = following(c.now.dim[d], bits);
         c.now.dim[d] = leading(c.now.dim[d], bits);
         step(&c, SHARD_GATHER, shard_axes_mask(rest), d);
     }
-    split(&c, SHARD_SLICE, ~axes_in_use(&c) & ~to->partial);
     for (uint32_t d = 0; d < c.rank; d++)
         if (end->step[d] && !same_windows(from, end, d)) enter_windows(&c, end, d);
     if (to->partial & ~c.now.partial) step(&c, SHARD_SPREAD, to->partial & ~c.now.partial, 0);

@@ -45,7 +45,7 @@ struct ir_type shard_local_type(const struct ir_mesh *, const struct ir_type *, 
 struct shard_choice {
     uint32_t axes[SHARD_MAX_FACTORS];
     struct shard_lead {
-        int32_t from, to; /* steps of the operands' windows and of the result's */
+        int64_t from, to; /* steps of the operands' windows and of the result's */
     } lead[SHARD_MAX_FACTORS];
     uint32_t passing;
 };
@@ -102,6 +102,7 @@ struct shard_step {
         SHARD_WIDEN
     } kind;
     uint32_t axes;       /* bit mask */
+    int64_t over;        /* of windows: see shard_over */
     uint32_t dim, split; /* EXCHANGE: `split` is split from now on, `dim` no more; TURN: `split` devices in a row */
     int64_t step;
 };
@@ -129,13 +130,19 @@ struct shard_rims {
     int64_t start, drift; /* where device i's window begins in left rim, part and right rim: start + i * drift */
 };
 bool shard_rims(int64_t extent, int64_t low, int64_t high, int64_t step, int64_t parts, struct shard_rims *);
-int32_t shard_step_of(int64_t extent, int64_t parts, int64_t step); /* 0 for windows that do not overlap */
+/* `step` of a layout: how many elements windows are apart, and by how many the last one is over the end: what is made
+ * of it is in parts that do not divide. Negative for windows of addends. */
+static inline int64_t shard_apart(int64_t step) { return (step < 0 ? -step : step) & INT32_MAX; }
+static inline int64_t shard_over(int64_t step) { return (step < 0 ? -step : step) >> 32; }
+static inline int64_t shard_part(int64_t extent, int64_t parts) { return (extent + parts - 1) / parts; }
 struct ir_sharding shard_in_parts(const struct ir_mesh *, const struct ir_type *, struct ir_sharding);
-/* What a slice or pad makes of dimension `d` along a factor of its rule's `window`: `lead` holds how the operand, or
- * the result, lies, and gets both; false: it cannot be split so. */
+/* By how many devices the parts of what rolls move before rims do. */
+int64_t shard_hops(const struct shard_func *, ir_value, uint32_t d, int64_t parts);
+/* What a slice, pad or extend makes of dimension `d` along a factor of its rule's `window`: `lead` holds how the
+ * operand, or the result, lies, and gets both; false: it cannot be split so. */
 bool shard_lead(const struct shard_func *, ir_value, uint32_t d, int64_t parts, bool of_result,
                 struct shard_lead *lead);
-bool shard_windows_pass(const struct shard_func *, ir_value, uint32_t factor, int32_t step); /* along other factors */
+bool shard_windows_pass(const struct shard_func *, ir_value, uint32_t factor, int64_t step); /* along other factors */
 enum shard_pad_kind { SHARD_LOCAL, SHARD_SEND, SHARD_ADD, SHARD_CUT };
 enum shard_pad_kind shard_pad_rims(const struct ir_mesh *, const struct shard_func *, ir_value pad, uint32_t d,
                                    uint32_t axes, struct shard_lead, struct shard_rims *);

@@ -124,6 +124,12 @@ static void rule_pad(struct rule_maker *k)
     if (shard_is_zero(k->f, k->n->args[1])) k->r->linear = 1;
 }
 
+static void rule_extend(struct rule_maker *k)
+{
+    for (uint32_t d = 0; d < k->n->type.rank; d++) slide_dimension(k, d, !k->n->attr[0].v[d] && !k->n->attr[1].v[d]);
+    k->r->linear = 1;
+}
+
 static void rule_concat(struct rule_maker *k)
 {
     rule_ewise(k);
@@ -238,7 +244,8 @@ void shard_rule_of(const struct ir_func *f, const struct ir_node *n, struct aren
     memset(r->arg, -1, (n->arg_count ? n->arg_count : 1) * sizeof *r->arg);
     memset(r->result, -1, sizeof r->result);
     rules[n->op](&(struct rule_maker){f, n, r});
-    bool moves = n->op == OP_transpose || n->op == OP_slice || n->op == OP_pad || n->op == OP_concat;
+    bool moves = n->op == OP_transpose || n->op == OP_slice || n->op == OP_pad || n->op == OP_extend ||
+                 n->op == OP_concat;
     if (n->op == OP_sharding_constraint || (!moves && n->op != OP_broadcast && !ir_is_ewise((enum ir_op)n->op))) return;
     uint32_t operands = n->op == OP_pad ? 1 : n->arg_count < 32 ? (1u << n->arg_count) - 1 : 0;
     r->windows = n->op != OP_broadcast && operands && r->linear == operands && !r->product ? SHARD_ADDENDS
@@ -285,8 +292,9 @@ struct ir_type shard_local_type(const struct ir_mesh *mesh, const struct ir_type
 {
     struct ir_type local = *t;
     for (uint32_t d = 0; d < t->rank; d++) {
-        int64_t parts = ir_axes_size(mesh, s->dim[d]), step = s->step[d] < 0 ? -s->step[d] : s->step[d];
-        local.dim[d] = step ? t->dim[d] - (parts - 1) * step : ir_part_extent(mesh, t->dim[d], s->dim[d]);
+        int64_t parts = ir_axes_size(mesh, s->dim[d]), step = s->step[d];
+        local.dim[d] = step ? t->dim[d] + shard_over(step) - (parts - 1) * shard_apart(step)
+                            : ir_part_extent(mesh, t->dim[d], s->dim[d]);
     }
     return local;
 }

@@ -112,6 +112,56 @@ static ir_value reduce_of_transposed(RULE_ARGUMENTS)
     return x.op == OP_transpose && uses ? ir_reduce_plain(b, (enum ir_op)n->op, x.args[0], dims.v, dims.n) : 0;
 }
 
+/* What of the permuted result an element-wise operand is without the permutation: one that was permuted alike, or what
+ * costs nothing to make in another order. 0: neither. */
+enum { TURN_DEPTH = 8 };
+static ir_value unturned(struct ir_builder *b, ir_value v, const int64_t *to, uint32_t depth)
+{
+    const struct ir_node n = *get(b, v);
+    struct ir_type type = n.type;
+    double number;
+    for (uint32_t i = 0; i < n.type.rank; i++) type.dim[to[i]] = n.type.dim[i];
+    if (n.op == OP_transpose) return memcmp(n.attr[0].v, to, n.type.rank * sizeof *to) ? 0 : n.args[0];
+    if (pass_number(b->f, v, &number)) return ir_number(b, type, number);
+    if (n.op == OP_iota) {
+        struct ir_node iota = n;
+        iota.type = type, iota.attr[0].v = &to[n.attr[0].v[0]];
+        return ir_make(b, iota);
+    }
+    if (n.op == OP_broadcast) {
+        const struct ir_type from = *ir_type(b->f, n.args[0]);
+        int64_t dims[1] = {0}, extent[1] = {1};
+        for (uint32_t i = 0; i < from.rank; i++) {
+            if (from.dim[i] == 1) continue;
+            if (extent[0] != 1) return 0;
+            extent[0] = from.dim[i], dims[0] = to[n.attr[0].v[i]];
+        }
+        bool one = extent[0] == 1;
+        return ir_broadcast(b, ir_reshape(b, n.args[0], one ? 0 : 1, extent), type.rank, type.dim, dims);
+    }
+    if (!depth || !(ir_ops[n.op].flags & IR_EWISE) || n.op == OP_sharding_constraint || n.arg_count > 4) return 0;
+    ir_value args[4];
+    for (uint32_t i = 0; i < n.arg_count; i++)
+        if (!(args[i] = unturned(b, n.args[i], to, depth - 1))) return 0;
+    return ir_remake(b, &n, args);
+}
+
+/* Element-wise work on what is turned round is done before: what is read both ways (a matrix of similarities, say) is
+ * read as it lies, and a reduction behind it, too. */
+static ir_value ewise_of_transposed(RULE_ARGUMENTS)
+{
+    const int64_t *to = NULL;
+    ir_value before[4];
+    for (uint32_t i = 0; i < n->arg_count && n->arg_count <= 4 && !to; i++) {
+        const struct ir_node *x = get(b, args[i]);
+        if (x->op == OP_transpose && x->attr[0].v[x->type.rank - 1] + 1 != x->type.rank) to = x->attr[0].v;
+    }
+    if (!to || !uses) return 0;
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        if (!(before[i] = unturned(b, args[i], to, TURN_DEPTH))) return 0;
+    return ir_transpose(b, ir_remake(b, n, before), to);
+}
+
 /* A contraction reads its operands in any order: a transposed one is read as it lies, if the order of its free
  * dimensions stays. */
 static ir_value dot_of_transposed(RULE_ARGUMENTS)
@@ -185,7 +235,7 @@ static ir_value scatter_into_sum(RULE_ARGUMENTS)
     return 0;
 }
 
-enum { PADS = 16 };
+enum { PADS = 256 }; /* taps of a transposed convolution, say: 125 of 5 x 5 x 5 */
 
 /* Adds the summands of v, tensors with zeros before and behind along one dimension, in the order of their places. */
 static bool collect_pads(struct ir_builder *b, ir_value v, ir_value *pads, uint32_t *count, uint32_t *dim)

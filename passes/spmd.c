@@ -75,6 +75,32 @@ static ir_value masked(struct spmd_part *p, ir_value x, uint32_t d, int64_t exte
     return ir_select(&p->b, mine, x, ir_number_like(&p->b, x, value));
 }
 
+/* The one tensor that x, taps of a convolution, is made of by moves that leave dimension d as it is; 0: there is none.
+ */
+static ir_value moved_from(const struct ir_func *f, ir_value x, uint32_t d)
+{
+    const struct ir_node *n = ir_get(f, x);
+    ir_value from = 0;
+    if (n->op == OP_slice) return n->type.dim[d] == ir_type(f, n->args[0])->dim[d] ? n->args[0] : 0;
+    if (n->op != OP_concat || n->attr[0].v[0] == d) return 0;
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        ir_value one = moved_from(f, n->args[i], d);
+        if (!one || (from && one != from)) return 0;
+        from = one;
+    }
+    return from;
+}
+
+static ir_value moved_again(struct spmd_part *p, ir_value x, ir_value from, ir_value to)
+{
+    const struct ir_node *n = ir_get(p->b.f, x);
+    if (x == from) return to;
+    struct ir_node again = *n; /* building may move the nodes */
+    ir_value *args = arena_new_array(p->s->arena, ir_value, again.arg_count);
+    for (uint32_t i = 0; i < again.arg_count; i++) args[i] = moved_again(p, again.args[i], from, to);
+    return ir_remake(&p->b, &again, args);
+}
+
 /* Masks the dimensions of the set that are padded, unless they are known to hold the zeros that are wanted. */
 static ir_value masked_along(struct spmd_part *p, ir_value x, const struct ir_type *global,
                              const struct ir_sharding *has, uint32_t set, double value)
@@ -82,7 +108,14 @@ static ir_value masked_along(struct spmd_part *p, ir_value x, const struct ir_ty
     for (uint32_t d = 0, zeros = value == 0 ? zeros_of(p, x) : 0; d < global->rank; d++) {
         if (!((set & ~zeros) >> d & 1) || has->step[d]) continue; /* windows have no padding */
         if (global->dim[d] % ir_axes_size(&p->s->module->mesh, has->dim[d]) == 0) continue;
-        x = masked(p, x, d, global->dim[d], shard_axes_mask(has->dim[d]), value);
+        ir_value from = moved_from(p->b.f, x, d);
+        if (from && ir_type_elements(ir_type(p->b.f, from)) < ir_type_elements(ir_type(p->b.f, x))) {
+            bool zero = value == 0 && zeros_of(p, from) >> d & 1;
+            ir_value to = zero ? from : masked(p, from, d, global->dim[d], shard_axes_mask(has->dim[d]), value);
+            x = moved_again(p, x, from, to);
+        } else {
+            x = masked(p, x, d, global->dim[d], shard_axes_mask(has->dim[d]), value);
+        }
     }
     return x;
 }
@@ -291,13 +324,26 @@ static void keep_finite(struct spmd_part *p, ir_value v, ir_value *args)
     }
 }
 
+/* What is put behind parts that do not divide stands where their padding is. */
+static void fill_behind(struct spmd_part *p, ir_value v, ir_value *args)
+{
+    const struct ir_node *n = ir_get(p->f->func, v);
+    uint32_t set = 0;
+    double fill;
+    for (uint32_t d = 0; d < n->type.rank; d++)
+        if (p->f->made[v].dim[d] && (n->attr[0].v[d] || n->attr[1].v[d] || n->attr[2].v[d])) set |= 1u << d;
+    if (set && pass_number(p->f->func, n->args[1], &fill))
+        args[0] = masked_along(p, args[0], ir_type(p->f->func, n->args[0]), &p->f->wanted[v][0], set, fill);
+}
+
 /* Nodes that are more than the same with local shapes if a dimension is split: rows by index, extrema. */
 static ir_value remake_split(struct spmd_part *p, ir_value v, ir_value *args)
 {
     const struct ir_node *n = ir_get(p->f->func, v);
     const struct ir_sharding *x = &p->f->wanted[v][0], *result = &p->f->made[v];
     uint32_t mask = 0;
-    if (n->op == OP_pad) return shard_window_pad(p->s, p->f, &p->b, v, args);
+    if (n->op == OP_pad) fill_behind(p, v, args);
+    if (n->op == OP_pad || n->op == OP_extend) return shard_window_pad(p->s, p->f, &p->b, v, args);
     mask_operands(p, v, args);
     keep_finite(p, v, args);
     if (n->op == OP_take || n->op == OP_scatter_add) {

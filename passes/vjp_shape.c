@@ -132,6 +132,14 @@ void vjp_pad(struct vjp *c)
                            ir_reduce(c->b, OP_reduce_sum, inside, all_x.v, all_x.n)));
 }
 
+/* What was put around goes back to where it came from. */
+void vjp_extend(struct vjp *c)
+{
+    int64_t low[IR_MAX_RANK], high[IR_MAX_RANK];
+    for (uint32_t i = 0; i < c->node.type.rank; i++) low[i] = -c->node.attr[0].v[i], high[i] = -c->node.attr[1].v[i];
+    vjp_give(c, 0, ir_extend(c->b, c->ct, low, high, c->node.attr[2].v[0]));
+}
+
 void vjp_concat(struct vjp *c)
 {
     int64_t start[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK], stride[IR_MAX_RANK], dim = c->node.attr[0].v[0];

@@ -69,6 +69,12 @@ ir_value vmap_slice(struct vmap *c)
     return remake(c, all_args(c), attr, 3);
 }
 
+ir_value vmap_extend(struct vmap *c)
+{
+    struct ir_ints attr[2] = {prepend(c, c->n->attr[0], 0, 0), prepend(c, c->n->attr[1], 0, 0)};
+    return remake(c, all_args(c), attr, 2);
+}
+
 /* A filling of its own for every row comes after the padding, where no element of x lies. */
 ir_value vmap_pad(struct vmap *c)
 {

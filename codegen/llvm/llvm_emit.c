@@ -274,6 +274,9 @@ static LLVMValueRef tail_mask(struct emit *e, LLVMValueRef left)
     return LLVMBuildICmp(e->b, LLVMIntULT, emit_iota(e, e->i32, 1), emit_splat(e, live, e->lanes), "");
 }
 
+/* Rows whose next one is read while this one is on its way to the cache. */
+enum { SHORT_ROW = 64 };
+
 /* Extent known: whole iterations, then what is left printed straight. */
 static void print_known(struct emit *e, struct vector_loop *loop, int64_t from, int64_t to)
 {
@@ -297,9 +300,12 @@ static void print_known(struct emit *e, struct vector_loop *loop, int64_t from, 
     }
     uint32_t copy = 0;
     for (; at + lanes <= to; at += lanes, copy++) print_vector(e, loop, emit_i64(e, at), NULL, copy);
-    if (tail)
+    if (tail) {
+        e->short_tail = !loop->tile && to <= SHORT_ROW ? (uint32_t)tail : 0;
         print_vector(e, loop, emit_i64(e, at), tail_mask(e, emit_i64(e, tail)),
                      copy % (uint32_t)(loop->tile ? all : used));
+        e->short_tail = 0;
+    }
     if (!loop->tile) close_sums(e, loop, (uint32_t)used);
 }
 

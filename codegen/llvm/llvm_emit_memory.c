@@ -178,12 +178,41 @@ static LLVMValueRef load_vector(struct emit *e, LLVMTypeRef memory, LLVMValueRef
     return mask ? emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4) : aligned_load(e, vector, at, dtype);
 }
 
+/* The live lanes of a short row's tail, by powers of two: a masked store counts as one of all lanes for the loads
+ * behind it, so that the next row, if the result takes the operand's place, would wait until it has reached the cache.
+ */
+static void store_pieces(struct emit *e, LLVMValueRef raw, LLVMValueRef at, enum ir_dtype dtype)
+{
+    LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(raw));
+    LLVMValueRef poison = LLVMGetPoison(LLVMTypeOf(raw)), lane[EMIT_MAX_LANES];
+    for (uint32_t from = 0, size; from < e->short_tail; from += size) {
+        for (size = 1; from + 2 * size <= e->short_tail; size *= 2) {}
+        for (uint32_t i = 0; i < size; i++) lane[i] = LLVMConstInt(e->i32, from + i, 0);
+        LLVMValueRef piece = size == 1 ? LLVMBuildExtractElement(e->b, raw, lane[0], "")
+                                       : LLVMBuildShuffleVector(e->b, raw, poison, LLVMConstVector(lane, size), "");
+        aligned_store(e, piece, step(e, element, at, emit_i64(e, from)), dtype);
+    }
+}
+
 static void store_vector(struct emit *e, LLVMValueRef raw, LLVMValueRef at, enum ir_dtype dtype, LLVMValueRef mask)
 {
     LLVMTypeRef types[] = {LLVMTypeOf(raw), e->ptr};
     LLVMValueRef args[] = {raw, at, alignment(e, dtype), mask};
-    if (mask) emit_intrinsic(e, "llvm.masked.store", types, 2, args, 4);
+    if (mask && mask == e->mask && e->short_tail) store_pieces(e, raw, at, dtype);
+    else if (mask) emit_intrinsic(e, "llvm.masked.store", types, 2, args, 4);
     else aligned_store(e, raw, at, dtype);
+}
+
+/* Whole vectors from the start of a local that ends in room for the last of them: without a mask, so that what is
+ * stored can be loaded again before it has reached the cache. */
+static bool has_room(const struct emit *e, const struct nest_stmt *s)
+{
+    const struct nest_buffer *buffer = &e->nest->buffers.items[s->buffer];
+    uint64_t bytes = ir_dtype_bytes(buffer->dtype), all = (uint64_t)buffer->extent;
+    if (!buffer->local || s->cond || s->word || e->nest->flat || s->index.offset || s->index.scaled_count) return false;
+    for (uint32_t i = 0; i < s->index.term_count; i++)
+        if (s->index.terms[i].scale && !e->vars[s->index.terms[i].var].vector) return false;
+    return (all + e->lanes - 1) / e->lanes * e->lanes * bytes <= (all * bytes + 63) / 64 * 64;
 }
 
 void emit_load(struct emit *e, const struct nest_stmt *s)
@@ -199,7 +228,7 @@ void emit_load(struct emit *e, const struct nest_stmt *s)
     if (!out->varies) {
         raw = load_scalar(e, memory, place.base, element, s->cond);
     } else if (place.kind == PLACE_NEIGHBOURS) {
-        raw = load_vector(e, memory, place.base, element, emit_live(e, s->cond));
+        raw = load_vector(e, memory, place.base, element, has_room(e, s) ? NULL : emit_live(e, s->cond));
     } else {
         LLVMValueRef mask = emit_live(e, s->cond);
         LLVMTypeRef types[] = {vector, LLVMVectorType(e->ptr, e->lanes)};
@@ -237,7 +266,7 @@ void emit_store(struct emit *e, const struct nest_stmt *s)
     LLVMValueRef mask = emit_live(e, s->cond), spread = emit_spread(e, value, true), raw = to_memory(e, stored, spread);
     if (checked) check(e, s, s->buffer % EMIT_CHECK_WAYS, spread, mask);
     if (place.kind == PLACE_NEIGHBOURS) {
-        store_vector(e, raw, place.base, dtype, mask);
+        store_vector(e, raw, place.base, dtype, has_room(e, s) ? NULL : mask);
         return;
     }
     LLVMTypeRef types[] = {LLVMTypeOf(raw), LLVMVectorType(e->ptr, e->lanes)};

@@ -68,6 +68,7 @@ const char *cg_target_needs(const struct cg_target *, bool pairs);
 struct cg_link {
     struct cg_bytes object, archive;
     const char *linker, *export_symbol;
+    const char *asked; /* NULL, or a symbol whose file of the archive is taken in place of others' weak functions */
 };
 const char *cg_link(const struct cg_link *, struct arena *, struct cg_bytes *result);
 /* The runtime archive that is part of this program. */

@@ -401,7 +401,7 @@ static bool find_leaves(struct lower_dot_product *p, const struct ir_node *node)
 static void fill_gemm(const struct lower_dot_product *p, struct cg_gemm *g)
 {
     const struct lower *l = p->l;
-    if (p->dtype != IR_F32 || p->columns || p->shared_rows || l->group->outputs.count != 1 ||
+    if (p->dtype != IR_F32 || p->rows_first || p->columns || p->shared_rows || l->group->outputs.count != 1 ||
         l->group->outputs.items[0] != p->root || l->group->nodes.count != 1 || !l->argument[p->x.value] ||
         !l->argument[p->y.value])
         return;
@@ -440,6 +440,7 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
     describe(&p.x, l->f, node->args[0], AXIS_M, node->attr[0], node->attr[2]);
     describe(&p.y, l->f, node->args[1], AXIS_N, node->attr[1], node->attr[3]);
     p.columns = node->attr[5].n ? node->attr[5].v[0] : 0;
+    p.rows_first = node->attr[6].n != 0;
     p.shared_rows = node->attr[5].n > 1 ? node->attr[5].v[1] : 0;
     dot_choose_pairs(&p);
     if (l->axis_count == 0) {

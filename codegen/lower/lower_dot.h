@@ -47,6 +47,7 @@ struct lower_dot_product {
     struct lower_dot_operand x, y;
     int64_t columns;      /* of y, if it lies in panels (fuse_panels.c); 0 */
     int64_t shared_rows;  /* of x, the same */
+    bool rows_first;      /* in the result these stand before the batch */
     int64_t leaf;         /* steps of k that are a leaf, if the sum is a tree (lower_tree.c) of several; 0 */
     uint32_t tree_local;  /* sums that wait */
     int64_t m, n, k;      /* extents of the last parts, which the tile covers */

@@ -356,8 +356,9 @@ static struct lower_pos output_pos(struct lower_dot_product *p)
     struct lower *l = p->l;
     struct lower_pos at = lower_pos_constant(0);
     lower_pos_add(l, &at, &p->at[AXIS_N], 1);
-    lower_pos_add(l, &at, &p->at[AXIS_M], l->axes[AXIS_N].extent);
-    lower_pos_add(l, &at, &p->at[AXIS_B], l->axes[AXIS_N].extent * l->axes[AXIS_M].extent);
+    int64_t n = l->axes[AXIS_N].extent, others = l->axes[p->rows_first ? AXIS_B : AXIS_M].extent;
+    lower_pos_add(l, &at, &p->at[AXIS_M], p->rows_first ? n * others : n);
+    lower_pos_add(l, &at, &p->at[AXIS_B], p->rows_first ? n : n * others);
     return at;
 }
 

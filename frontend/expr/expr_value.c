@@ -208,6 +208,32 @@ struct fe_val fe_expand(struct fe_site *s, struct fe_val v, uint32_t axis)
     return fe_reshape_val(s, v, t.rank + 1u, t.dim);
 }
 
+/* Parts of one tensor that follow each other, its beginning behind its end, are that tensor with more around it, or
+ * rolled; 0: they are not. */
+static ir_value joined_around(struct fe_site *s, const ir_value *parts, uint32_t count, uint32_t axis)
+{
+    int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, first = 0, n = 0, end = 0, total = 0;
+    ir_value whole = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ir_node *part = ir_get(s->b->f, parts[i]);
+        bool slice = part->op == OP_slice;
+        ir_value base = slice ? part->args[0] : parts[i];
+        const struct ir_type *t = ir_type(s->b->f, base);
+        int64_t start = slice ? part->attr[0].v[axis] : 0, stop = slice ? part->attr[1].v[axis] : t->dim[axis];
+        for (uint32_t d = 0; slice && d < t->rank; d++)
+            if (part->attr[2].v[d] != 1 || (d != axis && part->type.dim[d] != t->dim[d])) return 0;
+        if (i ? base != whole || start != end % n : !ir_dtype_is_float((enum ir_dtype)t->dtype)) return 0;
+        if (!i) whole = base, first = start, n = t->dim[axis];
+        total += stop - start;
+        end = stop;
+    }
+    low[axis] = first ? n - first : 0;
+    if (total == n && low[axis] > first) low[axis] = -first; /* rolled the shorter way */
+    high[axis] = total - n - low[axis];
+    if (!n || total < n || high[axis] > n || (high[axis] < 0 && total > n)) return 0;
+    return low[axis] || high[axis] ? ir_extend(s->b, whole, low, high, IR_EXTEND_WRAP) : whole;
+}
+
 struct fe_val fe_join(struct fe_site *s, const struct fe_val *items, uint32_t count, uint32_t axis)
 {
     ir_value *parts = arena_new_array(s->fe->arena, ir_value, count);
@@ -223,7 +249,8 @@ struct fe_val fe_join(struct fe_site *s, const struct fe_val *items, uint32_t co
                            ir_type_text(s->fe->arena, &t), (unsigned)axis);
     }
     for (uint32_t i = 0; i < count; i++) parts[i] = fe_value_as(s, &items[i], k.dtype);
-    return fe_tensor_val(count == 1 ? parts[0] : ir_concat(s->b, parts, count, axis), k.weak);
+    ir_value around = count > 1 ? joined_around(s, parts, count, axis) : parts[0];
+    return fe_tensor_val(around ? around : ir_concat(s->b, parts, count, axis), k.weak);
 }
 
 struct fe_val fe_stack(struct fe_site *s, const struct fe_val *items, uint32_t count, uint32_t axis)

@@ -194,6 +194,7 @@ PROGRAMS = [
     convolutions("convolution_space", GRID, hold("batch", "model", None, None)),
     stages("convolution_tiles", {"rows": 2, "columns": 4}, [8, 64, 64, 4], [3, 3], [2, 1], [3, 3], [None, "rows", "columns", None]),
     u_net("u_net", GRID, ["batch", "model", None, None]),
+    stages("convolution_circular", GRID, [8, 64, 16, 4], [3, 3], [1, 1], None, ["batch", "model", None, None], padding="CIRCULAR"),
     grouped_queries("grouped_queries", GRID, {"{query,key,value}.kernel": [None, "model"], "out.kernel": ["model"], "{gate,up}.kernel": [None, "model"], "down.kernel": ["model"], "**": []}),
     shared_expert("shared_expert"),
     adapted("lora_megatron", GRID),
@@ -208,4 +209,4 @@ PROGRAMS = [
 REACHED = {"zero_1": 0.40, "zero_2": 0.40, "zero_3": 0.67, "fsdp": 0.61, "transformer": 0.77, "cookbook_moments": 0.87, "clipped": 0.88,
            "microbatches": 0.25, "lstm": 0.07, "sequence": 0.71, "megatron_sequence": 0.50, "experts_capacity": 0.98, "experts_all_to_all":
            0.19, "vocabulary_tied": 0.86, "convolution_space": 0.60, "convolution_tiles": 0.35, "convolution_causal": 0.66, "grouped_queries": 0.52, "shared_expert": 0.99, "lora_megatron": 1.0,
-           "lstm_tensor": 0.15, "vocabulary_tied_sequence": 0.52, "u_net": 0.39}
+           "lstm_tensor": 0.15, "vocabulary_tied_sequence": 0.52, "u_net": 0.39, "convolution_circular": 0.25}

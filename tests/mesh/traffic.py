@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What each device of a mesh sends in one step, beside what XLA's partitioner sends for the same model with the same
-annotations: bytes by ring formulas, for the programs of programs.py. XLA's side is recorded in traffic.json; never above MOST, nor above what was reached.
+annotations: bytes by ring formulas, for the programs of programs.py and models.py. XLA's side is recorded in traffic.json; never above MOST, nor above what was reached.
 
     tests/mesh/traffic.py --stepc build/stepc [PROGRAM...]
     tests/mesh/traffic.py --stepc build/stepc --renew --jax PYTHON     a Python with jax 0.8 and optax writes traffic.json anew
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from mesh import programs
+from mesh import models, programs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDED = os.path.join(HERE, "traffic.json")
@@ -66,7 +66,8 @@ def main():
     p.add_argument("--jax", default=sys.executable, metavar="PYTHON")
     p.add_argument("programs", nargs="*")
     options = p.parse_args()
-    chosen = [d for d in programs.PROGRAMS if not options.programs or d["name"] in options.programs]
+    reached = programs.REACHED | models.REACHED
+    chosen = [d for d in programs.PROGRAMS + models.PROGRAMS if not options.programs or d["name"] in options.programs]
     with tempfile.TemporaryDirectory(prefix="stepc-traffic-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         reports = list(zip(chosen, pool.map(lambda d: report(options.stepc, d, folder), chosen)))
     if options.renew:
@@ -77,7 +78,7 @@ def main():
         name, (ours, count, temporaries) = document["name"], sent(found)
         theirs = recorded[name]
         bytes_over, memory_over = ours / theirs["ring"], temporaries / theirs["temporaries"]
-        faults = ["sends more"] * (bytes_over > programs.REACHED.get(name, MOST)) + ["is larger"] * (memory_over > LARGEST)
+        faults = ["sends more"] * (bytes_over > reached.get(name, MOST)) + ["is larger"] * (memory_over > LARGEST)
         faults += ["holds %d bytes, XLA %d" % (state(found), theirs["state"])] * (state(found) > theirs["state"])
         wrong += bool(faults)
         print("%-26s %10.0f %10.0f %5.2f %4d, %3d   %5.2f %s" % (name, ours, theirs["ring"], bytes_over, count, theirs["collectives"], memory_over, " ".join(faults)))

@@ -18,12 +18,14 @@ import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+import models_xla
+
 # ---------------------------------------------------------------- layouts
 
 
 def glob(pattern, path):
     """`**`: any number of segments, `*` within one, `{a,b}` either."""
-    text = re.sub(r"\\\*\\\*", ".*", re.escape(pattern)).replace(r"\{", "(").replace(r"\}", ")").replace(",", "|")
+    text = re.sub(r"\\\*\\\*", ".*", re.escape(pattern)).replace(r"\*", "[^.]*").replace(r"\{", "(").replace(r"\}", ")").replace(",", "|")
     return re.fullmatch(text.replace(r".*\.", r"(.*\.)?"), path) is not None
 
 
@@ -240,7 +242,7 @@ def tied_sequence(m, i):
 
 
 LOSSES = {
-    "u_net": u_net, "convolution_circular": circular, "grouped_queries": grouped_queries, "shared_expert": shared_expert, "lora_megatron": adapted, "lstm_tensor": lstm_tensor,
+    "tied_fsdp": transformer, "u_net": u_net, "convolution_circular": circular, "grouped_queries": grouped_queries, "shared_expert": shared_expert, "lora_megatron": adapted, "lstm_tensor": lstm_tensor,
     "vocabulary_tied_sequence": tied_sequence,
     "data_parallel": mlp, "zero_1": mlp, "zero_2": mlp, "zero_3": transformer, "fsdp": mlp, "megatron_mlp": megatron_mlp,
     "megatron_attention": megatron_attention, "dot_relu_dot": dot_relu_dot, "transformer": transformer, "clipped": transformer, "cookbook_moments": two_layers,
@@ -264,7 +266,7 @@ def optimizer_of(o):
 
 def compiled(document, parameters):
     mesh = Mesh(np.array(jax.devices()).reshape(list(document["mesh"]["axes"].values())), list(document["mesh"]["axes"]))
-    sharding, loss, optimizer = document["sharding"], LOSSES[document["name"]], optimizer_of(document["optimizer"])
+    sharding, loss, optimizer = document["sharding"], (LOSSES | models_xla.LOSSES)[document["name"]], optimizer_of(document["optimizer"])
 
     def lay(spec):
         return NamedSharding(mesh, PartitionSpec(*["data" if s == "batch" else tuple(s) if isinstance(s, list) else s for s in spec or []]))
@@ -280,7 +282,8 @@ def compiled(document, parameters):
         spec = spec_of(sharding.get("optimizer_state"), name) if name else None
         return lay(None) if not name else lay(spec) if spec is not None else of_params[name]
     of_state = jax.tree_util.tree_map_with_path(of_slot, state)
-    of_inputs = {k: lay([s for s in i["axes"]]) for k, i in document["inputs"].items()}
+    size = math.prod(mesh.shape[a] for a in ("data",) if a in mesh.shape) # a batch that does not divide comes whole
+    of_inputs = {k: lay([s for s in i["axes"]] if i["shape"][0] % size == 0 else []) for k, i in document["inputs"].items()}
 
     def gradient(p, i):
         return jax.value_and_grad(lambda q: loss(Model(p | q, mesh), i))({k: p[k] for k in trained})

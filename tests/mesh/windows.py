@@ -39,6 +39,10 @@ def conv(features, size, **more):
     return {"type": "conv", "features": features, "kernel_size": size, **more}
 
 
+def expr(text):
+    return {"type": "expr", "expr": text}
+
+
 # name: mesh, shape of x, layers, layout between them, collectives of training beside sums
 NAMED = {
     "same": ({"space": 4}, [2, 16, 3], [conv(4, [3]), {"type": "relu"}, conv(4, [5])], [None, "space", None], {"permute"}),
@@ -55,7 +59,15 @@ NAMED = {
                    [None, "space", None, None], {"permute"}),
     "groups": ({"space": 4}, [2, 16, 4], [conv(4, [3], feature_group_count=4), {"type": "relu"}, conv(4, [3], feature_group_count=2)], [None, "space", None], {"permute"}),
     "narrow": ({"space": 4}, [2, 16, 3], [conv(4, [3], dtype="bfloat16"), {"type": "relu"}, conv(4, [3], dtype="bfloat16")], [None, "space", None], {"permute"}),
+    "indivisible": ({"space": 4}, [2, 30, 3], [conv(4, [3], padding="VALID"), {"type": "relu"}, conv(4, [4], strides=2), {"type": "max_pool", "window_shape": [2], "strides": [2], "padding": "SAME"}], [None, "space", None], {"permute"}),
+    "around": ({"space": 4}, [2, 16, 3], [conv(4, [4], padding="CIRCULAR", kernel_dilation=2), {"type": "relu"}, conv(4, [5], strides=2, padding="CIRCULAR")], [None, "space", None], {"permute"}),
+    "mirrored": ({"rows": 2, "space": 2}, [2, 16, 8, 3], [conv(4, [4, 3], padding="REFLECT"), {"type": "relu"}, conv(4, [3, 5], padding="REFLECT")], [None, "rows", "space", None], {"permute"}),
+    "symmetric": ({"space": 4}, [2, 16, 3], [conv(4, [1]), expr("pad(x * x, ((0, 0), (2, 1), (0, 0)), mode='symmetric')[:, 1:-2]")], [None, "space", None], {"permute"}),
+    "edges": ({"space": 4}, [2, 16, 3], [conv(4, [1]), expr("pad(x, ((0, 0), (2, 2), (0, 0)), mode='edge')[:, 1:-3] * pad(x, ((0, 0), (1, 1), (1, 0)), mode='edge')[:, 2:, 1:]")], [None, "space", None], {"permute"}),
+    "rolled": ({"space": 4}, [2, 16, 3], [conv(4, [1]), expr("x * roll(x, 3, axis=1) + roll(x * x, -6, axis=1)"), expr("concatenate((x[:, 1:], x[:, :1]), axis=1) * x")], [None, "space", None], {"permute"}),
+    "uneven_batch": ({"data": 4}, [6, 16, 3], [conv(4, [3]), {"type": "relu"}, conv(4, [3]), {"type": "batch_norm"}, conv(4, [3], padding="CIRCULAR")], ["batch", None, None], set()),
     "turned": ({"space": 2, "wide": 2}, [8, 8, 16], [{"type": "linear", "features": 16}, hold(None, "space", "wide"), {"type": "linear", "features": 8}], [None, "wide", "space"], {"permute", "all_gather", "reduce_scatter"}),
+    "moved_past_one": ({"data": 1, "space": 4}, [8, 8, 16], [{"type": "linear", "features": 16}, hold("space", "data"), {"type": "linear", "features": 8}], ["data", "space"], {"all_gather", "all_to_all"}),
     "moved": ({"space": 4}, [8, 8, 16], [{"type": "linear", "features": 16}, hold("space"), {"type": "linear", "features": 8}], [None, "space"], {"all_to_all"}),
 }
 
@@ -63,19 +75,24 @@ NAMED = {
 def random_case(d):
     mesh, rank = d.one(MESHES), d.one([1, 1, 2, 2, 3])
     axes = [a for a in mesh if a != "data"]
-    x = [int(d.one([2, 4])), *[int(d.one([8, 12, 16] if rank > 1 else [16, 24, 32])) for _ in range(rank)], int(d.one([1, 2, 4]))]
+    x = [int(d.one([2, 4])), *[int(d.one([8, 9, 12, 14, 16] if rank > 1 else [16, 19, 24, 30, 32])) for _ in range(rank)], int(d.one([1, 2, 4]))]
     places = [int(i) for i in d.r.permutation(rank)]
     spec = ["batch" if "data" in mesh else None] + [None] * (rank + 1)
     for axis, place in zip(axes, places):
         spec[1 + place] = axis
-    layers = []
+    layers = [conv(2, [1] * rank)] if d.one([0, 0, 1]) else []
     for _ in range(d.one([1, 2, 2])):
-        kind = d.one(["conv"] * 4 + ["max_pool", "avg_pool", "conv_transpose"])
+        kind = d.one(["conv"] * 4 + ["max_pool", "avg_pool", "conv_transpose", "roll", "pad"])
         size = [int(d.one([1, 2, 3, 3, 4, 5] if rank < 3 else [1, 2, 3])) for _ in range(rank)]
         strides = [int(d.one([1, 1, 2])) for _ in range(rank)]
         padding = d.one(["SAME", "SAME", "VALID", *(["CAUSAL"] if rank == 1 else []), [[int(d.one([0, 1, 2])), int(d.one([0, 1, 3]))] for _ in range(rank)]])
         if kind == "conv":
             layers.append(conv(int(d.one([2, 4])), size, strides=strides, padding=d.one([padding, padding, "CIRCULAR", "REFLECT"]), kernel_dilation=int(d.one([1, 1, 2]))))
+        elif kind == "roll":
+            layers.append(expr("x * roll(x, %d, axis=1) - roll(x, %d, axis=-2)" % (d.one([-3, -1, 1, 2, 5]), d.one([-2, 1, 3]))))
+        elif kind == "pad":
+            widths = [(int(d.one([0, 1, 2])), int(d.one([0, 1, 3]))) for _ in range(rank)]
+            layers.append(expr("pad(x, %s, mode='%s')" % (repr(((0, 0), *widths, (0, 0))), d.one(["wrap", "reflect", "symmetric", "edge"]))))
         elif kind == "conv_transpose":
             layers.append({"type": kind, "features": 2, "kernel_size": size, "strides": strides, "padding": d.one(["SAME", "VALID"])})
         else:

@@ -29,7 +29,19 @@ struct fe_val make_flip(struct fe_call *c)
 static struct fe_val pad_from_self(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t low, int64_t high,
                                    const char *mode)
 {
-    int64_t n = fe_type_at(s, &x).dim[axis];
+    struct ir_type t = fe_type_at(s, &x);
+    int64_t n = t.dim[axis], before[IR_MAX_RANK] = {0}, behind[IR_MAX_RANK] = {0};
+    static const char *const kinds[] = {[IR_EXTEND_WRAP] = "wrap",
+                                        [IR_EXTEND_REFLECT] = "reflect",
+                                        [IR_EXTEND_SYMMETRIC] = "symmetric",
+                                        [IR_EXTEND_EDGE] = "edge"};
+    int kind = 0;
+    while (strcmp(kinds[kind], mode) != 0) kind++;
+    int64_t most = kind == IR_EXTEND_EDGE && n ? INT64_MAX : n - (kind == IR_EXTEND_REFLECT);
+    if (low <= most && high <= most) {
+        before[axis] = low, behind[axis] = high;
+        return fe_tensor_val(ir_extend(s->b, x.tensor, before, behind, kind), x.weak);
+    }
     struct fe_val *parts = arena_new_array(s->fe->arena, struct fe_val, low + high + 1);
     uint32_t count = 0;
     for (int64_t i = -low; i < n + high; i++) {
@@ -39,10 +51,10 @@ static struct fe_val pad_from_self(struct fe_site *s, struct fe_val x, uint32_t 
             i = n - 1;
             continue;
         }
-        if (!strcmp(mode, "edge")) at = i < 0 ? 0 : n - 1;
-        else if (!strcmp(mode, "wrap")) at = ((i % n) + n) % n;
+        if (kind == IR_EXTEND_EDGE) at = i < 0 ? 0 : n - 1;
+        else if (kind == IR_EXTEND_WRAP) at = ((i % n) + n) % n;
         else {
-            bool symmetric = !strcmp(mode, "symmetric");
+            bool symmetric = kind == IR_EXTEND_SYMMETRIC;
             period = symmetric ? 2 * n : n > 1 ? 2 * n - 2 : 1;
             at = ((i % period) + period) % period;
             if (at >= n) at = symmetric ? 2 * n - 1 - at : 2 * n - 2 - at;
@@ -121,7 +133,8 @@ static struct fe_val statistic(struct fe_site *s, struct fe_val x, uint32_t axis
                                                         : FE_RED_MEAN;
     x = !strcmp(mode, "median") ? FE_APPLY(s, "median", x, fe_int(axis), fe_none(), fe_none(), yes)
                                 : fe_reduce(s, kind, x, &axis, 1, &keep);
-    if (!ir_dtype_is_float((enum ir_dtype)t.dtype) && !x.bad) x = FE_APPLY(s, "round", x);
+    /* a mean of bools is no integer to JAX: it is true where it is not 0 */
+    if (!ir_dtype_is_float((enum ir_dtype)t.dtype) && t.dtype != IR_BOOL && !x.bad) x = FE_APPLY(s, "round", x);
     return fe_cast(s, x, (enum ir_dtype)t.dtype);
 }
 

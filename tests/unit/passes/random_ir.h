@@ -22,7 +22,7 @@ static const uint16_t random_ops[] = {
     OP_mul,  OP_add,    OP_mul,       OP_max,        OP_min,           OP_atan2,      OP_select,
     OP_cast, OP_lt,     OP_broadcast, OP_broadcast,  OP_reshape,       OP_transpose,  OP_slice,
     OP_pad,  OP_concat, OP_reverse,   OP_reduce_sum, OP_reduce_sum,    OP_reduce_max, OP_reduce_prod,
-    OP_dot,  OP_dot,    OP_dot,       OP_take,       OP_dynamic_slice};
+    OP_dot,  OP_dot,    OP_dot,       OP_take,       OP_dynamic_slice, OP_extend};
 
 /* Attributes that may fit; inference decides. */
 static inline void random_attributes(struct random_ir *r, struct ir_builder *b, struct ir_node *n,
@@ -68,6 +68,15 @@ static inline void random_attributes(struct random_ir *r, struct ir_builder *b, 
             for (int k = 0; k < 3; k++) v[k][i] = (int64_t)random_next(r, 3) - (k < 2);
         for (uint32_t i = 0; i < rank; i++) v[2][i] = v[2][i] == 2 ? 1 : 0;
         break;
+    case OP_extend: {
+        int64_t sign = random_next(r, 2) ? 1 : -1;
+        n->attr[2].n = 1;
+        v[2][0] = random_next(r, 3);
+        for (uint32_t i = 0; i < rank; i++)
+            for (int k = 0; k < 2; k++) v[k][i] = sign * random_next(r, 3);
+        if (rank && random_next(r, 3) == 0) v[1][0] = -v[0][0];
+        break;
+    }
     case OP_dot:
         n->attr[0].n = n->attr[1].n = 0;
         n->attr[2].n = n->attr[3].n = 1;

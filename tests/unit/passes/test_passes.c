@@ -375,13 +375,11 @@ START_TEST(dumps)
 }
 END_TEST
 
-/* A defect ends with code 4 and leaves the input of the pass, which replays it. */
-START_TEST(defects)
+/* A process in `folder` whose pass is given what is unsound; how it ended. */
+static int defect(const char *folder, const char *reproducer_dir)
 {
-    char dir[] = "/tmp/stepc-defect-XXXXXX";
     struct pass pass;
     int status;
-    ck_assert_ptr_nonnull(mkdtemp(dir));
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -390,13 +388,23 @@ START_TEST(defects)
         struct ir_node bad = {.op = OP_add, .arg_count = 2, .args = args, .type = *ir_type(m->funcs.items[0], 1)};
         struct ir_builder b = {.f = m->funcs.items[0]};
         ir_result_add(&b, "bad", ir_append_raw(b.f, &bad), -1);
-        if (!freopen("/dev/null", "w", stderr)) _exit(9);
-        run_with((struct pass_options){.only = "autodiff", .reproducer_dir = dir}, m, &pass);
+        if (chdir(folder) || !freopen("/dev/null", "w", stderr)) _exit(9);
+        run_with((struct pass_options){.only = "autodiff", .reproducer_dir = reproducer_dir}, m, &pass);
         _exit(0);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 4);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A defect ends with code 4 and leaves the input of the pass, which replays it; in "" it leaves nothing. */
+START_TEST(defects)
+{
+    char dir[] = "/tmp/stepc-defect-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
     const char *path = arena_format(&arena, "%s/repro-autodiff.sir", dir);
+    ck_assert_int_eq(defect(dir, ""), 4);
+    ck_assert_int_eq(access(path, R_OK), -1);
+    ck_assert_int_eq(defect("/", dir), 4);
     ck_assert_int_eq(access(path, R_OK), 0);
     unlink(path);
     rmdir(dir);

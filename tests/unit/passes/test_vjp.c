@@ -129,6 +129,15 @@ static ir_value cropped(struct ir_builder *b, enum ir_op op, const ir_value *a)
     return ir_pad(b, a[0], a[1], (int64_t[]){-1, -2}, (int64_t[]){2, -1}, (int64_t[]){1, 0});
 }
 
+static ir_value extended(struct ir_builder *b, enum ir_op op, const ir_value *a)
+{
+    (void)op;
+    ir_value wrapped = ir_extend(b, a[0], (int64_t[]){1, 2}, (int64_t[]){2, -2}, IR_EXTEND_WRAP);
+    ir_value mirrored = ir_extend(b, wrapped, (int64_t[]){2, 0}, (int64_t[]){1, 1}, IR_EXTEND_REFLECT);
+    ir_value edges = ir_extend(b, mirrored, (int64_t[]){0, 1}, (int64_t[]){2, 1}, IR_EXTEND_EDGE);
+    return ir_extend(b, edges, (int64_t[]){-2, -1}, (int64_t[]){0, -2}, IR_EXTEND_SYMMETRIC);
+}
+
 static ir_value joined(struct ir_builder *b, enum ir_op op, const ir_value *a)
 {
     (void)op;
@@ -361,6 +370,7 @@ static const struct test tests[] = {
     {OP_slice, sliced_empty, -1, 3, S(6, 3), S(0), S(0), 0, 0, 0},
     {OP_pad, padded, -1, 3, S(2, 3), SCALAR, S(0), 0, 0, 0}, {OP_pad, padded, -1, 3, S(0, 3), SCALAR, S(0), 0, 0, 0},
     {OP_pad, cropped, -1, 3, S(3, 5), SCALAR, S(0), 0, 0, 0}, {OP_pad, cropped, -1, 3, S(2, 3), SCALAR, S(0), 0, 0, 0},
+    {OP_extend, extended, -1, 3, S(3, 4), S(0), S(0), 0, 0, 0},
     {OP_concat, joined, -1, 3, S(2, 3), S(2, 1), S(2, 0), 0, 0, 0},
     {OP_reverse, reversed, -1, 3, S(2, 3), S(0), S(0), 0, 0, 0},
     {OP_dynamic_slice, window, -1, 3, S(4, 3), S(0), S(0), 0, 0, 0},
