@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MANIFEST_BYTES = 256 << 20, CHUNK = 1 << 20, DEPTH = 16, PIECES = 1 << 14 };
+enum { MANIFEST_BYTES = 256 << 20, CHUNK = 1 << 18, DEPTH = 16, PIECES = 1 << 14 };
 /* The least text of a file, a tensor and a piece, and the end of a manifest. */
 enum {
     LEAST_MEMBER = sizeof "\"\":{\"bytes\":0,\"hash\":\"\"}" - 1,

@@ -1,13 +1,23 @@
 /* XXH3 with 128 bits and without a seed (Collet, the xxHash specification 0.8): as `xxhsum -H2` prints it. Bytes come
  * in pieces: a block of 1024 of them is taken when more follow, since the last 64 bytes of all are taken last. */
-#include <stepc/step_tools.h>
-
 #include <stdio.h>
 #include <string.h>
 
+/* Two lanes at a time, as every x86-64 has them; xxh3_avx2.c takes four. */
+#define LANES_BYTES 16
+#define LANES_TARGET __attribute__((weak))
+#define LANES_TAKE st_hash_stripes
+#define LANES_END
+#define LANES_SWAP(a) __builtin_shufflevector(a, a, 1, 0)
 #if defined(__SSE2__)
 #include <emmintrin.h>
+#define LANES_HIGH(a) ((lanes)_mm_shuffle_epi32((__m128i)(a), 0xf5))
+#define LANES_PRODUCT(a, b) ((lanes)_mm_mul_epu32((__m128i)(a), (__m128i)(b)))
+#else
+#define LANES_HIGH(a) ((a) >> 32)
+#define LANES_PRODUCT(a, b) (((a)&UINT32_MAX) * ((b)&UINT32_MAX))
 #endif
+#include "runtime/xxh3_blocks.h"
 
 static const uint64_t secret[24] = {0xbe4ba423396cfeb8, 0x1cad21f72c81017c, 0xdb979083e96dd4de, 0x1f67b3b7a4a44072,
                                     0x78e5c0cc4ee679cb, 0x2172ffcc7dd05a82, 0x8e2443f7744608b8, 0x4c263a81e69035e0,
@@ -24,7 +34,6 @@ static const uint64_t secret[24] = {0xbe4ba423396cfeb8, 0x1cad21f72c81017c, 0xdb
 #define P4 0x85ebca77c2b2ae63
 #define P5 0x27d4eb2f165667c5
 
-enum { BLOCK = ST_HASH_BLOCK, STRIPE = 64 };
 __extension__ typedef unsigned __int128 u128;
 
 static uint32_t read32(const void *at)
@@ -120,42 +129,20 @@ static void hash_to_240(const unsigned char *at, uint64_t n, uint64_t out[2])
     out[1] = 0 - avalanche(sum[0] * P1 + sum[1] * P4 + n * P2);
 }
 
-/* Two lanes at a time, as every x86-64 has them; the eight sums stay in registers from stripe to stripe. */
-typedef uint64_t lanes __attribute__((vector_size(16), aligned(1), may_alias));
-#if defined(__SSE2__)
-#define HIGH_HALVES(a) ((lanes)_mm_shuffle_epi32((__m128i)(a), 0xf5))
-#define PRODUCT(a, b) ((lanes)_mm_mul_epu32((__m128i)(a), (__m128i)(b)))
-#else
-#define HIGH_HALVES(a) ((a) >> 32)
-#define PRODUCT(a, b) (((a)&UINT32_MAX) * ((b)&UINT32_MAX))
-#endif
-
-static void take_stripes(uint64_t sums[8], const unsigned char *at, const unsigned char *end, const char *keys)
+static void take(struct st_hash *h, const unsigned char *at, const unsigned char *end, uint32_t offset)
 {
-    lanes *all = (lanes *)(void *)sums, a = all[0], b = all[1], c = all[2], d = all[3];
-    for (; at < end; at += STRIPE, keys += 8) {
-        const lanes *with = (const lanes *)(const void *)keys, *from = (const lanes *)(const void *)at;
-        lanes data, keyed;
-#define TAKE(sum, i) \
-    data = from[i], keyed = data ^ with[i], \
-    sum += __builtin_shufflevector(data, data, 1, 0) + PRODUCT(keyed, HIGH_HALVES(keyed))
-        TAKE(a, 0);
-        TAKE(b, 1);
-        TAKE(c, 2);
-        TAKE(d, 3);
-#undef TAKE
-    }
-    all[0] = a;
-    all[1] = b;
-    all[2] = c;
-    all[3] = d;
+#if !defined(STEPC_IN_OBJECT) && defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) st_hash_stripes_avx2(h->sums, at, end, key(offset));
+    else
+#endif
+        st_hash_stripes(h->sums, at, end, key(offset));
 }
 
-static void take_block(struct st_hash *h, const unsigned char *at)
+/* Whole blocks, behind which there is more. */
+static void take_blocks(struct st_hash *h, const unsigned char *at, uint64_t bytes)
 {
-    take_stripes(h->sums, at, at + BLOCK, key(0));
-    for (uint32_t i = 0; i < 8; i++) h->sums[i] = (h->sums[i] ^ h->sums[i] >> 47 ^ read64(key(128 + 8 * i))) * P32_1;
-    memcpy(h->held, at + BLOCK - STRIPE, STRIPE);
+    take(h, at, at + bytes, 0);
+    memcpy(h->held, at + bytes - STRIPE, STRIPE);
 }
 
 static uint64_t merge(const uint64_t sums[8], uint32_t offset, uint64_t sum)
@@ -177,9 +164,10 @@ void st_hash_add(struct st_hash *h, const void *data, uint64_t bytes)
     const unsigned char *at = data;
     h->bytes += bytes;
     while (bytes) {
-        if (h->pending == BLOCK) take_block(h, h->held + STRIPE), h->pending = 0;
-        for (; !h->pending && bytes > BLOCK; at += BLOCK, bytes -= BLOCK) take_block(h, at);
-        uint64_t n = BLOCK - h->pending < bytes ? BLOCK - h->pending : bytes;
+        uint64_t n = (bytes - 1) / BLOCK * BLOCK;
+        if (h->pending == BLOCK) take_blocks(h, h->held + STRIPE, BLOCK), h->pending = 0;
+        if (!h->pending && n) take_blocks(h, at, n), at += n, bytes -= n;
+        n = BLOCK - h->pending < bytes ? BLOCK - h->pending : bytes;
         memcpy(h->held + STRIPE + h->pending, at, n);
         h->pending += (uint32_t)n;
         at += n;
@@ -195,8 +183,8 @@ void st_hash_end(struct st_hash *h, char text[ST_HASH])
     else if (h->bytes <= 240) hash_to_240(at, h->bytes, out);
     else {
         const unsigned char *last = at + h->pending - STRIPE;
-        take_stripes(h->sums, at, last, key(0));
-        take_stripes(h->sums, last, last + STRIPE, key(121));
+        take(h, at, last, 0);
+        take(h, last, last + STRIPE, 121);
         out[0] = merge(h->sums, 11, h->bytes * P1);
         out[1] = merge(h->sums, 117, ~(h->bytes * P2));
     }

@@ -5,6 +5,7 @@ the same bytes, copying them once. Orbax (asynchronous, composite) and torch.dis
 arrays, where they are installed. Each side runs in a process of its own, rounds interleaved within it.
 
     tests/bench/checkpoint.py [--stepc build/stepc] [--rounds N] [--folder DIR] [--width N] [--json FILE] [SIDE...]
+    tests/bench/checkpoint.py --bytes-of runs/a/step-300
 
 Sides: stepc, orbax, dcp. Restoring is measured warm, and cold where /proc/sys/vm/drop_caches may be written.
 """
@@ -21,7 +22,7 @@ import time
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "..", "samples")]
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "..", "samples")]
 LAYERS, BATCH = 4, 64
 clock = time.perf_counter
 
@@ -251,6 +252,29 @@ def measure(options, name):
                           **({"cold restore / reading": median(np.divide(out["restore cold"], out["reading cold"]))} if out["reading cold"] else {})})
 
 
+def bytes_of(path):
+    """What a checkpoint of a trained model takes, and the same tensors as Orbax and torch.distributed.checkpoint write them."""
+    from tool import safetensors
+    files = {n: safetensors.read(os.path.join(path, n)) for n in sorted(os.listdir(path)) if n.endswith(".safetensors")}
+    found = {"tensors": sum(v.nbytes for tensors in files.values() for v in tensors.values()), "stepc": bytes_in(path)}
+    with tempfile.TemporaryDirectory(prefix="stepc-bench-") as folder:
+        if not [m for m in SIDES["orbax"][1] if importlib.util.find_spec(m) is None]:
+            import jax
+            import orbax.checkpoint as ocp
+            items = {n.replace(".safetensors", ""): ocp.args.PyTreeSave(jax.tree.map(jax.numpy.asarray, tensors)) for n, tensors in files.items()}
+            with ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler()) as checkpointer:
+                checkpointer.save(os.path.join(folder, "orbax"), args=ocp.args.Composite(**items))
+                checkpointer.wait_until_finished()
+            found["orbax"] = bytes_in(os.path.join(folder, "orbax"))
+        if importlib.util.find_spec("torch"):
+            import torch
+            import torch.distributed.checkpoint as dcp
+            state = {n: {k: torch.from_numpy(np.array(v)) for k, v in tensors.items()} for n, tensors in files.items()}
+            dcp.save(state, checkpoint_id=os.path.join(folder, "dcp"), no_dist=True)
+            found["dcp"] = bytes_in(os.path.join(folder, "dcp"))
+    return found
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--stepc", default=os.path.join(HERE, "..", "..", "build", "stepc"))
@@ -260,11 +284,15 @@ def main():
     p.add_argument("--folder")
     p.add_argument("--cold", action="store_true", help="also with an empty page cache")
     p.add_argument("--json")
+    p.add_argument("--bytes-of", metavar="STEP", help="measure nothing but what this checkpoint of a trained model takes on each side")
     p.add_argument("--here", help=argparse.SUPPRESS)
     p.add_argument("sides", nargs="*", choices=[*SIDES, []], default=[])
     options = p.parse_args()
     if options.here:
         print(json.dumps(measure(options, options.here)))
+        return
+    if options.bytes_of:
+        print(*("%s %d" % pair for pair in bytes_of(options.bytes_of).items()), sep="\n")
         return
     results = {}
     for name in options.sides or SIDES:

@@ -203,7 +203,7 @@ class Maps(runner.Case):
         tool("export", "run", "--dtype", "float64", "-o", "wide.safetensors")
         np.testing.assert_array_equal(safetensors.read(self.path("wide.safetensors"))["two.kernel"], self.saved["two.kernel"].astype("f8"))
         self.assertEqual(safetensors.read(self.path("wide.safetensors"))["norm.mean"].dtype, np.float32)
-        for arguments, code, why in ((("convert", "run/step-2", "-o", "same"), 3, "exists already"), (("convert", "run", "-o", "run"), 2, "name one file"), (("convert", "run"), 2, "-o DIR is missing"), (("convert", "none", "-o", "x"), 1, "No such file"),
+        for arguments, code, why in ((("convert", "run/step-2", "-o", "same"), 3, "exists already"), (("convert", "run", "-o", "run"), 2, "name one file"), (("convert", "run"), 2, "-o DIR is missing"), (("convert", "none", "-o", "x"), 3, "No such file"),
                                      (("convert", "run", "-o", "x", "--ema"), 2, "--ema is for export"), (("convert", "run", "-o", "x", "--cast"), 2, "--dtype"),
                                      (("convert", "run", "-o", "x", "--dtype", "int8"), 2, "int8"), (("convert", "run", "-o", "old.so/x"), 3, "old.so"),
                                      (("export", "run", "-o", "x", "--hf", "gpt3"), 2, "gpt2"), (("convert", "run", "-o", "x", "--hf", "gpt2"), 2, "--hf is for export"), (("import", "model.safetensors.index.json", "-o", "x"), 3, "cannot read model.safetensors.index.json"),

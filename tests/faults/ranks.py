@@ -11,6 +11,7 @@ Controls: a step without one of its files, and ranks that sync nothing, must be 
 """
 import concurrent.futures
 import errno
+import math
 import os
 import random
 import re
@@ -178,12 +179,17 @@ def points_of(campaign, options):
     calls = [(rank, call + 1, do) for rank, count in enumerate(campaign.counts()) for call in range(count) for do in ("kill", *ERRORS)]
     draw = random.Random(options.seed)
     draw.shuffle(calls)
-    return [*calls, *range(200)] if options.long else [*calls[:SHORT - 4], *range(4)]
+    points = [*calls, *range(200)] if options.long else [*calls[:SHORT - 4], *range(4)]
+    if options.seconds:
+        draw.shuffle(points)
+    return points
 
 
 def main():
     p = command.campaign(__doc__, "shim", workers=2)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--seconds", type=float, help="with --long: begin no point after that time; which ones follows from the seed")
+    p.add_argument("--skip", type=int, default=0, help="with --long and --seconds: points of this seed that were done before")
     options = p.parse_args()
     families = mpi.installed(options.stepc)
     if not families:
@@ -200,13 +206,24 @@ def main():
             wrong, made = campaign.power_cuts(6 if options.long else 1, 1 if options.long else 9)
             faults += wrong if made else ["%s: saves were not recorded" % campaign.family]
             images += made
-        points = points_of(campaigns[0], options)
+        points, until, done = points_of(campaigns[0], options), time.monotonic() + (options.seconds or math.inf), []
+
+        def attempt(n):
+            if time.monotonic() < until:
+                done.append(n)
+                return campaigns[n % len(campaigns)].attempt(points[n])
+
         with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
-            faults += [why for why in pool.map(lambda p: campaigns[p[0] % len(campaigns)].attempt(p[1]), enumerate(points)) if why]
-    told = "%d faults of ranks that save together, %d images after power cuts" % (len(points), images)
+            for why in pool.map(attempt, range(options.skip, len(points))):
+                if why:
+                    faults.append(why)
+                    print(why, flush=True)
+    part = "%d of %d%s" % (len(done), len(points), ", behind the first %d," % options.skip if options.skip else "") if options.seconds else len(points)
+    told = "%s faults of ranks that save together, %d images after power cuts" % (part, images)
     print("\n".join(faults + ["%s, by %s" % (told, " and ".join(families))]))
     if options.long:
-        ledger.add("%s, by %s: every call of each rank ends it or fails, signals" % (told, " and ".join(families)), len(points) + images, faults, options.seed)
+        which = "in a random order" if options.seconds else "every call of each rank ends it or fails, signals"
+        ledger.add("%s, by %s: %s" % (told, " and ".join(families), which), len(done) + images, faults, options.seed)
     return 1 if faults else 0
 
 

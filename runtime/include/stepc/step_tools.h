@@ -50,6 +50,9 @@ struct st_hash {
 void st_hash_begin(struct st_hash *);
 void st_hash_add(struct st_hash *, const void *data, uint64_t bytes);
 void st_hash_end(struct st_hash *, char text[ST_HASH]);
+/* xxh3_blocks.h: as every CPU has it, or, where an object's has AVX2, with that; the program has both. */
+void st_hash_stripes(uint64_t sums[8], const unsigned char *at, const unsigned char *end, const char *keys);
+void st_hash_stripes_avx2(uint64_t sums[8], const unsigned char *at, const unsigned char *end, const char *keys);
 
 /* Opens and checks the whole structure and, to `verify`, the checksum if there is one. Not STEP_OK: `error` says file,
  * tensor, expected, found; nothing is open. STEP_EIO: cannot be opened or read; STEP_ECORRUPT: contradicts the format

@@ -32,36 +32,12 @@ static const struct {
     const char *name;
     unsigned leaf, subleaf, reg, bit;
 } expected[] = {
-    {"sse3", 1, 0, C, bit_SSE3},
-    {"ssse3", 1, 0, C, bit_SSSE3},
-    {"fma", 1, 0, C, bit_FMA},
-    {"sse4.1", 1, 0, C, bit_SSE4_1},
-    {"sse4.2", 1, 0, C, bit_SSE4_2},
-    {"movbe", 1, 0, C, bit_MOVBE},
-    {"popcnt", 1, 0, C, bit_POPCNT},
-    {"avx", 1, 0, C, bit_AVX},
-    {"f16c", 1, 0, C, bit_F16C},
-    {"bmi", 7, 0, B, bit_BMI},
-    {"avx2", 7, 0, B, bit_AVX2},
-    {"bmi2", 7, 0, B, bit_BMI2},
-    {"avx512f", 7, 0, B, bit_AVX512F},
-    {"avx512dq", 7, 0, B, bit_AVX512DQ},
-    {"avx512ifma", 7, 0, B, bit_AVX512IFMA},
-    {"avx512cd", 7, 0, B, bit_AVX512CD},
-    {"avx512bw", 7, 0, B, bit_AVX512BW},
-    {"avx512vl", 7, 0, B, bit_AVX512VL},
-    {"avx512vbmi", 7, 0, C, 1 << 1},
-    {"avx512vbmi2", 7, 0, C, 1 << 6},
-    {"avx512vnni", 7, 0, C, 1 << 11},
-    {"avx512bitalg", 7, 0, C, 1 << 12},
-    {"avx512vpopcntdq", 7, 0, C, 1 << 14},
-    {"amx-bf16", 7, 0, D, 1 << 22},
-    {"avx512fp16", 7, 0, D, 1 << 23},
-    {"amx-tile", 7, 0, D, 1 << 24},
-    {"amx-int8", 7, 0, D, 1 << 25},
-    {"avxvnni", 7, 1, A, 1 << 4},
-    {"avx512bf16", 7, 1, A, 1 << 5},
-    {"lzcnt", 0x80000001u, 0, C, bit_LZCNT},
+    {"ssse3", 1, 0, C, bit_SSSE3},       {"fma", 1, 0, C, bit_FMA},           {"sse4.1", 1, 0, C, bit_SSE4_1},
+    {"sse4.2", 1, 0, C, bit_SSE4_2},     {"movbe", 1, 0, C, bit_MOVBE},       {"popcnt", 1, 0, C, bit_POPCNT},
+    {"avx", 1, 0, C, bit_AVX},           {"f16c", 1, 0, C, bit_F16C},         {"bmi", 7, 0, B, bit_BMI},
+    {"avx2", 7, 0, B, bit_AVX2},         {"bmi2", 7, 0, B, bit_BMI2},         {"avx512f", 7, 0, B, bit_AVX512F},
+    {"avx512dq", 7, 0, B, bit_AVX512DQ}, {"avx512cd", 7, 0, B, bit_AVX512CD}, {"avx512bw", 7, 0, B, bit_AVX512BW},
+    {"avx512vl", 7, 0, B, bit_AVX512VL}, {"avx512bf16", 7, 1, A, 1 << 5},     {"lzcnt", 0x80000001u, 0, C, bit_LZCNT},
 };
 enum { COUNT = sizeof expected / sizeof *expected };
 
@@ -88,22 +64,22 @@ START_TEST(own_bit)
 }
 END_TEST
 
-/* The first of a list that is missing is told; what nobody knows is not held to be missing; without the system's saving
+/* The first of a list that is missing is told; what nobody knows is missing; without the system's saving
  * of registers nothing that needs them is there. */
 START_TEST(lists)
 {
     char name[32];
     memset(answers, 0xff, sizeof answers);
-    ck_assert_ptr_null(rt_missing_feature("sse3,popcnt", name, sizeof name));
+    ck_assert_ptr_null(rt_missing_feature("ssse3,popcnt", name, sizeof name));
     ck_assert_ptr_null(rt_missing_feature("", name, sizeof name));
-    ck_assert_ptr_null(rt_missing_feature("no-such-feature,sse3", name, sizeof name));
+    ck_assert_str_eq(rt_missing_feature("ssse3,no-such-feature", name, sizeof name), "no-such-feature");
     answers[0][0][C] &= ~(unsigned)(bit_POPCNT | bit_MOVBE);
-    ck_assert_str_eq(rt_missing_feature("sse3,popcnt,movbe", name, sizeof name), "popcnt");
-    ck_assert_str_eq(rt_missing_feature("sse3,movbe\",\"and\":1", name, sizeof name), "movbe");
+    ck_assert_str_eq(rt_missing_feature("ssse3,popcnt,movbe", name, sizeof name), "popcnt");
+    ck_assert_str_eq(rt_missing_feature("ssse3,movbe\",\"and\":1", name, sizeof name), "movbe");
     answers[0][0][C] = ~(unsigned)bit_OSXSAVE;
     for (int i = 0; i < COUNT; i++) {
-        bool saved = strncmp(expected[i].name, "avx", 3) == 0 || strncmp(expected[i].name, "amx", 3) == 0 ||
-                     strcmp(expected[i].name, "fma") == 0 || strcmp(expected[i].name, "f16c") == 0;
+        bool saved = strncmp(expected[i].name, "avx", 3) == 0 || strcmp(expected[i].name, "fma") == 0 ||
+                     strcmp(expected[i].name, "f16c") == 0;
         ck_assert_msg(!rt_missing_feature(expected[i].name, name, sizeof name) == !saved, "%s", expected[i].name);
     }
 }

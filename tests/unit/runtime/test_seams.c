@@ -55,6 +55,17 @@ static void together(void *(*work)(void *), bool far)
     for (uint32_t r = 0; r < RANKS; r++) pthread_join(ranks[r].thread, NULL);
 }
 
+static void all_well(void *(*work)(void *), bool far)
+{
+    together(work, far);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ck_assert_msg(ranks[r].status == STEP_OK, "rank %u: %s: %s", r, rt_status_name(ranks[r].status),
+                      ranks[r].t ? rt_last_error(ranks[r].t) : "");
+        rt_destroy(ranks[r].t);
+    }
+    test_world_begin(&world, 0);
+}
+
 static step_status start(struct party *p)
 {
     step_status status = rt_create(&p->toy.program, &p->options, &p->t);
@@ -332,13 +343,7 @@ START_TEST(directories_together)
 {
     snprintf(runs, sizeof runs, "/dev/shm/stepc-seams-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(runs));
-    together(save_directories, _i);
-    for (uint32_t r = 0; r < RANKS; r++) {
-        ck_assert_msg(ranks[r].status == STEP_OK, "rank %u: %s: %s", r, rt_status_name(ranks[r].status),
-                      ranks[r].t ? rt_last_error(ranks[r].t) : "");
-        rt_destroy(ranks[r].t);
-    }
-    test_world_begin(&world, 0);
+    all_well(save_directories, _i);
     remove_all(runs);
 }
 END_TEST
@@ -394,13 +399,7 @@ START_TEST(ranks_that_look_apart)
         snprintf(views[i], sizeof *views, "%s/%d", at, i);
         ck_assert_int_eq(mkdir(views[i], 0700), 0);
     }
-    together(look_apart, _i);
-    for (uint32_t r = 0; r < RANKS; r++) {
-        ck_assert_msg(ranks[r].status == STEP_OK, "rank %u: %s: %s", r, rt_status_name(ranks[r].status),
-                      ranks[r].t ? rt_last_error(ranks[r].t) : "");
-        rt_destroy(ranks[r].t);
-    }
-    test_world_begin(&world, 0);
+    all_well(look_apart, _i);
     remove_all(at);
 }
 END_TEST
