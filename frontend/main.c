@@ -2,6 +2,7 @@
  * Commands that need less stand in frontend/cli. */
 #include "frontend/cli/cli.h"
 #include "frontend/fe.h"
+#include "ir/base/json_tree.h"
 #include "passes/pass.h"
 #include "codegen/codegen.h"
 
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /* One document on its way through the compiler. */
 struct way {
@@ -21,6 +23,7 @@ struct way {
     struct pass pass;
     struct pass_options options;
     struct plan_module *plans;
+    VEC(struct pass_time) times; /* of what is no pass */
 };
 
 static void way_free(struct way *w)
@@ -30,9 +33,24 @@ static void way_free(struct way *w)
     arena_free(&w->pass.scratch);
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void spent(struct way *w, const char *name, double begin)
+{
+    vec_push(w->cli->arena, &w->times,
+             ((struct pass_time){.name = name, .begin = begin, .seconds = seconds() - begin}));
+}
+
 /* Prints what was recorded; the exit code. */
 static int finish(struct way *w, int code)
 {
+    int wrong = cli_warnings(w->cli, &w->diags);
+    if (wrong) return wrong;
     bool json = strcmp(cli_text(w->cli, "diagnostics", "text"), "json") == 0;
     diags_print(&w->diags, stderr, json, w->cli->color);
     if (!w->diags.errors) return code;
@@ -84,6 +102,7 @@ static bool is_ir_text(const char *path, const char *text)
 static int to_module(struct way *w, const char *path, const char *text, size_t length)
 {
     struct fe_options options = {0};
+    double begin = seconds();
     int code = read_options(w, &options);
     if (code) return code;
     w->diags.source = (struct diag_source){path, text, length};
@@ -98,6 +117,7 @@ static int to_module(struct way *w, const char *path, const char *text, size_t l
         w->first = fe_compile(path, text, length, &options, &w->diags);
     }
     w->last = w->first;
+    spent(w, "document", begin);
     if (!w->first && !w->diags.errors) BUG("a module is missing without a diagnostic");
     return w->first && !w->diags.errors ? 0 : EXIT_WRONG;
 }
@@ -157,12 +177,13 @@ static int pass_settings(struct way *w)
     if (code) return code;
     const char *blas = cli_text(cli, "blas", "auto");
     w->options = (struct pass_options){
-        .dump = cli_text(cli, "dump", NULL),
+        .dump = cli_text(cli, "dump", cli_count(cli, "dump-changed") ? "" : NULL),
         .dump_dir = cli_text(cli, "dump-dir", NULL),
         .stop_after = cli_text(cli, "stop-after", NULL),
         .disable = cli_text(cli, "disable", NULL),
         .only = cli_text(cli, "passes", NULL),
         .reproducer_dir = cli_text(cli, "reproducer", NULL),
+        .dump_changed = cli_count(cli, "dump-changed") > 0,
         .verify_each = cli_count(cli, "verify-each") > 0 || verify,
         .time_passes = cli_count(cli, "time-passes") > 0,
         .one_by_one = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0,
@@ -201,6 +222,27 @@ static void print_times(const struct way *w)
         fprintf(stderr, "%-12s %9.3f ms %5.1f %% %8u nodes\n", t->name, t->seconds * 1e3,
                 all > 0 ? t->seconds / all * 100 : 0, t->nodes);
     }
+}
+
+/* --time-trace: the same and what comes before and behind, as Chrome's trace events, which Perfetto opens. */
+static int write_times(const struct way *w, const char *path)
+{
+    struct arena *a = w->cli->arena;
+    struct json_tree all = json_object(a), events = json_add_array(all, "traceEvents");
+    double first = w->times.count ? w->times.items[0].begin : 0;
+    for (size_t i = 0; i < w->times.count + w->pass.times.count; i++) {
+        const struct pass_time *t = i < w->times.count ? &w->times.items[i] : &w->pass.times.items[i - w->times.count];
+        struct json_tree e = json_add_object(events, NULL);
+        json_add_text(e, "name", t->name);
+        json_add_text(e, "ph", "X");
+        json_add_number(e, "ts", (t->begin - first) * 1e6, false);
+        json_add_number(e, "dur", t->seconds * 1e6, false);
+        json_add_integer(e, "pid", 1);
+        json_add_integer(e, "tid", 1);
+        if (t->nodes) json_add_integer(json_add_object(e, "args"), "nodes", t->nodes);
+    }
+    const char *text = json_print_lines(all);
+    return cli_write(w->cli, path, text, strlen(text));
 }
 
 /* More than any device has is a mistake in a size; finding it here saves the host a confusing failure. */
@@ -340,12 +382,17 @@ static int to_object(struct way *w, const char *output, struct cg_bytes *object)
     if (cli_count(cli, "check-finite")) options.target.sites = &sites;
     if (options.target.sites && options.target.cuda)
         return cli_usage(cli, "--check-finite: only with --target cpu; objects for cuda do not check values");
+    double begin = seconds();
     code = cg_compile(w->plans, &options, cli->arena, &w->diags, object, &why);
     if (code && !w->diags.errors) return cli_failed(cli, code, "%s", why ? why : "the object could not be made");
     if (code) return code;
     char *bytes = arena_copy(cli->arena, object->data, object->size);
     object->data = bytes;
-    return cli_seal_object(cli, bytes, object->size);
+    spent(w, "machine code, linking", begin);
+    begin = seconds();
+    code = cli_seal_object(cli, bytes, object->size);
+    spent(w, "first steps", begin);
+    return code;
 }
 
 static int write_ir(struct way *w, const char *output)
@@ -407,6 +454,7 @@ int cli_compile(struct cli *cli)
     if (!code) code = object ? to_object(&w, output, &made) : write_ir(&w, output);
     code = finish(&w, code);
     /* The object is last: where it stands all is well. */
+    if (!code && cli_count(cli, "time-trace")) code = write_times(&w, cli_text(cli, "time-trace", NULL));
     if (!code && object) code = write_beside(&w, output);
     if (!code && object) code = cli_write_program(cli, output, made.data, made.size);
     way_free(&w);
@@ -462,19 +510,42 @@ static int fix(struct cli *cli, const char *path)
     return 0;
 }
 
-int cli_check(struct cli *cli)
+/* The last bit of the narrowest floats that a document computes with, but for 8 bits, which are only stored. */
+static double rounding_of(const struct ir_module *m)
 {
+    double last = 1.2e-7;
+    for (size_t i = 0; i < m->funcs.count; i++)
+        for (ir_value v = 1; v < m->funcs.items[i]->count; v++) {
+            uint8_t dtype = ir_get(m->funcs.items[i], v)->type.dtype;
+            double bit = dtype == IR_BF16 ? 0.0078125 : dtype == IR_F16 ? 0.0009765625 : 0;
+            if (bit > last) last = bit;
+        }
+    return last;
+}
+
+static int check(struct cli *cli)
+{
+    static const char *const with_against[] = {"steps", "rtol", "atol"};
     int fixed = cli_count(cli, "fix") ? fix(cli, cli->operands.items[0]) : 0;
     if (fixed) return fixed;
-    if (cli_count(cli, "data") && !cli_count(cli, "grad")) return cli_usage(cli, "--data needs --grad");
+    const char *against = cli_text(cli, "against", NULL);
+    double rounding = 0;
+    if (cli_count(cli, "data") && !cli_count(cli, "grad") && !against)
+        return cli_usage(cli, "--data needs --grad or --against");
+    for (int i = 0; i < 3 && !against; i++)
+        if (cli_count(cli, with_against[i])) return cli_usage(cli, "--%s needs --against STEP.SO", with_against[i]);
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     int code = finish(&w, to_plans(&w, cli->operands.items[0]));
     if (!code && w.plans && !cli->quiet) code = cli_summary(cli, w.plans);
     if (!code && w.plans && cli_count(cli, "weights"))
         code = cli_check_weights(cli, w.plans->module, cli_text(cli, "weights", NULL));
+    if (w.plans) rounding = rounding_of(w.plans->module);
     way_free(&w);
+    if (!code && against) code = cli_check_against(cli, cli->operands.items[0], against, rounding);
     return code || !cli_count(cli, "grad") ? code : check_gradient(cli);
 }
+
+int cli_check(struct cli *cli) { return cli_count(cli, "watch") ? cli_watch(cli, check) : check(cli); }
 
 /* The report as the pictures and the lists that were asked for; where nothing was, as text. */
 static int explain(struct cli *cli, const char *report, size_t length, const char *layers)
@@ -504,7 +575,8 @@ int cli_explain(struct cli *cli)
     const char *what = cli->operands.items[0], *report = NULL;
     char *text;
     size_t length, report_length = 0;
-    if (what[0] == 'E' && strlen(what) == 5 && strspn(what + 1, "0123456789") == 4) return cli_explain_code(cli, what);
+    if (strchr("EW", what[0]) && strlen(what) == 5 && strspn(what + 1, "0123456789") == 4)
+        return cli_explain_code(cli, what);
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     int code = cli_limits(cli, &w.limits);
     if (!code) code = cli_read(cli, what, (size_t)1 << 31, &text, &length);
@@ -513,6 +585,9 @@ int cli_explain(struct cli *cli)
     if (report && (cli_count(cli, "define") || cli_count(cli, "mesh") || cli_count(cli, "numerics")))
         return cli_usage(cli, "-D, --mesh and --numerics change a document; %s is compiled already", what);
     if (cli_count(cli, "bench") && !cli_count(cli, "html")) return cli_usage(cli, "--bench needs --html FILE");
+    bool fit = cli_count(cli, "fit") > 0;
+    if (fit && report) return cli_usage(cli, "--fit tries meshes of a document; %s is compiled already", what);
+    if (!fit && cli_count(cli, "devices")) return cli_usage(cli, "--devices needs --fit SIZE");
     if (report) return explain_object(&w, what, report, report_length);
     if ((code = pass_settings(&w))) return code;
     cli_limits_begin(cli, &w.limits);
@@ -521,6 +596,11 @@ int cli_explain(struct cli *cli)
                           (unsigned long long)w.limits.document);
     else code = plan_text(&w, what, text, length);
     if (!code && w.plans) code = fit_memory(&w, what, text, length);
+    if (!code && fit && is_ir_text(what, text)) code = cli_usage(cli, "--fit needs a document, not a .sir text");
+    if (!code && fit) {
+        way_free(&w);
+        return cli_fit_mesh(cli, what, text, length);
+    }
     code = finish(&w, code);
     if (!code && w.plans) {
         report = ir_report(w.plans, cli->arena, NULL, NULL);
@@ -537,6 +617,7 @@ static int examine(struct cli *cli, const char *name, const char *text, size_t l
     int code = cli_limits(cli, &w.limits);
     if (!code) code = pass_settings(&w);
     if (code) return code;
+    w.options.reproducer_dir = ""; /* an editor's folder is nobody's for files of ours */
     cli_limits_begin(cli, &w.limits);
     if (!(code = plan_text(&w, name, text, length)) && !(code = fit_memory(&w, name, text, length)))
         code = check_memory(&w);

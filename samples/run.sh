@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# bash samples/run.sh [digits|shakespeare|cookbook|mpi]: installs what is needed, builds stepc, compiles the sample's
-# model.json to a step.so and trains it from a host program. STEPS=N changes the number of steps.
+# bash samples/run.sh [digits|shakespeare|cookbook|mpi] [OPTION...]: installs what is needed, builds stepc, compiles the
+# sample's model.json to a step.so, with these options of `stepc compile` (--target cuda: for a GPU, where there is one),
+# and trains it from a host program. STEPS=N changes the number of steps.
 set -eu
 cd "$(dirname "$0")/.."
 . tests/setup.sh
 sample=${1:-digits}
+[ $# = 0 ] || shift
 case $sample in
 digits | shakespeare | cookbook | mpi) ;;
 *) echo "samples/run.sh: no sample \"$sample\"; there are digits, shakespeare, cookbook and mpi" >&2; exit 2 ;;
@@ -14,8 +16,8 @@ stepc_setup
 [ "$sample" = mpi ] && stepc_build build release stepc stepc_mpi || stepc_build build release stepc
 out=build/samples/$sample
 mkdir -p "$out"
-echo "== build/stepc compile samples/$sample/model.json -o $out/step.so"
-build/stepc compile "samples/$sample/model.json" -o "$out/step.so"
+echo "== build/stepc compile samples/$sample/model.json -o $out/step.so" "$@"
+build/stepc compile "samples/$sample/model.json" -o "$out/step.so" "$@"
 ls -l "$out/step.so" | awk '{printf "   one file of %.0f KB holds the whole training step\n", $5 / 1024}'
 echo "== training from a host program: samples/$sample/train.*"
 case $sample in
@@ -32,7 +34,7 @@ shakespeare)
 mpi) # the host of samples/digits as it is: a variable says where the devices of the mesh are
     gzip -dc samples/digits/digits.csv.gz >"$out/digits.csv"
     gcc -O2 -std=c11 -D_GNU_SOURCE -Iruntime/include samples/digits/train.c -o "$out/train" -ldl
-    build/stepc compile samples/mpi/model.json --mesh data=1 -o "$out/one.so"
+    build/stepc compile samples/mpi/model.json --mesh data=1 -o "$out/one.so" "$@"
     export STEPC_THREADS=1 STEPC_PLUGIN_PATH=build
     numbers() { sed -n '/accuracy/p; s/^\(step *[0-9]*00\/[0-9]* *loss [^ ]*\).*/\1/p' "$1"; } # no times
     [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

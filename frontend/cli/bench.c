@@ -38,6 +38,7 @@ struct bench {
     uint32_t count, rounds, threads;
     void *memory;
     double *probes[2]; /* operations and bytes per second, per round */
+    struct run_earlier earlier;
 };
 
 /* ---------------------------------------------------------------- opening */
@@ -306,6 +307,17 @@ static void ratio_of(struct bench *b, double *middle, double between[2])
     bench_confidence(x, b->rounds, between);
 }
 
+/* Time of the first object in the file of --compare over its time now, as it was measured and, `even`, as if the
+ * machine had had the same peak then: that of operations or of bytes, of which a step reaches the larger share. */
+static double ratio_to_earlier(struct bench *b, double *even)
+{
+    struct summary s = summary_of(b, &b->objects[0]);
+    int probe = s.shares[1] > s.shares[0];
+    double ratio = b->earlier.seconds / s.median;
+    *even = ratio * b->earlier.peaks[probe] / median(b, b->probes[probe]);
+    return ratio;
+}
+
 static void say_object(struct bench *b, struct object *o, struct str *out)
 {
     struct summary s = summary_of(b, o);
@@ -365,6 +377,12 @@ static const char *text_of(struct bench *b)
              b->threads == 1 ? "" : "s", b->rounds, scaled(b, median(b, b->probes[0]), "FLOP/s"),
              scaled(b, median(b, b->probes[1]), "B/s"));
     for (uint32_t i = 0; i < b->count; i++) say_rows(b, &b->objects[i], &out);
+    if (b->earlier.path) {
+        double even, ratio = ratio_to_earlier(b, &even);
+        str_addf(&out, "compare   %s: %s then, %.3fx %s now; %.3fx %s where the machine's peaks are made even\n",
+                 b->earlier.path, scaled(b, b->earlier.seconds, "s"), ratio >= 1 ? ratio : 1 / ratio,
+                 ratio >= 1 ? "faster" : "slower", even >= 1 ? even : 1 / even, even >= 1 ? "faster" : "slower");
+    }
     if (b->count < 2) return str_text(&out);
     ratio_of(b, &middle, between);
     bool sure = between[0] > 1 || between[1] < 1, faster = middle >= 1;
@@ -420,6 +438,12 @@ static const char *json_of(struct bench *b)
         struct json_tree rows = json_add_array(to, "by");
         for (size_t k = 0; k < o->by.rows.count; k++) add_row(b, json_add_object(rows, NULL), &o->by.rows.items[k]);
     }
+    if (b->earlier.path) {
+        double even, ratio = ratio_to_earlier(b, &even);
+        struct json_tree compared = json_add_object(out, "compared");
+        json_add_text(compared, "path", b->earlier.path);
+        add(compared, "speedup", ratio), add(compared, "speedup_even", even);
+    }
     if (b->count == 2) {
         double middle, between[2];
         ratio_of(b, &middle, between);
@@ -429,14 +453,17 @@ static const char *json_of(struct bench *b)
     return arena_format(b->cli->arena, "%s\n", json_print_lines(out));
 }
 
-/* 1 where the first object takes more than so many times the time of the second; 1.03 and 3% are the same. */
+/* 1 where the first object takes more than so many times the time of the second, or of what it took earlier; 1.03 and
+ * 3% are the same. */
 static int judge(struct bench *b, double most)
 {
     double middle, between[2];
-    ratio_of(b, &middle, between);
+    if (b->count == 2) ratio_of(b, &middle, between);
+    else ratio_to_earlier(b, &middle);
     if (1 / middle <= most) return 0;
     return cli_failed(b->cli, EXIT_WRONG, "--fail-above %s: %s takes %.3f times as long as %s",
-                      cli_text(b->cli, "fail-above", ""), b->objects[0].given, 1 / middle, b->objects[1].given);
+                      cli_text(b->cli, "fail-above", ""), b->objects[0].given, 1 / middle,
+                      b->count == 2 ? b->objects[1].given : b->earlier.path);
 }
 
 static int read_most(struct bench *b, double *most)
@@ -448,7 +475,9 @@ static int read_most(struct bench *b, double *most)
     if (*end == '%') *most = 1 + *most / 100, end++;
     if (end == text || *end || !(*most > 0) || !isfinite(*most))
         return cli_usage(b->cli, "--fail-above %s: expected a ratio of times such as 1.03, or 3%%", text);
-    return b->cli->operands.count == 2 ? 0 : cli_usage(b->cli, "--fail-above needs a second object to compare with");
+    return b->cli->operands.count == 2 || cli_count(b->cli, "compare")
+               ? 0
+               : cli_usage(b->cli, "--fail-above needs a second object to compare with, or --compare FILE");
 }
 
 int cli_bench(struct cli *cli)
@@ -463,6 +492,8 @@ int cli_bench(struct cli *cli)
         code = cli_usage(cli, "--rounds: 1 to %d", MOST_ROUNDS);
     for (size_t i = 0; i < cli->operands.count && !code; i++)
         code = open_one(&b, &b.objects[b.count++], cli->operands.items[i]);
+    if (!code && cli_count(cli, "compare"))
+        code = bench_earlier(cli, cli_report_name(cli, b.objects[0].run.manifest), &b.earlier);
     uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1, devices = 1;
     for (uint32_t i = 0; i < b.count && !code; i++) {
         uint32_t n = (uint32_t)cli_report_number(cli, b.objects[i].run.manifest, NULL, "devices");

@@ -15,6 +15,15 @@ double bench_probe_bytes(uint32_t threads, void *memory);
 uint64_t bench_probe_room(void);
 void *bench_probe_memory(void *room);
 
+/* bench_by.c: what the file of --compare says of the object of this name, else of its first one. 0 or an exit code
+ * after a message. */
+struct run_earlier {
+    const char *path; /* NULL: not given */
+    double seconds, peaks[2];
+};
+struct cli;
+int bench_earlier(struct cli *, const char *name, struct run_earlier *);
+
 /* Where the time of a step goes. */
 struct run_row {
     double seconds;      /* of a step, as if all workers had shared it evenly */

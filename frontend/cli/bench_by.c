@@ -153,3 +153,33 @@ int run_take_apart(struct run *r, bool layers, int (*some_steps)(void *), void *
     qsort(by->rows.items, by->rows.count, sizeof *by->rows.items, longer);
     return 0;
 }
+
+/* ---------------------------------------------------------------- what was measured before */
+
+static const struct cJSON *member(const struct cJSON *of, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(of, key);
+}
+
+int bench_earlier(struct cli *cli, const char *name, struct run_earlier *out)
+{
+    char *text;
+    size_t length;
+    out->path = cli_text(cli, "compare", NULL);
+    int code = cli_read(cli, out->path, (size_t)1 << 26, &text, &length);
+    if (code) return code;
+    const struct cJSON *all = json_read(cli->arena, text, length), *machine = member(all, "machine"),
+                       *objects = member(all, "objects"), *is = objects ? objects->child : NULL;
+    for (const struct cJSON *o = is; o; o = o->next) {
+        const char *named = cJSON_GetStringValue(member(o, "name"));
+        if (named && strcmp(named, name) == 0) is = o;
+    }
+    const struct cJSON *seconds = member(member(is, "seconds"), "median"),
+                       *peaks[2] = {member(machine, "flops_per_second"), member(machine, "bytes_per_second")};
+    if (!cJSON_IsNumber(seconds) || !cJSON_IsNumber(peaks[0]) || !cJSON_IsNumber(peaks[1]) ||
+        !(seconds->valuedouble > 0))
+        return cli_failed(cli, EXIT_WRONG, "--compare %s: it is not what `stepc bench --json` writes", out->path);
+    out->seconds = seconds->valuedouble;
+    for (int i = 0; i < 2; i++) out->peaks[i] = peaks[i]->valuedouble;
+    return 0;
+}

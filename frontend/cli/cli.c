@@ -129,6 +129,14 @@ int64_t cli_integer(const struct cli *cli, const char *name, int64_t otherwise)
     return text ? strtoll(text, NULL, 10) : otherwise; /* its form was checked */
 }
 
+int cli_tolerance(const struct cli *cli, const char *name, const char *otherwise, double *out)
+{
+    char *end;
+    const char *text = cli_text(cli, name, otherwise);
+    *out = strtod(text, &end);
+    return end == text || *end || !(*out >= 0) ? cli_usage(cli, "--%s %s: expected a number from 0 on", name, text) : 0;
+}
+
 size_t cli_values(const struct cli *cli, const char *name, const char *const **values)
 {
     size_t n = cli_count(cli, name), at = 0;
@@ -338,11 +346,31 @@ int cli_parse(struct cli *cli, int argc, char **argv)
 
 /* ---------------------------------------------------------------- help */
 
+const char *cli_folded(struct arena *arena, const char *text, size_t indent, size_t width)
+{
+    struct str out = STR(arena);
+    size_t column = indent;
+    for (const char *word = text; *word;) {
+        size_t n = strcspn(word, " ");
+        bool first = column == indent;
+        if (width && !first && column + 1 + n > width) str_addf(&out, "\n%*s", (int)indent, ""), column = indent;
+        else if (!first) str_add(&out, " "), column++;
+        str_add_n(&out, word, n);
+        column += n;
+        word += n + (word[n] == ' ');
+    }
+    return str_text(&out);
+}
+
 static void help_command(const struct cli *cli, FILE *f)
 {
     const struct command *c = &commands[cli->command];
-    fprintf(f, "%s\n\nexamples:\n  ", c->doc);
+    fprintf(f, "%s\n\nexamples:\n  ", cli_folded(cli->arena, c->doc, 0, cli_columns(fileno(f), 0)));
     for (const char *p = c->examples; *p; p++) fputs(*p == '\n' ? "\n  " : (char[]){*p, 0}, f);
+    enum { LEFT = 34, INDENT = LEFT + 3, LEAST = 40 };
+    size_t width = cli_columns(fileno(f), 0);
+    bool narrow = width && width < INDENT + LEAST;
+    int indent = narrow ? 10 : INDENT;
     fprintf(f, "\n\nusage: stepc %s %s%s[options]\n\noptions:\n", c->name, c->operands, *c->operands ? " " : "");
     for (size_t i = 0; i < OPTIONS; i++) {
         const struct cli_option *o = &options[i];
@@ -353,7 +381,9 @@ static void help_command(const struct cli *cli, FILE *f)
         if (o->argument)
             snprintf(left + n, sizeof left - (size_t)n, o->kind == CLI_OPTIONAL ? "[=%s]" : " %s",
                      o->kind == CLI_CHOICE ? o->choices : o->argument);
-        fprintf(f, "  %-34s %s%s\n", left, strlen(left) > 34 ? "\n                                     " : "", o->doc);
+        if (strlen(left) > LEFT || narrow) fprintf(f, "  %s\n%*s", left, indent, "");
+        else fprintf(f, "  %-34s ", left);
+        fprintf(f, "%s\n", cli_folded(cli->arena, o->doc, (size_t)indent, width));
     }
 }
 
@@ -363,15 +393,19 @@ void cli_describe(const struct cli *cli, FILE *f, bool all)
         help_command(cli, f);
         return;
     }
-    fputs("stepc compiles a training step, one JSON document, into one shared object.\n\nexamples:\n"
-          "  stepc compile model.json -o step.so\n"
+    static const char head[] = "stepc compiles a training step, one JSON document, into one shared object.";
+    fprintf(f, "%s\n\n", cli_folded(cli->arena, head, 0, cli_columns(fileno(f), 0)));
+    fputs("examples:\n  stepc compile model.json -o step.so\n"
           "  stepc run step.so --steps 100 --data train.safetensors --save final.safetensors\n\ncommands:\n",
           f);
-    for (int i = 0; i < CLI_COMMANDS; i++) fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].doc);
-    fputs("\nstepc COMMAND --help lists the options of a command.\nExit codes: ", f);
+    for (int i = 0; i < CLI_COMMANDS; i++)
+        fprintf(f, "  %-10s %s\n", commands[i].name,
+                cli_folded(cli->arena, commands[i].doc, 13, cli_columns(fileno(f), 0)));
+    struct str codes = STR(cli->arena);
     const char *means;
-    for (int i = 0; (means = cli_exit_code(i)); i++) fprintf(f, "%s%d %s", i ? ", " : "", i, means);
-    fputs(".\n", f);
+    for (int i = 0; (means = cli_exit_code(i)); i++) str_addf(&codes, "%s%d %s", i ? ", " : "Exit codes: ", i, means);
+    fprintf(f, "\nstepc COMMAND --help lists the options of a command.\n%s.\n",
+            cli_folded(cli->arena, str_text(&codes), 0, cli_columns(fileno(f), 0)));
 }
 
 int cli_page_of(const struct cli *cli, const char *name, struct cli_page *p)

@@ -68,7 +68,8 @@ struct cli {
 size_t cli_count(const struct cli *, const char *name);                            /* how often it was given */
 const char *cli_text(const struct cli *, const char *name, const char *otherwise); /* the last value */
 int64_t cli_integer(const struct cli *, const char *name, int64_t otherwise);
-size_t cli_values(const struct cli *, const char *name, const char *const **values); /* all, in order */
+size_t cli_values(const struct cli *, const char *name, const char *const **values);      /* all, in order */
+int cli_tolerance(const struct cli *, const char *name, const char *otherwise, double *); /* 0, or 2 after a message */
 
 /* Messages on standard error: "stepc: error: ...". They return the exit code, so that `return cli_usage(...)`. */
 int cli_usage(const struct cli *, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -102,6 +103,8 @@ int cli_describe_command(struct cli *, const char *command);
 /* Of the terminal at this descriptor its columns; `otherwise` where there is none. Whether signs beyond ASCII are
  * shown. */
 size_t cli_columns(int fd, size_t otherwise);
+/* Words that stand in lines of so many columns, all from a column on; width 0: one line. */
+const char *cli_folded(struct arena *, const char *text, size_t indent, size_t width);
 bool cli_utf8(void);
 bool cli_colors(const struct cli *, int fd); /* --color, NO_COLOR, TERM, and whether it is a terminal */
 
@@ -135,6 +138,15 @@ const char *cli_with_microbatches(struct cli *, const char *text, size_t length,
 int cli_check_gradient(struct cli *, const struct ir_module *);
 /* weights.c: whether a file could be the initial values. 0 or an exit code. */
 int cli_check_weights(struct cli *, const struct ir_module *, const char *path);
+/* against.c: the steps of an object beside those of the interpreter; `rounding`: the last bit of what the document
+ * computes with. 0 or an exit code after a message. */
+int cli_check_against(struct cli *, const char *document, const char *object, double rounding);
+/* warnings.c: what -W says of them; 0, or 2 after a message. */
+int cli_warnings(struct cli *, struct diags *);
+/* watch.c: checks again and again; returns where that cannot be. */
+int cli_watch(struct cli *, int (*check)(struct cli *));
+/* fit_mesh.c: explain --fit of a document. 0, 1 where nothing fits, or an exit code after a message. */
+int cli_fit_mesh(struct cli *, const char *path, const char *text, size_t length);
 /* header.c: a C header of the module's tensors. 0 or 3. */
 int cli_emit_header(struct cli *, const struct ir_module *, const char *path);
 /* overwrite.c: 2 after a message if what is written would replace what is read, or is one file twice. */

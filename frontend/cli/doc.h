@@ -37,7 +37,8 @@ const char *doc_recipe_text(const char *name); /* NULL: there is none */
 /* An example of an entry as JSON, or as an expression (doc_example.c); NULL: the entry is none that is written down. */
 const char *doc_example(struct doc *, const struct doc_topic *, uint32_t i);
 const char *doc_sample(const char *row, const struct fe_arg *); /* a value of the argument; NULL: none is known */
-const char *doc_minimal(struct doc *, const struct fe_row *);   /* an object with the arguments that are required */
+/* an object with the arguments that are required, and with another one if there is one */
+const char *doc_minimal(struct arena *, const struct fe_row *, const char *argument, const char *value);
 
 void doc_arguments(struct doc *, const struct fe_row *); /* as a table */
 

@@ -31,11 +31,13 @@ void doc_arguments(struct doc *d, const struct fe_row *row)
     str_add(&d->out, "\n");
 }
 
-/* The comment above a formula, in one line, or the sentence of its row. */
+/* What a function gives, and the comment above its formula, in one line; or the sentence of its row. */
 const char *doc_function(struct arena *arena, const struct fe_function *f)
 {
-    if (f->doc || !f->formula) return f->doc;
+    const char *own = fe_meaning(f->name, f->name, "");
+    if (f->doc || !f->formula) return own ? own : f->doc;
     struct str out = STR(arena);
+    if (own) str_addf(&out, "%s.", own);
     const struct fe_span *s = &f->formula->entry.doc;
     for (const char *at = s->text, *end = at + s->length; at && at < end;) {
         size_t n = strcspn(at, "\n");

@@ -51,14 +51,17 @@ const char *doc_sample(const char *row, const struct fe_arg *a)
     }
 }
 
-const char *doc_minimal(struct doc *d, const struct fe_row *row)
+const char *doc_minimal(struct arena *arena, const struct fe_row *row, const char *argument, const char *value)
 {
-    struct json_tree t = json_object(d->arena);
+    struct json_tree t = json_object(arena);
     json_add_text(t, "type", row->name);
     for (uint32_t i = 0; i < row->count; i++) {
-        bool slots = !strcmp(row->name, "custom") && !strcmp(row->args[i].name, "slots");
-        const char *value = row->args[i].flags & FE_REQUIRED || slots ? doc_sample(row->name, &row->args[i]) : NULL;
-        if (value) json_add(t, row->args[i].name, json_raw(d->arena, value));
+        const struct fe_arg *a = &row->args[i];
+        bool slots = !strcmp(row->name, "custom") && !strcmp(a->name, "slots");
+        const char *v = argument && !strcmp(argument, a->name) ? value
+                        : a->flags & FE_REQUIRED || slots      ? doc_sample(row->name, a)
+                                                               : NULL;
+        if (v) json_add(t, a->name, json_raw(arena, v));
     }
     return json_print(t);
 }
@@ -118,5 +121,5 @@ const char *doc_example(struct doc *d, const struct doc_topic *t, uint32_t i)
     const struct fe_function *f = t->row ? NULL : fe_function_find(d->library, name);
     if (f && (!strcmp(t->name, "losses") || !strcmp(t->name, "expressions"))) return call(d, f);
     bool typed = strcmp(t->name, "settings") != 0; /* which have no "type" */
-    return typed && t->row && t->row(d, i, &row) ? doc_minimal(d, &row) : NULL;
+    return typed && t->row && t->row(d, i, &row) ? doc_minimal(d->arena, &row, NULL, NULL) : NULL;
 }

@@ -59,20 +59,13 @@ static const char *probe_text(struct arena *arena, const struct optim_row *row, 
         "{\"stepc\": 1, \"name\": \"probe\", \"inputs\": {\"x\": {\"shape\": [4, 256], \"axes\": [\"batch\", null]}}, "
         "\"model\": {\"type\": \"linear\", \"input\": \"x\", \"features\": 384, \"use_bias\": %s}, "
         "\"loss\": \"mean(model**2)\", %s%s%s}";
-    struct json_tree t = json_object(arena);
-    json_add_text(t, "type", row->name);
-    for (uint32_t i = 0; i < row->count; i++) {
-        const struct fe_arg *a = &row->args[i];
-        bool wanted = argument && strcmp(argument, a->name) == 0;
-        bool needed = a->flags & FE_REQUIRED || (strcmp(row->name, "custom") == 0 && strcmp(a->name, "slots") == 0);
-        const char *v = wanted ? value : needed ? doc_sample(row->name, a) : NULL;
-        if (v) json_add(t, a->name, json_raw(arena, v));
-    }
+    const struct fe_row plain = {row->name, row->args, row->count, row->doc};
+    const char *minimal = doc_minimal(arena, &plain, argument, value);
     bool single = trial == PER_EXAMPLE;
     return arena_format(arena, document, trial == NO_VECTOR ? "false" : "true",
                         single ? "\"optimizer\": {\"type\": \"identity\"}, \"per_example\": {\"transform\": ["
                                : "\"optimizer\": ",
-                        json_print(t), single ? "]}" : "");
+                        minimal, single ? "]}" : "");
 }
 
 /* ---------------------------------------------------------------- slots */

@@ -46,12 +46,17 @@ int doc_search(struct cli *cli, struct doc *d, const char *word)
     const struct doc_topic *topic = NULL;
     const char *name;
     uint32_t at = 0;
+    enum { INDENT = 42, LEAST = 30 };
+    size_t width = cli_columns(1, 0);
+    bool narrow = width && width < INDENT + LEAST;
     for (const struct doc_topic *t = d->topics; t < d->topics + d->topic_count; t++)
         for (uint32_t i = 0; (name = t->entry_name(d, i)); i++) {
             enum rank rank = *word ? rank_of(d, t, i, word) : RANKS;
             vec_push(d->arena, &names, name);
             if (rank == RANKS) continue;
-            const char *line = arena_format(d->arena, "%-12s %-28s %s\n", t->name, name, doc_sentence(d, t, i));
+            const char *said = cli_folded(d->arena, doc_sentence(d, t, i), narrow ? 4 : INDENT, width);
+            const char *line = narrow ? arena_format(d->arena, "%s %s\n    %s\n", t->name, name, said)
+                                      : arena_format(d->arena, "%-12s %-28s %s\n", t->name, name, said);
             vec_push(d->arena, &lines[rank], line);
             if (rank == SAME) topic = t, at = i;
         }

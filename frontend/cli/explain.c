@@ -142,6 +142,12 @@ static const char *wrapped(struct cli_view *v, size_t width)
 
 int cli_explain_report(struct cli *cli, const char *report, size_t length)
 {
+    if (cli_count(cli, "assert")) {
+        struct cli_view all = {.cli = cli};
+        int code = open_report(&all, report, length);
+        if (!code) code = cli_explain_assert(&all);
+        if (code || !cli_explain_lists(cli)) return code;
+    }
     if (cli_count(cli, "json") && cli_count(cli, "state")) {
         struct cli_view state = {.cli = cli};
         int code = open_report(&state, report, length);

@@ -131,6 +131,8 @@ double cli_peak_bytes(const struct cli_view *, node step);
 void cli_explain_tensors(struct cli_view *, bool state);
 void cli_explain_state(struct cli_view *);
 const char *cli_explain_state_json(const struct cli_view *);
+/* explain_assert.c: what --assert says of the report. 0, 1 where it is not so, 2 after a message. */
+int cli_explain_assert(struct cli_view *);
 /* explain_fusion.c */
 void cli_explain_fusion(struct cli_view *, node entry);
 /* explain_comm.c: collectives, and where tensors of a mesh lie. */

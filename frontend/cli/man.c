@@ -1,5 +1,5 @@
 /* stepc man: the table of commands and options as pages for man(7): one for stepc, one for each command, one
- * for the keys of documents. Nothing in them is written twice. */
+ * for the keys of documents, one for the header of hosts. Nothing in them is written twice. */
 #include "frontend/cli/doc.h"
 
 #include <string.h>
@@ -89,7 +89,7 @@ static void add_all(struct cli *cli, struct str *out)
     add_item(out, "libstepc_mpi.so",
              "moves bytes between the processes of a mesh; looked for beside an object, in the folders of "
              "STEPC_PLUGIN_PATH and by the system's linker, by stepc also in ../lib/stepc beside its own folder");
-    add_item(out, "stepc/step.h", "the interface of objects: its comments are the reference for hosts");
+    add_item(out, "stepc/step.h", "the interface of objects: stepc-step.h(3)");
     add_end(out, "stepc init mlp model.json\nstepc compile model.json -o step.so\n"
                  "stepc run step.so --steps 100 --data train.safetensors --save final.safetensors");
     for (size_t i = 0; cli_page_at(cli, i, &c); i++) {
@@ -97,7 +97,7 @@ static void add_all(struct cli *cli, struct str *out)
         add_plain(out, c.page);
         str_add(out, "\\fR(1)");
     }
-    str_add(out, ",\n\\fBstepc\\-language\\fR(5)\n");
+    str_add(out, ",\n\\fBstepc\\-language\\fR(5), \\fBstepc\\-step.h\\fR(3)\n");
 }
 
 static void add_language(struct cli *cli, struct str *out)
@@ -116,12 +116,32 @@ static void add_language(struct cli *cli, struct str *out)
     str_add(out, ".SH SEE ALSO\n\\fBstepc\\fR(1), \\fBstepc\\-doc\\fR(1), \\fBstepc\\-schema\\fR(1)\n");
 }
 
+/* The interface of objects: the header as it stands, whose comments are the reference. */
+static void add_header(struct str *out)
+{
+    extern const char cli_step_header[];
+    add_head(out, "stepc-step.h", 3, "interface of a compiled training step, for hosts");
+    str_add(out, ".SH SYNOPSIS\n.nf\n#include <stepc/step_open.h>\n");
+    add_plain(out, "cc host.c $(pkg-config --cflags --libs stepc)\n");
+    str_add(out, ".fi\n.SH DESCRIPTION\n");
+    add_plain(out,
+              "step_open(path, &api, error, size) of stepc/step_open.h compares the checksum of an object, loads it "
+              "and gives its table, struct step_api: create an instance, init or load its state, then step, eval "
+              "and infer on arrays of the host. Every struct begins with its size, every call gives a step_status, "
+              "and last_error says what was wrong. C++ has stepc/step.hpp, languages that see C through a header "
+              "stepc/step_calls.h, Python the module stepc.\n");
+    str_add(out, ".SH HEADER\n.nf\n");
+    add_plain(out, cli_step_header);
+    str_add(out, ".fi\n.SH SEE ALSO\n\\fBstepc\\fR(1), \\fBstepc\\-compile\\fR(1)\n");
+}
+
 int cli_man(struct cli *cli)
 {
     struct str out = STR(cli->arena);
     struct cli_page c;
     if (!cli->operands.count) add_all(cli, &out);
     else if (strcmp(cli->operands.items[0], "language") == 0) add_language(cli, &out);
+    else if (strcmp(cli->operands.items[0], "step.h") == 0) add_header(&out);
     else {
         int code = cli_page_of(cli, cli->operands.items[0], &c);
         if (code) return code;

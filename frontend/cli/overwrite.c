@@ -103,7 +103,8 @@ int cli_check_files(struct cli *cli)
     for (size_t i = init ? 1 : 0; i < cli->operands.count; i++)
         add(&f, init ? "FILE" : cli->command == CLI_plot ? "METRICS" : "MODEL", cli->operands.items[i], init, NULL);
     for (size_t i = 0; i < cli->given.count; i++) add_given(&f, &cli->given.items[i]);
-    if (cli_count(cli, "dump") && !cli_count(cli, "dump-dir")) add(&f, "dump", ".", true, "[0-9][0-9]-*.sir");
+    if ((cli_count(cli, "dump") || cli_count(cli, "dump-changed")) && !cli_count(cli, "dump-dir"))
+        add(&f, "dump", ".", true, "[0-9][0-9]-*.sir");
     for (size_t i = 0; i < f.list.count; i++)
         for (size_t k = 0; k < i; k++) {
             const struct cli_file *a = &f.list.items[k], *b = &f.list.items[i];

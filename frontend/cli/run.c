@@ -336,6 +336,8 @@ static int start(struct run *r)
     if (status) return run_status(r, status, r->path);
     const char *init = r->checkpoint.resumed ? NULL : cli_text(r->cli, "init", NULL);
     if (init && (code = run_init(r, init))) return code;
+    const char *peft = r->checkpoint.resumed ? NULL : cli_text(r->cli, "peft", NULL);
+    if (peft && (code = run_peft(r, peft))) return code;
     if ((code = read_step_counter(r))) return code;
     const char *save = cli_text(r->cli, "save", NULL);
     if (save && (code = run_save_possible(r, "--save", run_output_path(r, save)))) return code;
@@ -356,11 +358,14 @@ int cli_run(struct cli *cli)
     if (!code) {
         run_head(&r);
         code = train(&r);
-    } else run_metrics_close(&r, false);
+    } else {
+        run_metrics_close(&r, false);
+        run_save_folder_undo(&r);
+    }
     run_data_close(&r.data);
     run_data_close(&r.eval_data);
     run_data_close(&r.infer_data);
-    if (!code) run_mark_end(&r);
+    run_mark_end(&r, code);
     if (r.api) run_close(&r);
     return code ? code : run_stop_code(&r);
 }

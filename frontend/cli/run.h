@@ -47,8 +47,10 @@ struct run_checkpoint {
     const char *folder, *resume; /* NULL: none; resume: "auto" or a path */
     const char *keep;            /* rules of retention, NULL: all stay */
     uint64_t every, pause_ns;    /* 0: not so */
+    const char *made;            /* the first of the folders that were not there, NULL: all were */
     bool go_on;                  /* where a save fails */
     bool resumed, failed, told;  /* failed: the last save */
+    bool over;                   /* a save that failed ends the run: the state is not saved once more */
     uint64_t step, saved;        /* of the state; the last one saved or being saved */
     uint64_t evaluated;          /* the last one that was evaluated */
     struct step_job *job;        /* of `saved`, NULL: none runs */
@@ -149,7 +151,7 @@ int cli_interpret(struct cli *, const char *path, const struct step_api **, stru
 int run_launch(struct cli *);
 /* For who started this rank: it began; it has done all, or stopped; the call that failed says why it gives up. */
 void run_mark_begin(struct cli *);
-void run_mark_end(const struct run *);
+void run_mark_end(const struct run *, int code);
 void run_mark_lost(const struct run *);
 
 /* run_data.c */
@@ -209,6 +211,7 @@ const char *run_watch_text(const struct run *); /* for the item */
 const char *run_newest(struct cli *, const char *path, uint64_t *below);
 int run_map(struct cli *, const char **text); /* of --map; NULL: none */
 int run_open_any(struct cli *, struct st_checkpoint *, const char *path);
+int run_path_missing(const struct cli *, const char *option, const char *path); /* 0: it is there */
 const char *run_role_of(struct cli *, const struct st_checkpoint *, const struct st_tensor *);
 int run_file_failed(const struct cli *, step_status, const char *error); /* the code of what a file is or has not */
 /* run_export.c: `stepc checkpoint export`, `convert` and `import`. */
@@ -219,6 +222,8 @@ int run_import(struct cli *, const char *path);
 /* run_init.c: what --init, --params-only, --init-partial and --cast say. 0 or an exit code after a message. */
 int run_init_options(struct run *);
 int run_init(struct run *, const char *path);
+/* --peft: adapters of a folder of PEFT beside what --init or the initializers gave (run_peft.c). */
+int run_peft(struct run *, const char *folder);
 
 /* run_finite.c */
 bool run_weights_lost(struct run *);   /* they were finite and are not any more, and nobody asked for it by name */
@@ -250,6 +255,7 @@ void run_end_progress_line(struct run *);
 const char *run_output_path(const struct run *, const char *path);         /* of several ranks the first one writes */
 int run_save_possible(struct run *, const char *option, const char *path); /* asked before the first step */
 int run_save_folder(struct run *, const char *path);                       /* the same of --save-dir, which is made */
+void run_save_folder_undo(const struct run *);
 const char *run_seconds(struct arena *, double);
 int run_save(struct run *, const char *path, bool all_state);
 void run_head(struct run *);

@@ -123,6 +123,7 @@ int run_checkpoint_begin(struct run *r)
         struct step_load load = {
             .size = sizeof load, .path = path, .flags = cli_count(r->cli, "cast") ? STEP_LOAD_CAST : 0};
         if (!automatic && (code = run_map(r->cli, &load.map))) return code;
+        if (r->place.ranks < 2 && (code = run_path_missing(r->cli, "--resume: ", path))) return code;
         step_status status = r->api->load(r->instance, &load);
         if (status) return run_status(r, status, "--resume");
         c->resumed = true;
@@ -281,10 +282,9 @@ static bool is_lost(struct run *r)
     return true;
 }
 
-int run_checkpoint_step(struct run *r, bool now)
+static int save_due(struct run *r, bool now)
 {
     struct run_checkpoint *c = &r->checkpoint;
-    if (!c->folder) return 0;
     int code = collect(r, false);
     if (code || c->step == c->saved) return code;
     bool due = now || (c->every && c->step % c->every == 0);
@@ -293,11 +293,18 @@ int run_checkpoint_step(struct run *r, bool now)
     return due && !is_lost(r) ? save(r) : 0;
 }
 
+int run_checkpoint_step(struct run *r, bool now)
+{
+    int code = r->checkpoint.folder ? save_due(r, now) : 0;
+    r->checkpoint.over = code != 0;
+    return code;
+}
+
 int run_checkpoint_end(struct run *r)
 {
     struct run_checkpoint *c = &r->checkpoint;
     if (!c->folder) return 0;
-    int code = c->step != c->saved && r->done && !is_lost(r) ? save(r) : 0, ended = collect(r, true);
+    int code = c->step != c->saved && r->done && !c->over && !is_lost(r) ? save(r) : 0, ended = collect(r, true);
     if (!code) code = ended;
     return code || !c->failed ? code : EXIT_ENVIRONMENT;
 }

@@ -1,9 +1,11 @@
 /* Checkpoints as commands find and open them, and the map that goes with them. */
 #include "frontend/cli/run.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int run_file_failed(const struct cli *cli, step_status status, const char *error)
 {
@@ -23,10 +25,43 @@ const char *run_newest(struct cli *cli, const char *path, uint64_t *below)
     return newest;
 }
 
+/* Behind a path of a step that is not there: which ones are. */
+static const char *steps_beside(const struct cli *cli, const char *path)
+{
+    enum { TOLD = 3 };
+    char error[ST_TEXT];
+    size_t n = strlen(path), digits = 0;
+    while (n && path[n - 1] == '/') n--;
+    while (digits < n && path[n - 1 - digits] >= '0' && path[n - 1 - digits] <= '9') digits++;
+    n -= digits;
+    if (!digits || n < 5 || memcmp(path + n - 5, "step-", 5) != 0 || (n > 5 && path[n - 6] != '/')) return "";
+    const char *folder = n > 6 ? arena_string_n(cli->arena, path, n - 6) : n == 6 ? "/" : ".";
+    uint64_t *steps;
+    uint32_t count;
+    if (st_steps(folder, &steps, &count, error)) return "";
+    struct str out = STR(cli->arena);
+    for (uint32_t i = 0; i < count && i < TOLD; i++)
+        str_addf(&out, "%s step-%" PRIu64, i ? "," : arena_format(cli->arena, "; %s holds", folder), steps[i]);
+    if (count > TOLD) str_addf(&out, " and %u older", count - TOLD);
+    free(steps);
+    return str_text(&out);
+}
+
+int run_path_missing(const struct cli *cli, const char *option, const char *path)
+{
+    struct stat s;
+    if (stat(path, &s) == 0) return 0;
+    int error = errno;
+    return cli_failed(cli, EXIT_ENVIRONMENT, "%s%s: %s%s", option, path, strerror(error),
+                      error == ENOENT ? steps_beside(cli, path) : "");
+}
+
 int run_open_any(struct cli *cli, struct st_checkpoint *c, const char *path)
 {
     char error[ST_TEXT];
     uint64_t below = UINT64_MAX;
+    int code = run_path_missing(cli, "", path);
+    if (code) return code;
     const char *newest = run_newest(cli, path, &below);
     if (!newest) return cli_failed(cli, EXIT_WRONG, "%s holds no whole checkpoint", path);
     step_status status = st_checkpoint_open(c, newest, true, error);

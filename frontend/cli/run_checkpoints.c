@@ -107,7 +107,7 @@ static int list(struct cli *cli, const char *folder)
         str_addf(&out, "step %-9" PRIu64, all[i].step);
         if (status) {
             json_add_text(row, "fault", error);
-            str_addf(&out, "  damaged: %s\n", error);
+            str_addf(&out, "  %s: %s\n", status == STEP_ECORRUPT ? "damaged" : "cannot be read", error);
             continue;
         }
         json_add_text(row, "created", time_text(cli, c.created));
@@ -119,6 +119,11 @@ static int list(struct cli *cli, const char *folder)
                                : "  goes");
         for (uint32_t k = 0; k < c.metric_count; k++)
             str_addf(&out, "  %s %.6g", c.metrics[k].name, c.metrics[k].value);
+        uint64_t is = strtoull(c.all.step, NULL, 10);
+        if (is != all[i].step) { /* somebody gave it another name */
+            json_add_integer(row, "state_step", (int64_t)is);
+            str_addf(&out, "  its state is of step %" PRIu64, is);
+        }
         str_add(&out, "\n");
         st_checkpoint_close(&c);
     }
@@ -257,14 +262,6 @@ static void compare(enum ir_dtype dtype, const char *a, const char *b, uint64_t 
     }
 }
 
-static int tolerance(const struct cli *cli, const char *name, double *out)
-{
-    char *end;
-    const char *text = cli_text(cli, name, "0");
-    *out = strtod(text, &end);
-    return end == text || *end || !(*out >= 0) ? cli_usage(cli, "--%s %s: expected a number from 0 on", name, text) : 0;
-}
-
 struct comparison {
     struct st_checkpoint a, b;
     double rtol, atol;
@@ -327,8 +324,8 @@ static int diff(struct cli *cli, const char *first, const char *second)
 {
     struct comparison d = {.text = STR(cli->arena)};
     struct json_tree report = json_object(cli->arena), paths;
-    int code = tolerance(cli, "rtol", &d.rtol);
-    if (!code) code = tolerance(cli, "atol", &d.atol);
+    int code = cli_tolerance(cli, "rtol", "0", &d.rtol);
+    if (!code) code = cli_tolerance(cli, "atol", "0", &d.atol);
     if (!code) code = run_open_any(cli, &d.a, first);
     if (code) return code;
     if ((code = run_open_any(cli, &d.b, second))) {
@@ -392,9 +389,9 @@ static const struct verb {
              {"verify", verify, " json "},
              {"diff", NULL, " rtol atol json "},
              {"prune", prune, " keep dry-run "},
-             {"export", run_export, " output ema map dtype hf names config shard-size "},
+             {"export", run_export, " output ema map dtype hf names peft config shard-size "},
              {"convert", run_convert, " output map dtype "},
-             {"import", run_import, " output map dtype "}};
+             {"import", run_import, " output map dtype hf names like define "}};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static bool takes(const struct verb *v, const char *option)

@@ -128,8 +128,10 @@ static int no_input(const struct csv *c, const char *name)
         c->r->api->tensor_at(c->r->instance, STEP_INPUT, i, &input);
         names[i] = input.name;
     }
-    return cli_failed(c->r->cli, EXIT_WRONG, "%s: \"%s\" is no input of this step%s", c->f->path, name,
-                      cli_meant(c->r->cli, name, names, n));
+    const char *why = cli_meant(c->r->cli, name, names, n);
+    if (strpbrk(name, ";\t|")) why = ": columns are separated by commas";
+    else if (!*why) why = arena_format(c->r->cli->arena, "; columns are called as \"%s\" or \"%s.0\"", *names, *names);
+    return cli_failed(c->r->cli, EXIT_WRONG, "%s: \"%s\" is no input of this step%s", c->f->path, name, why);
 }
 
 /* "x.12" is number 12 of x; an input of one number a row has its own name. */

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RUN_MEMORY ((uint64_t)1 << 30) /* above this the files are read step by step */
 
@@ -109,9 +110,16 @@ static int open_file(struct run *r, const char *option, const char *given, struc
     if (ends_with(given, ".npz") && !equals) return run_npz_open(r->cli, f, given);
     if (ends_with(path, ".npz"))
         return cli_usage(r->cli, "%s %s: an archive names its arrays itself: %s %s", option, given, option, path);
+    if (name && access(given, F_OK) && !access(path, F_OK))
+        return cli_usage(r->cli,
+                         "%s %s: one input is read of .npy, .csv and .bin files; .safetensors and .npz name theirs",
+                         option, given);
     step_status status = st_open(f, given, error);
-    return status ? cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s: %s", option, error)
-                  : 0;
+    bool other = status == STEP_ECORRUPT && !ends_with(given, ".safetensors");
+    return status
+               ? cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s: %s%s", option, error,
+                            other ? "; data are .safetensors, .npz or .csv, or NAME=FILE of .npy, .csv or .bin" : "")
+               : 0;
 }
 
 static int open_files(struct run *r, struct run_data *d)

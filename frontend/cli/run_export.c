@@ -1,12 +1,14 @@
 /* What a checkpoint becomes: `stepc checkpoint export`, a file of parameters (run_names.c: as others read it);
  * `convert`, a checkpoint with other names, fewer tensors or floats of another width; and `import`, a checkpoint made
  * of a file, or of several (run_shards.c). */
-#include "frontend/cli/run_export.h"
+#include "frontend/cli/run_names.h"
+#include "frontend/fe.h"
 #include "ir/ir.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ITEMS = 4 };
@@ -129,6 +131,22 @@ static int begin(struct cli *cli, const char *what, const char *path, struct run
 
 /* ---------------------------------------------------------------- export */
 
+/* Tensors by name, as --hf or --names calls them, into a folder; with --peft the adapters alone. */
+static int export_named(struct cli *cli, struct run_source *s, const struct run_exported *all, uint32_t count,
+                        const char *folder)
+{
+    struct run_naming n = {.cli = cli, .source = s, .all = all, .count = count};
+    const char *most = cli_text(cli, "shard-size", "5GiB");
+    uint64_t bytes;
+    if (!fe_amount(most, true, &bytes) || !bytes)
+        return cli_usage(cli, "--shard-size: expected a number of bytes, or as 5GiB, got \"%s\"", most);
+    int code = run_names_open(&n);
+    if (!code) code = run_names_targets(&n);
+    if (!code) code = cli_count(cli, "peft") ? run_export_peft(&n, folder) : run_names_write(&n, folder, bytes);
+    run_names_close(&n);
+    return code;
+}
+
 /* Parameters, or the averages in their place, and running statistics: what --init takes. */
 int run_export(struct cli *cli, const char *path)
 {
@@ -141,6 +159,8 @@ int run_export(struct cli *cli, const char *path)
     bool named = cli_count(cli, "hf") || cli_count(cli, "names");
     if (!named && (cli_count(cli, "config") || cli_count(cli, "shard-size")))
         return cli_usage(cli, "checkpoint export: --config and --shard-size go with --hf or --names");
+    if (!named && cli_count(cli, "peft"))
+        return cli_usage(cli, "checkpoint export: --peft needs --hf or --names: how the model's layers are called");
     int code = begin(cli, "export", path, &s, &all, &to);
     if (code) return code;
     struct st_checkpoint *c = s.c;
@@ -157,7 +177,7 @@ int run_export(struct cli *cli, const char *path)
     if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c->all.path);
     if (!code) code = rename_all(cli, all, &count);
     if (!code) code = cast_all(cli, all, count);
-    if (!code && named) code = run_export_named(cli, &s, all, count, to);
+    if (!code && named) code = export_named(cli, &s, all, count, to);
     struct st_tensor *tensors = tensors_of(cli, all, count);
     step_status status = code || named ? STEP_OK : st_write(to, tensors, count, c->step, fetch_for_file, &s, error);
     if (status) code = run_file_failed(cli, status, *s.error ? s.error : error);
@@ -219,11 +239,19 @@ static int open_files(struct cli *cli, const char *path, struct st_file **files,
 {
     static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
     char error[ST_TEXT];
+    struct stat about;
     size_t n = strlen(path);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *inside = arena_format(cli->arena, "%s/%s", path, names[i]);
         if (access(inside, F_OK) == 0) return open_files(cli, inside, files, count);
     }
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        return cli_failed(cli, EXIT_WRONG,
+                          st_is_checkpoint(path)
+                              ? "%s is a checkpoint already: convert copies it, by --map under other names"
+                              : "%s is a folder: name a .safetensors file or its "
+                                "model.safetensors.index.json",
+                          path);
     if (n > 5 && strcmp(path + n - 5, ".json") == 0) return run_shards_open(cli, path, files, count);
     *files = arena_new(cli->arena, struct st_file);
     step_status status = st_open(*files, path, error);
@@ -241,6 +269,14 @@ int run_import(struct cli *cli, const char *path)
     int code = output(cli, "import", &to);
     if (code) return code;
     code = open_files(cli, path, &files, &file_count);
+    if (!code && (cli_count(cli, "hf") || cli_count(cli, "names"))) {
+        code = cli_count(cli, "map") || cli_count(cli, "dtype")
+                   ? cli_usage(cli, "checkpoint import --hf, --names: names and dtypes are those of --like")
+                   : run_names_import(cli, files, file_count, to);
+        while (file_count) st_close(&files[--file_count]);
+        return code;
+    }
+    if (!code && cli_count(cli, "like")) code = cli_usage(cli, "checkpoint import: --like goes with --hf or --names");
     for (uint32_t k = 0; k < file_count; k++) count += files[k].count;
     struct run_exported *all = arena_new_array(cli->arena, struct run_exported, count + 1);
     struct run_source s = {.all = all, .read = read_one};

@@ -19,10 +19,6 @@ struct run_source {
     step_status (*read)(const struct run_source *, const struct run_exported *, void *to, char error[ST_TEXT]);
 };
 
-/* Tensors by name, as --hf or --names calls them, into a folder. 0 or an exit code after a message. */
-int run_export_named(struct cli *, struct run_source *, const struct run_exported *, uint32_t count,
-                     const char *folder);
-
 /* run_shards.c: the files of a model.safetensors.index.json, which the caller closes, also after a failure. */
 int run_shards_open(struct cli *, const char *path, struct st_file **files, uint32_t *count);
 #endif

@@ -6,6 +6,7 @@
 #include <fnmatch.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define ADAPTER "*.lora_?" /* a base has none of them */
 enum { NAMED = 10 };
@@ -36,6 +37,10 @@ int run_init_options(struct run *r)
         if (cli_count(r->cli, changes[i]) && (i > 1 || !resume))
             return cli_usage(r->cli, "--%s needs --init PATH%s", changes[i],
                              resume ? ": who resumes takes all of the state" : "");
+    if (!cli_count(r->cli, "peft") && (cli_count(r->cli, "hf") || cli_count(r->cli, "names")))
+        return cli_usage(r->cli, "--hf and --names go with --peft DIR: they say which layers its adapters are for");
+    if (resume && strcmp(resume, "auto") != 0 && cli_count(r->cli, "peft"))
+        return cli_usage(r->cli, "--peft and --resume PATH: who resumes takes all of the state");
     return 0;
 }
 
@@ -149,7 +154,12 @@ int run_init(struct run *r, const char *path)
     const char *map, *newest;
     uint64_t below = UINT64_MAX;
     int code = run_map(r->cli, &map);
+    if (!code && r->place.ranks < 2) code = run_path_missing(r->cli, "--init: ", path); /* of several the first looks */
     if (code) return code;
+    if (!access(arena_format(r->cli->arena, "%s/adapter_config.json", path), F_OK))
+        return cli_failed(r->cli, EXIT_WRONG,
+                          "--init %s: adapters of PEFT stand beside a model: --init BASE --peft %s --hf gpt2", path,
+                          path);
     for (bool some = false; (newest = run_newest(r->cli, path, &below)); some = true) {
         bool is_damaged = false;
         if (some) fprintf(stderr, "stepc: note: --init: the one before it is taken, %s\n", newest);

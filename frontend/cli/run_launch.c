@@ -71,7 +71,8 @@ static int start(char **command, pid_t *pid)
  * where it was told to stop itself (SIGTERM, of `sleep`, too), though nobody had trained to the end, and that of Open
  * MPI may hold back what ranks print when one is lost. It is memory of the one who started, so that nothing stays of
  * one that was killed, and its name tells it from what else may have that number on another host or later. */
-static const char mark[] = "STEPC_RUN_MARK", begun[] = "begun ", ended[] = "ended ", shared[] = "stepc-run";
+static const char mark[] = "STEPC_RUN_MARK", begun[] = "begun ", ended[] = "ended ", refused[] = "refused ",
+                  shared[] = "stepc-run";
 
 static void leave_line(const char *line)
 {
@@ -87,7 +88,11 @@ static void leave_line(const char *line)
 
 void run_mark_begin(struct cli *cli) { leave_line(arena_format(cli->arena, "%s%ld\n", begun, (long)getpid())); }
 
-void run_mark_end(const struct run *r) { leave_line(arena_format(r->cli->arena, "%s%d\n", ended, r->stopped)); }
+void run_mark_end(const struct run *r, int code)
+{
+    if (!code || !r->lost)
+        leave_line(arena_format(r->cli->arena, "%s%d\n", code ? refused : ended, code ? code : r->stopped));
+}
 
 void run_mark_lost(const struct run *r)
 {
@@ -104,6 +109,7 @@ static int make_mark(struct cli *cli)
 struct told {
     uint32_t begun, ended; /* ranks of this host */
     int stopped;           /* the signal that they ended after, 0: none */
+    int code;              /* of the first one that ended with another than 0 and has said why */
     const char *lost;      /* why the first one gave up, NULL: none did */
     pid_t pids[1024];
     char text[1 << 16];
@@ -114,10 +120,12 @@ static void hear(int fd, struct told *t)
     ssize_t n = fd >= 0 ? pread(fd, t->text, sizeof t->text - 1, 0) : 0;
     t->text[n > 0 ? n : 0] = 0;
     t->begun = t->ended = 0;
+    t->code = 0;
     t->lost = strstr(t->text, "rank ");
     for (const char *at = t->text; at && *at; at = strchr(at, '\n'), at += at != NULL) {
         if (strncmp(at, begun, sizeof begun - 1) == 0 && t->begun++ < sizeof t->pids / sizeof *t->pids)
             t->pids[t->begun - 1] = (pid_t)strtol(at + sizeof begun - 1, NULL, 10);
+        if (strncmp(at, refused, sizeof refused - 1) == 0 && !t->code) t->code = atoi(at + sizeof refused - 1);
         if (strncmp(at, ended, sizeof ended - 1) != 0) continue;
         t->ended++;
         if (!t->stopped) t->stopped = atoi(at + sizeof ended - 1);
@@ -147,11 +155,10 @@ static bool is_gone(long pid)
     return !state || state[1] != ' ' || state[2] == 'Z' || state[2] == 'X';
 }
 
-/* Whether a process has children, and all of them have ended. */
-static bool is_bereft(pid_t pid)
+/* Whether all children of a process have ended, which it may have seen or not; `some`: it had one. */
+static bool is_bereft(pid_t pid, bool some)
 {
     char path[64], text[4096];
-    bool some = false;
     snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
     DIR *threads = opendir(path);
     for (struct dirent *d; threads && (d = readdir(threads));) {
@@ -202,10 +209,10 @@ int run_launch(struct cli *cli)
     while (waitpid(pid, &status, WNOHANG) == 0) {
         number = sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 1});
         if (number < 0) {
-            /* Open MPI may wait for a minute or more for ranks that it has not seen end, and ranks that were stopped
-             * for as long in MPI_Finalize for an mpirun that sleeps before it kills them. */
+            /* Open MPI may wait for a minute or more for ranks that it has not seen end, or before it kills ranks that
+             * have ended, and ranks that were stopped for as long in MPI_Finalize for an mpirun that sleeps. */
             hear(marked, told);
-            alone = is_bereft(pid) || (told->stopped && has_ended(told)) ? alone + 1 : 0;
+            alone = is_bereft(pid, told->begun > 0) || (told->stopped && has_ended(told)) ? alone + 1 : 0;
             if (alone >= MOST_ALONE) kill(pid, SIGKILL);
             continue;
         }
@@ -225,6 +232,7 @@ int run_launch(struct cli *cli)
         raise(stopped);
     }
     if (alone >= MOST_ALONE && has_ended(told)) return 0;
+    if (alone >= MOST_ALONE && told->code && !why) return told->code;
     if (alone >= MOST_ALONE)
         return cli_failed(cli, EXIT_ENVIRONMENT,
                           "a rank was lost, and all have ended; mpirun did not, and was stopped%s%s", why ? "\n" : "",

@@ -6,11 +6,10 @@
  * adapters (name.lora_a, name.lora_b, and name.lora_s, how often) have learnt is added to name.kernel, which is said.
  * Whatever has no place is an error, as what lacks is. samples/import/hf.py does the same from the files of the model
  * that was imported. */
-#include "frontend/cli/run_export.h"
+#include "frontend/cli/run_names.h"
 #include "frontend/fe.h"
 #include "ir/ir.h"
 
-#include <cjson/cJSON.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -19,55 +18,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PARTS = 8, SAME = -1 };
-
-struct rule {
-    const char *to, *from[PARTS];
-    uint32_t parts, met;
-    int32_t inputs; /* SAME: one tensor, which keeps its shape */
-    bool transpose, optional;
-};
-
-struct part {
-    const struct run_exported *e, *lora[3]; /* lora: a, b, the scale; NULL, none */
-    uint64_t rows, columns;
-};
-
-struct target {
-    struct st_tensor t;
-    struct rule *rule;
-    struct part parts[PARTS];
-};
-
-struct naming {
-    struct cli *cli;
-    struct run_source *source;
-    const char *what; /* the table, for messages */
-    const cJSON *root;
-    struct rule *rules;
-    uint32_t rule_count, target_count, count;
-    struct st_map *by_rule, *by_part[PARTS];
-    const struct run_exported *all;
-    bool *used;
-    struct target *targets;
-    const struct target *first; /* of the file that is written */
-    uint32_t merged;            /* kernels with what adapters have learnt */
-};
-
 /* ---------------------------------------------------------------- the table */
 
-static int wrong_rule(const struct naming *n, const char *to, const char *why)
+static int wrong_rule(const struct run_naming *n, const char *to, const char *why)
 {
     return cli_failed(n->cli, EXIT_WRONG,
                       "%s: \"%s\": %s; expected a name, or {\"from\": a name or a list of up to %d, \"inputs\": N, "
                       "\"transpose\": true, \"optional\": true}",
-                      n->what, to, why, PARTS);
+                      n->what, to, why, RUN_PARTS);
 }
 
-static int read_rule(const struct naming *n, const cJSON *item, struct rule *r)
+static int read_rule(const struct run_naming *n, const cJSON *item, struct run_rule *r)
 {
     const cJSON *from = item;
-    *r = (struct rule){.to = item->string, .inputs = SAME};
+    *r = (struct run_rule){.to = item->string, .inputs = RUN_SAME};
     for (const cJSON *c = cJSON_IsObject(item) ? item->child : NULL; c; c = c->next) {
         if (strcmp(c->string, "from") == 0) from = c;
         else if (strcmp(c->string, "inputs") == 0 && cJSON_IsNumber(c) && c->valuedouble >= 0 && c->valuedouble <= 8)
@@ -77,21 +41,21 @@ static int read_rule(const struct naming *n, const cJSON *item, struct rule *r)
         else return wrong_rule(n, r->to, arena_format(n->cli->arena, "\"%s\"", c->string));
     }
     for (const cJSON *c = cJSON_IsArray(from) ? from->child : from; c; c = from == c ? NULL : c->next) {
-        if (!cJSON_IsString(c) || r->parts == PARTS) return wrong_rule(n, r->to, "no list of names");
+        if (!cJSON_IsString(c) || r->parts == RUN_PARTS) return wrong_rule(n, r->to, "no list of names");
         r->from[r->parts++] = c->valuestring;
     }
     if (!r->parts) return wrong_rule(n, r->to, "no name");
-    return r->inputs == SAME && (r->parts > 1 || r->transpose) ? wrong_rule(n, r->to, "\"inputs\" is missing") : 0;
+    return r->inputs == RUN_SAME && (r->parts > 1 || r->transpose) ? wrong_rule(n, r->to, "\"inputs\" is missing") : 0;
 }
 
 /* Names there -> the k-th name here, or the number of the rule. */
-static int open_map(const struct naming *n, int k, struct st_map **map)
+static int open_map(const struct run_naming *n, int k, struct st_map **map)
 {
     struct json_tree text = json_object(n->cli->arena);
     char error[ST_TEXT];
     step_status status;
     for (uint32_t i = 0; i < n->rule_count; i++) {
-        const struct rule *r = &n->rules[i];
+        const struct run_rule *r = &n->rules[i];
         if (k < 0) json_add_text(text, r->to, arena_format(n->cli->arena, "%" PRIu32, i));
         else if ((uint32_t)k < r->parts) json_add_text(text, r->to, r->from[k]);
     }
@@ -100,7 +64,7 @@ static int open_map(const struct naming *n, int k, struct st_map **map)
     return 0;
 }
 
-static int read_table(struct naming *n)
+int run_names_open(struct run_naming *n)
 {
     extern const char cli_names_gpt2[], cli_names_llama[];
     const char *hf = cli_text(n->cli, "hf", NULL), *path = cli_text(n->cli, "names", NULL), *text = NULL;
@@ -116,11 +80,17 @@ static int read_table(struct naming *n)
     if (!cJSON_IsObject(tensors) || !tensors->child)
         return cli_failed(n->cli, EXIT_WRONG, "%s: expected JSON, {\"tensors\": {name there: name here, ...}}",
                           n->what);
-    n->rules = arena_new_array(n->cli->arena, struct rule, cJSON_GetArraySize(tensors));
+    n->rules = arena_new_array(n->cli->arena, struct run_rule, cJSON_GetArraySize(tensors));
     for (const cJSON *c = tensors->child; c && !code; c = c->next) code = read_rule(n, c, &n->rules[n->rule_count++]);
     if (!code) code = open_map(n, -1, &n->by_rule);
-    for (int k = 0; k < PARTS && !code; k++) code = open_map(n, k, &n->by_part[k]);
+    for (int k = 0; k < RUN_PARTS && !code; k++) code = open_map(n, k, &n->by_part[k]);
     return code;
+}
+
+void run_names_close(struct run_naming *n)
+{
+    st_map_close(n->by_rule);
+    for (int k = 0; k < RUN_PARTS; k++) st_map_close(n->by_part[k]);
 }
 
 /* ---------------------------------------------------------------- which tensors make which */
@@ -132,10 +102,10 @@ static int by_name(const void *a, const void *b)
 
 static int by_target(const void *a, const void *b)
 {
-    return strcmp(((const struct target *)a)->t.name, ((const struct target *)b)->t.name);
+    return strcmp(((const struct run_target *)a)->t.name, ((const struct run_target *)b)->t.name);
 }
 
-static const struct run_exported *find(struct naming *n, const char *name, bool use)
+static const struct run_exported *find(struct run_naming *n, const char *name, bool use)
 {
     struct run_exported key = {.t.name = name};
     const struct run_exported *e = n->count ? bsearch(&key, n->all, n->count, sizeof key, by_name) : NULL;
@@ -153,7 +123,7 @@ static uint64_t product(const int64_t *shape, int32_t from, int32_t to)
 static uint64_t elements(const struct st_tensor *t) { return product(t->shape, 0, t->rank); }
 
 /* The low-rank product beside a kernel: [inputs..., rank] and [rank, outputs...]. */
-static int find_adapter(struct naming *n, struct part *p)
+static int find_adapter(struct run_naming *n, struct run_part *p)
 {
     const struct st_tensor *k = &p->e->t;
     size_t length = strlen(k->name);
@@ -177,14 +147,14 @@ static int find_adapter(struct naming *n, struct part *p)
                              (int)length - 7, k->name, k->name);
 }
 
-static int make_target(struct naming *n, const char *name, struct rule *r)
+static int make_target(struct run_naming *n, const char *name, struct run_rule *r)
 {
-    struct target *t = &n->targets[n->target_count++];
+    struct run_target *t = &n->targets[n->target_count++];
     char source[ST_MAPPED];
     uint64_t rows = 0, columns = 0;
-    *t = (struct target){.rule = r};
+    *t = (struct run_target){.rule = r};
     for (uint32_t k = 0; k < r->parts; k++) {
-        struct part *p = &t->parts[k];
+        struct run_part *p = &t->parts[k];
         st_map_source(n->by_part[k], name, source);
         if (!(p->e = find(n, source, true)))
             return cli_failed(n->cli, EXIT_WRONG, "%s: \"%s\" needs \"%s\", which is not there", n->what, name, source);
@@ -194,7 +164,7 @@ static int make_target(struct naming *n, const char *name, struct rule *r)
         if (ir_dtype_of_abi(s->dtype) == IR_TUPLE)
             return cli_failed(n->cli, EXIT_WRONG, "%s: \"%s\" is a float8, which is not converted", n->what, s->name);
         if (!k) t->t = *s;
-        int32_t inputs = r->inputs == SAME ? s->rank : r->inputs;
+        int32_t inputs = r->inputs == RUN_SAME ? s->rank : r->inputs;
         p->rows = product(s->shape, 0, inputs < s->rank ? inputs : s->rank);
         p->columns = inputs < s->rank ? product(s->shape, inputs, s->rank) : 1;
         if (r->inputs > s->rank || (k && (p->rows != rows || s->dtype != t->t.dtype)))
@@ -204,7 +174,7 @@ static int make_target(struct naming *n, const char *name, struct rule *r)
         columns += p->columns;
     }
     t->t.name = arena_string(n->cli->arena, name);
-    if (r->inputs != SAME) {
+    if (r->inputs != RUN_SAME) {
         int64_t shape[2] = {(int64_t)(r->transpose ? columns : rows), (int64_t)(r->transpose ? rows : columns)};
         t->t.rank = r->inputs ? 2 : 1;
         for (int32_t i = 0; i < t->t.rank; i++) t->t.shape[i] = shape[r->inputs ? i : 1];
@@ -215,13 +185,13 @@ static int make_target(struct naming *n, const char *name, struct rule *r)
 }
 
 /* Rules of layers have to be met in all of them, the others once; optional ones so, or nowhere. */
-static int check_rules(struct naming *n)
+static int check_rules(struct run_naming *n)
 {
     uint32_t layers = 0;
     for (uint32_t i = 0; i < n->rule_count; i++)
         if (strchr(n->rules[i].to, '*') && n->rules[i].met > layers) layers = n->rules[i].met;
     for (uint32_t i = 0; i < n->rule_count; i++) {
-        const struct rule *r = &n->rules[i];
+        const struct run_rule *r = &n->rules[i];
         uint32_t needed = strchr(r->to, '*') ? layers : 1;
         if (r->met == needed || (r->optional && !r->met)) continue;
         if (!strchr(r->to, '*') || !r->met)
@@ -233,14 +203,14 @@ static int check_rules(struct naming *n)
     return 0;
 }
 
-static int make_targets(struct naming *n)
+int run_names_targets(struct run_naming *n)
 {
     char name[ST_MAPPED], number[ST_MAPPED];
     const char *lost = NULL;
     uint32_t more = 0;
     int code = 0;
     n->used = arena_new_array(n->cli->arena, bool, n->count + 1);
-    n->targets = arena_new_array(n->cli->arena, struct target, n->count + 1);
+    n->targets = arena_new_array(n->cli->arena, struct run_target, n->count + 1);
     memset(n->used, 0, n->count);
     for (uint32_t i = 0; i < n->count && !code; i++) {
         if (st_map_target(n->by_part[0], n->all[i].t.name, name) != ST_SOURCE) continue;
@@ -263,7 +233,7 @@ static int make_targets(struct naming *n)
 
 /* ---------------------------------------------------------------- their bytes */
 
-static double *read_numbers(struct naming *n, const struct run_exported *e, step_status *status)
+double *run_names_numbers(struct run_naming *n, const struct run_exported *e, step_status *status)
 {
     uint64_t count = elements(&e->t);
     enum ir_dtype dtype = ir_dtype_of_abi(e->from->dtype);
@@ -277,11 +247,11 @@ static double *read_numbers(struct naming *n, const struct run_exported *e, step
 }
 
 /* A kernel with what its adapter adds, summed in float64 and rounded to float32 first, as others merge them. */
-static step_status merge(struct naming *n, const struct part *p, double *to)
+static step_status merge(struct run_naming *n, const struct run_part *p, double *to)
 {
     step_status status;
-    double *a = read_numbers(n, p->lora[0], &status), *b = a ? read_numbers(n, p->lora[1], &status) : NULL;
-    double *scale = b && p->lora[2] ? read_numbers(n, p->lora[2], &status) : NULL;
+    double *a = run_names_numbers(n, p->lora[0], &status), *b = a ? run_names_numbers(n, p->lora[1], &status) : NULL;
+    double *scale = b && p->lora[2] ? run_names_numbers(n, p->lora[2], &status) : NULL;
     const struct st_tensor *second = &p->lora[1]->t;
     uint64_t rank = (uint64_t)second->shape[0], columns = product(second->shape, 1, second->rank);
     bool wide = ir_dtype_of_abi(p->e->from->dtype) == IR_F64;
@@ -299,17 +269,17 @@ static step_status merge(struct naming *n, const struct part *p, double *to)
 
 static step_status fetch(void *user, uint32_t index, void *to)
 {
-    struct naming *n = user;
-    const struct target *t = n->first + index;
+    struct run_naming *n = user;
+    const struct run_target *t = n->first + index;
     uint64_t columns = 0, before = 0;
     enum ir_dtype dtype = ir_dtype_of_abi(t->t.dtype);
     size_t item = ir_dtype_bytes(dtype);
     step_status status = STEP_OK;
     for (uint32_t k = 0; k < t->rule->parts; k++) columns += t->parts[k].columns;
     for (uint32_t k = 0; k < t->rule->parts && !status; before += t->parts[k++].columns) {
-        const struct part *p = &t->parts[k];
+        const struct run_part *p = &t->parts[k];
         bool moves = p->e->from->dtype == t->t.dtype && !p->lora[0]; /* bit for bit */
-        double *numbers = moves ? NULL : read_numbers(n, p->e, &status);
+        double *numbers = moves ? NULL : run_names_numbers(n, p->e, &status);
         char *raw = moves ? malloc(p->e->from->bytes + 1) : NULL;
         if (moves) status = raw ? n->source->read(n->source, p->e, raw, n->source->error) : STEP_ENOMEM;
         else if (!status && p->lora[0]) status = merge(n, p, numbers);
@@ -328,7 +298,7 @@ static step_status fetch(void *user, uint32_t index, void *to)
 /* ---------------------------------------------------------------- config.json */
 
 /* What a shape tells; item NULL: it tells nothing. */
-static struct json_tree known(struct naming *n, const cJSON *value)
+static struct json_tree known(struct run_naming *n, const cJSON *value)
 {
     struct json_tree box = json_object(n->cli->arena), none = {0};
     const cJSON *of = cJSON_GetObjectItemCaseSensitive(value, "of"),
@@ -352,7 +322,7 @@ static struct json_tree known(struct naming *n, const cJSON *value)
 
 /* Of the model that it came from, checked by what shapes tell, or that and what holds for documents of the template,
  * which is said. */
-static int make_config(struct naming *n, const char **out)
+static int make_config(struct run_naming *n, const char **out)
 {
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(n->root, "config"), *given = NULL,
                 *otherwise = cJSON_GetObjectItemCaseSensitive(n->root, "otherwise");
@@ -399,7 +369,7 @@ static int make_config(struct naming *n, const char **out)
 /* ---------------------------------------------------------------- the folder */
 
 /* Weights that are there would be read beside these, or in their place. */
-static int make_folder(struct naming *n, const char *folder)
+int run_names_folder(struct run_naming *n, const char *folder)
 {
     if (mkdir(folder, 0777) && errno != EEXIST)
         return cli_failed(n->cli, EXIT_ENVIRONMENT, "cannot make %s: %s", folder, strerror(errno));
@@ -415,7 +385,7 @@ static int make_folder(struct naming *n, const char *folder)
                : 0;
 }
 
-static int write_files(struct naming *n, const char *folder, uint64_t most)
+int run_names_write(struct run_naming *n, const char *folder, uint64_t most)
 {
     char error[ST_TEXT];
     struct json_tree index = json_object(n->cli->arena), map;
@@ -435,7 +405,7 @@ static int write_files(struct naming *n, const char *folder, uint64_t most)
     for (uint32_t i = 0; i < n->target_count; i++) tensors[i] = n->targets[i].t;
     const char *config;
     int code = make_config(n, &config);
-    if (!code) code = make_folder(n, folder);
+    if (!code) code = run_names_folder(n, folder);
     if (code) return code;
     uint32_t file = 0, begin = 0;
     for (; file < files && !code; begin = end[file++]) {
@@ -466,20 +436,4 @@ static int write_files(struct naming *n, const char *folder, uint64_t most)
                                     folder, n->target_count, files, files > 1 ? "s" : "",
                                     cli_grouped(n->cli->arena, (double)total), merged);
     return cli_print(n->cli, said, strlen(said));
-}
-
-int run_export_named(struct cli *cli, struct run_source *source, const struct run_exported *all, uint32_t count,
-                     const char *folder)
-{
-    struct naming n = {.cli = cli, .source = source, .all = all, .count = count};
-    const char *most = cli_text(cli, "shard-size", "5GiB");
-    uint64_t bytes;
-    if (!fe_amount(most, true, &bytes) || !bytes)
-        return cli_usage(cli, "--shard-size: expected a number of bytes, or as 5GiB, got \"%s\"", most);
-    int code = read_table(&n);
-    if (!code) code = make_targets(&n);
-    if (!code) code = write_files(&n, folder, bytes);
-    st_map_close(n.by_rule);
-    for (int k = 0; k < PARTS; k++) st_map_close(n.by_part[k]);
-    return code;
 }

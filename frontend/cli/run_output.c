@@ -96,6 +96,25 @@ int run_save_possible(struct run *r, const char *option, const char *path)
     return 0;
 }
 
+static bool folder_make(struct run *r, const char *path)
+{
+    bool made = mkdir(path, 0777) == 0;
+    if (made && !r->checkpoint.made) r->checkpoint.made = arena_string_n(r->cli->arena, path, strlen(path));
+    return made;
+}
+
+/* Of a run that is refused before it begins no empty folder stays. */
+void run_save_folder_undo(const struct run *r)
+{
+    const char *path = r->checkpoint.folder, *made = r->checkpoint.made;
+    char *parts = made ? arena_string_n(r->cli->arena, path, strlen(path)) : NULL;
+    while (parts && (!rmdir(parts) || errno == ENOENT) && strcmp(parts, made) != 0) {
+        char *slash = strrchr(parts, '/');
+        if (!slash) return;
+        *slash = 0;
+    }
+}
+
 int run_save_folder(struct run *r, const char *path)
 {
     char *parts = arena_string_n(r->cli->arena, path, strlen(path)), error[ST_TEXT];
@@ -103,10 +122,10 @@ int run_save_folder(struct run *r, const char *path)
     for (char *at = parts; *at; at++) {
         if (*at != '/' || at == parts) continue;
         *at = 0;
-        mkdir(parts, 0777); /* what cannot be made is told below */
+        folder_make(r, parts); /* what cannot be made is told below */
         *at = '/';
     }
-    if (mkdir(path, 0777) && errno != EEXIST)
+    if (!folder_make(r, path) && errno != EEXIST)
         return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: %s: %s", path, strerror(errno));
     if (!st_output_open(&o, arena_format(r->cli->arena, "%s/step-0", path), error))
         return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: %s", error);
@@ -156,8 +175,8 @@ int run_save(struct run *r, const char *path, bool all_state)
 static const char *bytes_text(struct arena *a, uint64_t bytes)
 {
     if (bytes < 10000) return arena_format(a, "%llu B", (unsigned long long)bytes);
-    return bytes < 10000000 ? arena_format(a, "%.1f kB", (double)bytes * 1e-3)
-                            : arena_format(a, "%.1f MB", (double)bytes * 1e-6);
+    if (bytes < 1000000) return arena_format(a, "%.1f kB", (double)bytes * 1e-3);
+    return arena_format(a, bytes < 10000000 ? "%.2f MB" : "%.1f MB", (double)bytes * 1e-6);
 }
 
 const char *run_seconds(struct arena *a, double s)
@@ -277,9 +296,13 @@ void run_progress(struct run *r, const struct step_result *result, bool last)
     const char *curve = r->cli->progress && cli_utf8() && cli_columns(2, 0) >= WIDTH_WITH_CURVE
                             ? arena_format(&scratch, "%s  ", curve_text(&scratch, &r->curve))
                             : "";
-    fprintf(stderr, "%sstep %llu/%llu  loss %.4f  %s%s steps/s  ETA %s%s", r->cli->progress ? "\r" : "",
-            (unsigned long long)r->done, (unsigned long long)r->steps, result->loss, curve, text,
-            run_seconds(&scratch, left), r->cli->progress ? "\033[K" : "\n");
+    const char *line = arena_format(&scratch, "step %llu/%llu  loss %.4f  %s%s steps/s  ETA %s",
+                                    (unsigned long long)r->done, (unsigned long long)r->steps, result->loss, curve,
+                                    text, run_seconds(&scratch, left));
+    /* what is wider than the terminal would go on in its next line, and stay there; a curve only stands where all fits
+     */
+    size_t width = r->cli->progress ? cli_columns(2, 0) : 0, room = width > 1 && !*curve ? width - 1 : strlen(line);
+    fprintf(stderr, "%s%.*s%s", r->cli->progress ? "\r" : "", (int)room, line, r->cli->progress ? "\033[K" : "\n");
     arena_free(&scratch);
     fflush(stderr);
     r->line_open = r->cli->progress;

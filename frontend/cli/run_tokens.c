@@ -11,7 +11,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEAD = 1024, MAGIC = 20240520, VERSION = 1 };
+enum { HEAD = 1024, MAGIC = 20240520, MAGIC_OF_32_BITS = 20240801, VERSION = 1, LOOKED_AT = 4096, ENOUGH = 256 };
+
+/* Whether every second number of 16 bits is 0, as in tokens of 32 bits, and the others are not. */
+static bool looks_of_32_bits(const struct st_file *f)
+{
+    uint16_t word[LOOKED_AT];
+    ssize_t n = pread(f->fd, word, sizeof word, 0) / (ssize_t)sizeof *word;
+    bool high = false, differ = false;
+    for (ssize_t i = 0; i + 1 < n; i += 2) high |= word[i + 1] != 0, differ |= word[i] != word[0];
+    return n >= ENOUGH && differ && !high;
+}
 
 /* Where the tokens are, in bytes. */
 static int find_tokens(const struct cli *cli, const struct st_file *f, uint64_t *begin, uint64_t *tokens)
@@ -32,6 +42,12 @@ static int find_tokens(const struct cli *cli, const struct st_file *f, uint64_t 
                           "%s: its head says %" PRIu64 " tokens, %" PRIu64 " bytes; behind it are %" PRIu64 " (%s)",
                           f->path, *tokens, 2 * *tokens, size < HEAD ? 0 : size - HEAD,
                           size < HEAD + 2 * *tokens ? "the file is cut off" : "another format, or two files in one");
+    if (!known && (head[0] == MAGIC_OF_32_BITS || looks_of_32_bits(f)))
+        return cli_failed(
+            cli, EXIT_WRONG,
+            "%s: its tokens have 32 bits each; files of 16 bits are read (NumPy: a.astype(np.uint16)), or "
+            "rows as int32: --data NAME=rows.npy",
+            f->path);
     if (!known && size % 2)
         return cli_failed(cli, EXIT_WRONG, "%s: %" PRIu64 " bytes are no tokens of 16 bits each", f->path, size);
     return 0;

@@ -26,6 +26,7 @@
     text cli_names_gpt2 "cli/names/gpt2.json"
     text cli_names_llama "cli/names/llama.json"
     text cli_explain_template "cli/templates/explain.html"
+    text cli_step_header "../runtime/include/stepc/step.h"
     .section .note.GNU-stack,"",%progbits
 #ifdef __CET__
 #include <cet.h> /* nothing here keeps the linker from marking the program */

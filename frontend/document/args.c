@@ -94,9 +94,10 @@ static bool wrong_kind(const struct reader *r, fe_json v)
     struct diag *d = fe_error(r->fe, v, "E0101", "%s: \"%s\" must be %s, found %s", r->what, r->row->name, want,
                               fe_found(r->fe, v));
     d->label = arena_format(r->fe->arena, "expected %s", want);
-    bool document = !strcmp(r->what, "the document");
-    if (document && v->kind == JSON_STRING) d->hint = fe_foreign("string", r->row->name);
-    if (document && v->kind == JSON_ARRAY) d->hint = fe_foreign("array", r->row->name);
+    const char *as = v->kind == JSON_STRING ? "string" : v->kind == JSON_ARRAY ? "array" : "number";
+    if (!strcmp(r->what, "the document")) d->hint = fe_foreign(as, r->row->name);
+    else if (r->row->kind == FE_OBJECT && v->kind == JSON_STRING)
+        d->hint = arena_format(r->fe->arena, "\"%s\": {\"type\": \"%s\"}", r->row->name, v->string);
     return false;
 }
 
@@ -260,7 +261,9 @@ static bool listed(const char *key, const char *const *also)
 /* What users of other libraries mean by a key: what to write here; NULL: nothing is known. */
 static const char *why_not(const char *key, const char *what)
 {
-    static const char *const scopes[] = {"the document", "optimizer", "layer", "loss", "input"};
+    static const char *const scopes[] = {"the document", "optimizer",   "layer", "loss", "input",
+                                         "schedule",     "initializer", "block", "mesh", "precision"};
+    what += *what == '"';
     size_t length = strlen(key), ending = strlen("_metadata");
     if (length > ending && !strcmp(key + length - ending, "_metadata"))
         return "metadata of parameters is their sharding, which stands in \"sharding\"";
@@ -353,8 +356,11 @@ bool fe_args(struct fe *fe, fe_json object, const char *what, const struct fe_ar
 {
     bool good = true, *meant = arena_new_array(fe->arena, bool, count + 1);
     if (count) memset(out, 0, count * sizeof *out);
-    if (object && object->kind != JSON_OBJECT)
-        return fe_wrong(fe, object, "E0101", "%s is an object, found %s", what, fe_found(fe, object));
+    if (object && object->kind != JSON_OBJECT) {
+        struct diag *d = fe_error(fe, object, "E0101", "%s is an object, found %s", what, fe_found(fe, object));
+        if (!strncmp(what, "input ", 6) && object->kind == JSON_ARRAY) d->hint = "its extents are {\"shape\": [...]}";
+        return false;
+    }
     for (fe_json member = fe_first(fe, object); member; member = fe_next(fe, member)) {
         uint32_t i = 0;
         while (i < count && !is_called(&rows[i], member->key)) i++;

@@ -294,7 +294,17 @@ static bool read_mesh(struct fe *fe, fe_json mesh)
     const char *option = fe->options->mesh;
     bool good = !option || read_mesh_option(fe, option);
     if (!mesh) return good;
-    if (!fe_setting(fe, FE_SETTING_mesh, mesh, "\"mesh\"", v)) return false;
+    fe_json bare = mesh->kind == JSON_OBJECT && !fe_member(fe, mesh, "axes") ? fe_first(fe, mesh) : NULL;
+    if (bare && bare->kind == JSON_NUMBER) { /* the axes themselves: one mistake, and specs that name them are none */
+        struct str hint = STR(fe->arena);
+        for (fe_json axis = bare; axis; axis = fe_next(fe, axis))
+            str_addf(&hint, "%s\"%.80s\": %.*s", axis == bare ? "" : ", ", axis->key,
+                     (int)(axis->length < 80 ? axis->length : 80), fe->json.text + axis->offset);
+        fe_error(fe, mesh, "E0102", "\"mesh\" needs \"axes\" around its axes")->hint = arena_format(
+            fe->arena, "\"mesh\": {\"axes\": {%s}}", str_text(&hint));
+        v[0].json = mesh;
+        good = false;
+    } else if (!fe_setting(fe, FE_SETTING_mesh, mesh, "\"mesh\"", v)) return false;
     for (fe_json axis = fe_first(fe, v[0].json); axis; axis = fe_next(fe, axis)) {
         int64_t size;
         if (!good_name(fe, axis, "the name of a mesh axis") || !fe_integer(fe, axis, &size)) good = false;

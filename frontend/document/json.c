@@ -269,7 +269,7 @@ static const char *meant(const char *found, const char *const *names, size_t cou
 /* An unknown type, optimizer, name or method. */
 static bool is_of_names(const struct diag *d)
 {
-    static const char *const codes[] = {"E0105", "E0301", "E0302", "E0400"};
+    static const char *const codes[] = {"E0105", "E0301", "E0302", "E0400", "E0410"};
     for (size_t i = 0; d && i < sizeof codes / sizeof *codes; i++)
         if (!strcmp(d->code, codes[i])) return true;
     return false;
@@ -285,7 +285,9 @@ void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *co
         note_declared(fe, d, nearest);
         return;
     }
-    const char *foreign = is_of_names(d) ? fe_foreign("name", found) : NULL;
+    const char *foreign = is_of_names(d)                   ? fe_foreign("name", found)
+                          : d && !strcmp(d->code, "E0312") ? fe_foreign("argument", found)
+                                                           : NULL;
     if (foreign) {
         d->hint = foreign;
         return;
@@ -315,12 +317,19 @@ void fe_misses(struct fe *fe, fe_json object, const char *what, const char *key)
 const char *fe_type_of(struct fe *fe, fe_json object)
 {
     if (object && object->kind != JSON_OBJECT) {
-        fe_error(fe, object, "E0101", "expected an object with a \"type\", found %s", fe_found(fe, object));
+        struct diag *d = fe_error(fe, object, "E0101", "expected an object with a \"type\", found %s",
+                                  fe_found(fe, object));
+        if (object->kind == JSON_STRING) d->hint = arena_format(fe->arena, "{\"type\": \"%s\"}", object->string);
         return NULL;
     }
     fe_json type = fe_member(fe, object, "type");
     if (!type) {
+        fe_json name = fe_member(fe, object, "name");
+        size_t before = fe->diags->list.count;
         fe_misses(fe, object, "this object has no", "type");
+        struct diag *d = fe->diags->list.count > before ? &fe->diags->list.items[before] : NULL;
+        if (d && !d->hint && name && name->kind == JSON_STRING)
+            d->hint = arena_format(fe->arena, "what it is is its \"type\": {\"type\": \"%s\"}", name->string);
         return NULL;
     }
     if (type->kind != JSON_STRING) {

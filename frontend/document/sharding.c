@@ -161,6 +161,9 @@ static bool is_for_names(const struct fe *fe)
 
 void fe_sharding_idle(struct fe *fe, fe_json place, const char *what)
 {
+    fe_json mesh = fe_member(fe, fe->json.values, "mesh");
+    if (mesh && !(mesh->kind == JSON_OBJECT && fe_member(fe, mesh, "axes")))
+        return; /* it is wrong, and was said to be */
     fe_warning(fe, place, "W0406", "%s without a \"mesh\" splits nothing", what)->hint =
         "add \"mesh\": {\"axes\": {\"data\": 2}}, or --mesh data=2; of size 1 for one device";
 }

@@ -72,9 +72,13 @@ static struct fe_val unknown_type(struct fe_block *block)
 static struct fe_val needs_input(struct fe_block *block)
 {
     struct fe_trace_own *own = block->site.trace->own;
-    if (!fe_member(block->site.fe, own->model, "input"))
-        return fe_block_fail(block, own->model, "E0113", "the model has no \"input\", but its block \"%s\" needs one",
-                             block->type);
+    if (!fe_member(block->site.fe, own->model, "input")) {
+        fe_json inputs = fe_member(block->site.fe, fe_root(block->site.fe), "inputs"),
+                first = inputs ? fe_first(block->site.fe, inputs) : NULL;
+        return fe_block_fail(block, own->model, "E0113",
+                             "the model has no \"input\", but its block \"%s\" needs one: \"input\": \"%s\"",
+                             block->type, first ? first->key : "x");
+    }
     return fe_block_fail(block, NULL, "E0113", "block \"%s\" has no input; give it an \"input\"", block->type);
 }
 

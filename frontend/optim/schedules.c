@@ -123,7 +123,9 @@ static struct fe_term run_formula(struct fe *fe, struct ir_builder *b, fe_json j
 
 static struct fe_term run_object(struct fe *fe, struct ir_builder *b, fe_json json, struct fe_term step)
 {
+    double number;
     if (json->kind == JSON_STRING) return run_formula(fe, b, json, step);
+    if (json->kind == JSON_NUMBER) return fe_number(fe, json, &number) ? term_number(number) : bad(); /* in a list */
     const char *type = fe_type_of(fe, json);
     if (!type) return bad();
     const struct schedule_row *row = row_find(type);

@@ -2,6 +2,8 @@
 // `train step.so digits.csv [steps]`. The structs are those of stepc/step.h as far as they are used; bindgen makes all of them.
 // What belongs to the object is in `Step`, which ends it when it is dropped.
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::{env, fs, process, ptr};
 
 #[repr(C)]
@@ -38,11 +40,33 @@ fn text(s: *const c_char) -> String {
     if s.is_null() { String::new() } else { unsafe { CStr::from_ptr(s) }.to_string_lossy().into_owned() }
 }
 
+/// The CRC-32 of zlib.
+fn crc32(parts: &[&[u8]]) -> u32 {
+    let mut crc = !0u32;
+    for byte in parts.iter().flat_map(|part| part.iter()) {
+        crc ^= *byte as u32;
+        for _ in 0..8 { crc = crc >> 1 ^ if crc & 1 == 1 { 0xedb88320 } else { 0 }; }
+    }
+    !crc
+}
+
+/// Whether an object is what was compiled: its note "stepc" begins with the sum of all other bytes, as stepc/step_open.h says.
+fn intact(object: &[u8]) -> bool {
+    let head = b"\x06\0\0\0\x0c\0\0\0\x02\0\0\0stepc\0\0\0";
+    let Some(at) = (0..object.len()).step_by(4).find(|at| object[*at..].starts_with(head)) else { return false };
+    let note = at + head.len();
+    object.len() >= note + 12 && object[note..note + 4] == crc32(&[&object[..note], &object[note + 4..]]).to_le_bytes()
+}
+
 struct Step { api: &'static Api, instance: Instance }
 
 impl Step {
     fn open(path: &str) -> Result<Step, String> {
-        let path = CString::new(path).map_err(|e| e.to_string())?;
+        let mut file = fs::File::open(path).map_err(|e| format!("{}: {}", path, e))?;
+        let mut object = Vec::new();
+        file.read_to_end(&mut object).map_err(|e| format!("{}: {}", path, e))?;
+        if !intact(&object) { return Err(format!("{}: no object of stepc, or damaged: its bytes do not have its checksum", path)); }
+        let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap(); // what was compared, whatever stands there now
         let name = CString::new("step_query").unwrap();
         let api: *const Api = unsafe {
             let library = dlopen(path.as_ptr(), 2 /* RTLD_NOW */);

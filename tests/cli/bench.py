@@ -53,6 +53,24 @@ class Bench(runner.Case):
                          r"^\S+: dense: 1,040 parameters .*\nstep  .*\nrate  .*\nwork  .*\nmemory  .*\nmachine   peaks of 1 thread ")
         self.assertEqual([n for n in os.listdir(self.folder) if n not in ("dense.so", "dense.json")], [])
 
+    def test_compare(self):
+        """With a file of before: what machines of then and now reach is taken into account."""
+        so = self.compiled("dense", dense(32, 16))
+        before = self.measured(so)
+        for faster in (4, 1):  # all was slower; only the step was
+            old = json.loads(json.dumps(before))
+            old["machine"] = {k: v / faster if k != "threads" else v for k, v in old["machine"].items()}
+            old["objects"] = [{"name": "other", "seconds": {"median": 1e9}}, {"name": "dense", "seconds": {"median": 4 * before["objects"][0]["seconds"]["median"]}}]
+            got = self.measured(so, "--compare", self.write("old.json", json.dumps(old)))
+            self.assertEqual(got["compared"]["path"], self.path("old.json"))
+            self.assertAlmostEqual(got["compared"]["speedup"] * got["objects"][0]["seconds"]["median"] / old["objects"][1]["seconds"]["median"], 1)
+            probe = "flops_per_second" if got["objects"][0]["share_of_flops"] >= got["objects"][0]["share_of_bytes"] else "bytes_per_second"
+            self.assertAlmostEqual(got["compared"]["speedup_even"] / got["compared"]["speedup"], old["machine"][probe] / got["machine"][probe])
+        self.assertIn("faster now;", self.stepc("bench", so, "--rounds", "1", "--compare", self.path("old.json"), "--fail-above", "1e6").stdout)
+        self.assertIn("--fail-above 1e-9: ", self.stepc("bench", so, "--rounds", "1", "--compare", self.path("old.json"), "--fail-above", "1e-9", code=1).stderr)
+        self.assertIn("is not what", self.stepc("bench", so, "--rounds", "1", "--compare", self.path("dense.json"), code=1).stderr)
+        self.stepc("bench", so, "--compare", self.path("none"), code=3)
+
     def test_document(self):
         """What compiling is told reaches it; what only a document can be given is refused where there is none."""
         model = dict(dense(8, 3), constants={"rows": 8})

@@ -57,11 +57,26 @@ class Cli(runner.Case):
             self.assertLess(text.index("examples"), text.index("options"))
             self.assertEqual(text, self.stepc("help", command).stdout)
 
+    def test_launcher_that_sleeps(self):
+        """An mpirun that has seen its ranks end and sleeps all the same is ended, and the code is that of the ranks: Open MPI sleeps
+        for half a minute behind SIGTERM where one of them was refused, though none is left."""
+        asleep = self.write("mpirun", "#!%s\nimport subprocess, sys, time\nfor rank in range(2):\n"
+                            "    subprocess.run([a for a in sys.argv[3:] if a != '--transport=mpi'])\ntime.sleep(120)\n" % sys.executable)
+        os.chmod(asleep, 0o755)
+        so, data, env = self.path("step.so"), self.batches(), dict(os.environ, PATH=os.path.dirname(asleep) + ":" + os.environ["PATH"])
+        self.stepc("compile", self.model, "-o", so)
+        for more, code in (((), 0), (("--save-dir", "run", "--keep", "best=typo:min:1"), 1), (("--resume", "gone"), 3)):
+            begin = time.monotonic()
+            done = subprocess.run([self.program, "run", "-n", "2", so, "--data", data, "--steps", "2", "-q", *more], capture_output=True, text=True, env=env, cwd=self.folder, timeout=100)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertNotIn("lost", done.stderr)
+            self.assertLess(time.monotonic() - begin, 60)
+
     def test_not_there_yet(self):
         """What users of other tools look for gets an answer of its own; an entry of something that is there would be a lie."""
         with open(os.path.join(ROOT, "frontend/cli/later.def")) as f:
             entries = re.findall(r'^LATER\("(\w*)", "([\w-]+)", "(.*)"\)$', f.read(), re.M)
-        self.assertGreater(len(entries), 12)
+        self.assertGreater(len(entries), 4)
         commands = self.stepc("--help").stdout
         for command, name, instead in entries:
             p = self.stepc(*((command, "--" + name, "3") if command else (name, "x")), code=2)
@@ -364,6 +379,17 @@ class Cli(runner.Case):
             self.assertEqual(child.wait(), 0)
         os.close(ours)
         return out.decode().splitlines()
+
+    def test_help_fits_the_terminal(self):
+        """Texts of options and of what is found go on in the next line; where there is no terminal they are one line each."""
+        words = lambda lines: " ".join(" ".join(lines).split())
+        for arguments in (["--help"], *([command, "--help"] for command in ("compile", "run", "checkpoint")), ["doc", "momentum"]):
+            plain = self.stepc(*arguments).stdout
+            for columns in (60, 100):
+                lines = self.on_terminal(columns, *arguments)
+                long = [line for line in lines if len(line) > columns and not line.startswith("  stepc ") and "usage:" not in line and "|" not in line and "other libraries" not in line and len(line.split()) > 1]  # a word stays whole
+                self.assertEqual(long, [], "%s in %d columns" % (arguments, columns))
+                self.assertEqual(words(lines), words(plain.splitlines()))
 
     def test_small_object(self):
         """A toy stays a small file: tables, runtime and manifest grow unseen otherwise."""

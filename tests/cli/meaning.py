@@ -44,6 +44,22 @@ class Meaning(runner.Case):
                                            ("joined", {"type": "sgd", "learning_rate": joined}, sum(float(rate(k)) for k in range(3)) + 0.5)):
                 with self.subTest(text, name=name):
                     np.testing.assert_allclose(self.after(optimizer), total, rtol=1e-5)
+        numbers = {"type": "join_schedules", "schedules": [0.1, "$peak", "peak / 10"], "boundaries": [2, 4]}
+        np.testing.assert_allclose(self.after({"type": "sgd", "learning_rate": numbers}), 2 * 0.1 + 2 * 0.5 + 0.05, rtol=1e-5)
+
+    def test_pads_of_bools(self):
+        """What is made of both values is true where it is not 0, as jnp.pad has it: no mean of bools is rounded."""
+        kept = "array([[True, False, False, False], [False, False, True, True]])"
+        for mode, want in (("mean", [[1, 1, 0, 1, 1, 1], [1, 1, 0, 0, 0, 1], [1, 0, 0, 1, 1, 1], [1, 1, 0, 1, 1, 1]]),
+                           ("maximum", [[1, 1, 0, 1, 1, 1], [1, 1, 0, 0, 0, 1], [1, 0, 0, 1, 1, 1], [1, 1, 0, 1, 1, 1]]),
+                           ("minimum", [[0, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 0, 1, 1, 0], [0, 0, 0, 0, 0, 0]])):
+            got = self.steps(document(loss="sum(model)", metrics={"m": "pad(%s, 1, mode='%s') * 1.0" % (kept, mode)}), 1)[1][0]["m"]
+            np.testing.assert_array_equal(np.array(got), want, mode)
+
+    def test_differences_of_nothing(self):
+        """An axis of one element or of none has no differences (jnp.diff)."""
+        for text, extent in (("diff(x[:, :0], axis=1)", 0), ("diff(x[:, :1], axis=1)", 0), ("diff(x[:, :1], n=3, axis=1)", 0), ("diff(x[:, :2], axis=1)", 1)):
+            self.assertEqual(self.steps(document(loss="sum(model)", metrics={"m": "1.0 * (%s).shape[1] + sum(%s)" % (text, text)}), 1)[1][0]["m"], extent, text)
 
     def test_repeat(self):
         """Copies of a block with two results are those written one after the other."""

@@ -57,6 +57,7 @@ MISTAKES = [  # a document, and what the answer must show
     (document(gradient_accumulation_steps=4), '"microbatch_size"'), (document(batch_size=32), '"shape": [32, 784]'), (document(per_device_train_batch_size=8), '"$batch"'), (document(bf16=True), '"compute": "bfloat16"'),
     (document(fp16=True), '"compute": "float16"'), (document(mixed_precision="bf16"), '"compute": "bfloat16"'), (document(precision="bf16"), '"compute": "bfloat16"'), (document(epochs=3), "--epochs"),
     (document(max_steps=3), "--steps"), (document(device="cuda"), "--target"), (document(random_seed=1), '"seed": 0'), (document(ema_decay=0.999), '"decay": 0.999'), (document(lr_scheduler={}), '"learning_rate": {"type"'),
+    (document(mesh={"data": 2}, sharding={"rules": [["batch", "data"]]}), '"mesh": {"axes": {"data": 2}}'),
     (document(scheduler="cosine"), '"learning_rate": {"type"'), (document(learning_rate=1e-3), '"optimizer": {"type": "adamw", "learning_rate": 1e-3'), (without("model", layers=[]), '"type": "sequential"'),
     (document(model=[{"type": "linear", "features": 10}]), '"type": "sequential"'), (document(lora={"r": 8}), '"type": "lora"'), (document(zero_optimization={"stage": 2}), '"optimizer_state"'), (document(fsdp=True), '"params"'),
     (document(requires_grad=False), '"trainable"'), (document(gradient_checkpointing=True), '"remat"'), (document(metrics=["accuracy"]), '{"accuracy": "mean('), (without("inputs", input={"x": {"shape": [32, 784]}}), '"inputs"'),
@@ -74,6 +75,24 @@ MISTAKES = [  # a document, and what the answer must show
     (layer({"type": "dropout", "p": 0.5}), '"rate": 0.5'), (layer({"type": "nn.Embedding", "num_embeddings": 100, "embedding_dim": 8}), '"embed"'), (layer({"type": "LSTM", "hidden_size": 64}, (32, 10, 8)), '"lstm_cell"'),
     (layer({"type": "multi_head_attention", "nhead": 4}, (32, 10, 8)), '"num_heads"'), (layer({"type": "TransformerEncoderLayer", "d_model": 64}, (32, 10, 8)), "stepc init gpt2"), (layer({"type": "Softmax", "dim": 1}), '"softmax"'),
     (layer({"type": "GlobalAveragePooling2D"}, IMAGES), "mean(x, axis=[1, 2])"), (layer({"type": "expr", "expr": "x.view(32, -1)"}), "reshape"), (layer({"type": "keras.layers.Dense", "features": 3}), '"linear"'),
+    # schedules, initializers, structures
+    (optimizer(learning_rate={"type": "StepLR", "step_size": 10, "gamma": 0.1}), '"piecewise_constant_schedule"'), (optimizer(learning_rate={"type": "OneCycleLR", "max_lr": 0.1, "total_steps": 100}), '"cosine_onecycle_schedule"'),
+    (optimizer(learning_rate={"type": "cosine_decay_schedule", "init_value": 0.1, "T_max": 100}), '"decay_steps"'), (optimizer(learning_rate={"type": "CosineAnnealingLR"}), '"cosine_decay_schedule"'),
+    (optimizer(learning_rate={"type": "exponential_decay", "init_value": 0.1, "gamma": 0.9, "transition_steps": 1}), '"decay_rate"'), (optimizer(learning_rate={"type": "warmup_cosine_decay_schedule", "max_lr": 0.1}), '"peak_value"'),
+    (optimizer(learning_rate={"type": "ReduceLROnPlateau"}), "--reduce-on-plateau"), (optimizer(learning_rate="0.1 / epoch"), '"step" counts updates from 0'),
+    (layer({"type": "linear", "features": 8, "kernel_init": "xavier_uniform"}), '"kernel_init": {"type": "xavier_uniform"}'), (layer({"type": "linear", "features": 8, "kernel_initializer": "he_normal"}), '"kernel_init"'),
+    (layer({"type": "linear", "features": 8, "kernel_init": {"type": "normal", "std": 0.02}}), '"stddev"'), (layer({"type": "repeat", "n": 2, "block": {"type": "relu"}}), '"count"'),
+    (document(model={"type": "sequential", "input": "x", "modules": []}), '"layers"'), (document(model={"type": "sequential", "input": "x", "layers": ["relu"]}), '{"type": "relu"}'),
+    (document(model={"type": "sequential", "layers": [{"type": "linear", "features": 10}]}), '"input": "x"'), (layer({"type": "dropout", "dropout": 0.1}), '"rate"'), (layer({"type": "multi_head_attention", "num_heads": 2, "causal": True}, (32, 10, 8)), '"is_causal": true'),
+    # optimizers, losses, expressions
+    (document(optimizer={"type": "rmsprop", "learning_rate": 0.1, "alpha": 0.99}), '"decay": 0.99'), (document(optimizer={"type": "sgd", "learning_rate": 0.1, "momentum": 0.9, "dampening": 0.1}), '"ema"'),
+    (document(optimizer={"type": "adagrad", "learning_rate": 0.1, "lr_decay": 0.1}), '"learning_rate": {"type"'), (document(optimizer={"type": "adamw", "learning_rate": 0.1, "no_decay": ["bias"]}), '"mask": ["**.kernel"]'),
+    (document(optimizer={"name": "adam", "learning_rate": 0.1}), '{"type": "adam"}'), (document(loss="mean(model, dim=1)"), '"axis"'), (document(loss="mean(model, axis=1, keepdim=True)"), "keepdims"), (document(loss="mean((y_pred - x[:, :10])**2)"), '"model"'),
+    (document(loss="mean((model - y_true)**2)"), '"inputs"'), (document(loss="F.cross_entropy(model, label)"), '"softmax_cross_entropy_with_integer_labels"'), (document(metrics={"acc": {"type": "accuracy"}}), "argmax(model"),
+    # documents
+    (document(mesh={"shape": [2, 4], "axis_names": ["data", "model"]}), '"mesh": {"axes"'), (document(num_gpus=4), '"mesh": {"axes"'), (document(accumulate=4), '"microbatch_size"'), (document(ema=0.999), '"ema": {"decay"'),
+    (document(precision={"dtype": "bfloat16"}), '"compute": "bfloat16"'), (document(lr_scheduler_type="cosine"), '"learning_rate": {"type"'), (document(validation_split=0.2), "--eval-data"), (document(shuffle=True), "--shuffle"),
+    (document(torch_dtype="bfloat16"), '"compute": "bfloat16"'), (document(tie_word_embeddings=True), '"attend"'), (document(comment="of mine"), '"//"'), (document(optim="adamw_torch"), '"adamw"'), (document(inputs={"x": [32, 784]}), '{"shape": [...]}'),
 ]
 
 
@@ -166,7 +185,11 @@ class Mistakes(runner.Case):
                 made["loss"] = value
                 if "label" in value.get("labels", ""):
                     made["inputs"]["label"] = document()["inputs"]["label"]
-            elif kind in ("add_decayed_weights", "clip_by_global_norm"):
+            elif kind and (kind.endswith("_schedule") or kind == "exponential_decay"):
+                made["optimizer"] = {"type": "adam", "learning_rate": value}
+            elif kind == "normal":
+                made["model"]["layers"][0]["kernel_init"] = value
+            elif kind in ("add_decayed_weights", "clip_by_global_norm", "ema", "reduce_on_plateau"):
                 made["optimizer"] = {"type": "chain", "transforms": [value, ADAM]}
             elif kind in ("amsgrad",):
                 made["optimizer"] = value

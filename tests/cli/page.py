@@ -83,7 +83,9 @@ class Page(runner.Case):
         if not browser:
             return print("skipped: no chromium is installed: the page was not opened")
         watch = "<script>addEventListener('error',e=>document.documentElement.setAttribute('data-error',e.message))</script>"
-        probe = self.write("probe.html", page.replace("<main>", watch + "<main>"))
+        whole = """<script>for(const t of document.querySelectorAll('main svg text')){const b=t.getBBox(),v=t.ownerSVGElement.viewBox.baseVal;
+            if(b.y<-1||b.y+b.height>v.height+1||b.x<-1||b.x+b.width>v.width+1)document.documentElement.setAttribute('data-error','cut off: '+t.textContent);}</script>"""
+        probe = self.write("probe.html", page.replace("<main>", watch + "<main>").replace("</body>", whole + "</body>"))
         done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + self.path("browser"), "--dump-dom", "file://" + probe],
                               capture_output=True, text=True, timeout=120)
         self.assertNotRegex(done.stdout, "<html[^>]*data-error")

@@ -294,6 +294,10 @@ class Rows(runner.SharedCase):
         self.write("version.bin", struct.pack("<256i", 20240520, 7, 3, *[0] * 253) + b"123456")
         self.write("cut.bin", struct.pack("<256i", 20240520, 1, 300, *[0] * 253) + self.tokens.tobytes())
         self.write("odd.bin", b"123")
+        self.write("wide.bin", np.arange(7, 600, dtype="<u4").tobytes())  # tokens of 32 bits, with a head of their own and without
+        self.write("wide_head.bin", struct.pack("<256i", 20240801, 7, 3, *[0] * 253) + b"123456789012")
+        self.write("semicolons.csv", "x.0;x.1\n1;2\n")
+        self.write("notes.txt", "{}" + " " * 40)
         self.write("short.bin", b"1234567890")
         np.save(p("few.npy"), self.x[:5])
         np.save(p("fewer.npy"), self.y[:5])
@@ -312,15 +316,15 @@ class Rows(runner.SharedCase):
                            ((table("other", cells(0, 4, "Y")),), '"Y" is no input of this step'), (("z=" + p("x.csv"), "y=" + p("y.csv")), '"z" is no input of this step'),
                            (("x=" + p("y.csv"), "y=" + p("y.csv")), '1 column for input "x", of which a row has 4 numbers'),
                            (("x=" + p("few.npy"), "y=" + p("fewer.npy")), "has 5 rows, fewer than a batch of 8"), (("x=" + p("x.npy"), "y=" + p("fewer.npy")), "5 rows in batches of 8; others have 27"),
-                           (("x=" + p("double.npy"), "y=" + p("y.npy")), "a.astype(np.float32)"), (("x=" + p("plain.bin"), "y=" + p("y.npy")), "takes no tokens")):
+                           (("x=" + p("double.npy"), "y=" + p("y.npy")), "a.astype(np.float32)"), ((p("semicolons.csv"),), "separated by commas"), ((p("notes.txt"),), "data are .safetensors"), (("x=" + p("plain.bin"), "y=" + p("y.npy")), "takes no tokens")):
             self.assertIn(says, self.run_to("model.so", "--steps", "1", "--data", *data, code=1))
         for name, value, says in (("u1", "256", "does not fit into uint8"), ("b1", "2", "is neither 0 nor 1"), ("i8", "1e16", "is no whole number"),
                                          ("i8", "9223372036854775808", "does not fit into int64"), ("f8", "1e999", "does not fit into float64"), ("f2", "1", "tables are read as")):
             self.write(name + ".csv", "\n".join(["1,0,1,0"] * 7 + ["1,0,1,%s" % value]))
             self.assertIn(says, self.run_to(name + ".so", "--steps", "1", "--data", "v=" + p(name + ".csv"), code=1))
-        for name, says in (("version.bin", "version 7"), ("cut.bin", "cut off"), ("odd.bin", "3 bytes are no tokens"), ("short.bin", "no window of 5"), ("plain.bin+2", "at the second")):
+        for name, says in (("version.bin", "version 7"), ("cut.bin", "cut off"), ("odd.bin", "3 bytes are no tokens"), ("short.bin", "no window of 5"), ("plain.bin+2", "at the second"), ("wide.bin", "32 bits each"), ("wide_head.bin", "32 bits each")):
             self.assertIn(says, self.run_to("text.so", "--steps", "1", "--data", "tokens=" + p(name), "next=" + p("plain.bin"), code=1))
-        for args, says in (((p("plain.bin"),), "--data NAME="), (("x=" + p("rows.npz"),), "names its arrays itself"),
+        for args, says in (((p("plain.bin"),), "--data NAME="), (("x=" + p("rows.npz"),), "names its arrays itself"), (("x=" + p("notes.txt"),), "one input is read of .npy"),
                            ((self.batches(np.arange(16), x=self.x, y=self.y), "--shuffle"), "plain rows"), ((p("rows.st"), "--shuffle=a"), "expected a whole number")):
             self.assertIn(says, self.run_to("model.so", "--steps", "1", "--data", *args, code=2))
 

@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -149,7 +150,7 @@ class Sinks(runner.Case):
         """On a terminal that is wide enough the progress line shows the losses so far."""
         data, shown = os.environ | {"LANG": "C.UTF-8", "TERM": "xterm"}, {}
         data.pop("LC_ALL", None)
-        for columns in (100, 60):
+        for columns in (100, 60, 40):
             above, below = pty.openpty()
             fcntl.ioctl(below, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
             p = subprocess.Popen([self.program, "run", self.so, "--data", self.data, "--steps", "400000"], stderr=below, stdin=subprocess.DEVNULL, env=data)
@@ -165,6 +166,8 @@ class Sinks(runner.Case):
             shown[columns] = text.decode()
         self.assertRegex(shown[100], "loss [0-9.]+  [▁-█ ]{3,16}  [0-9.]+ steps/s")
         self.assertNotRegex(shown[60], "[▁-█]")
+        lines = [re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line) for line in re.split("[\r\n]", shown[40]) if "/400000" in line]
+        self.assertTrue(lines and max(map(len, lines)) < 40, lines[-1:])  # over itself, not line below line
 
     def test_tensorboard(self):
         try:

@@ -1,6 +1,7 @@
 if(PYTHON AND TARGET stepc)
   add_test(NAME cli COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/cli.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.doc COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/doc.py $<TARGET_FILE:stepc>)
+  add_test(NAME cli.defaults COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/defaults.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.cookbook COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/cookbook.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.schema COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/schema.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.infer COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/infer.py $<TARGET_FILE:stepc>)
@@ -15,11 +16,12 @@ if(PYTHON AND TARGET stepc)
   add_test(NAME cli.sinks COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/sinks.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.rows COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/rows.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.partial COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/partial.py $<TARGET_FILE:stepc>)
+  add_test(NAME cli.checks COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/checks.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.plot COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/plot.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.page COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/page.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.lsp COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/lsp.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.mistakes COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/mistakes.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.nonfinite COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/nonfinite.py $<TARGET_FILE:stepc>)
-  set_tests_properties(cli cli.lsp cli.bench cli.nonfinite cli.meaning cli.names cli.indices cli.doc cli.cookbook cli.schema cli.infer cli.modes cli.memory cli.overwrite cli.sinks cli.plot cli.rows cli.partial cli.page cli.mistakes PROPERTIES TIMEOUT 1800 LABELS sanitize
+  set_tests_properties(cli cli.lsp cli.bench cli.nonfinite cli.meaning cli.names cli.indices cli.doc cli.defaults cli.cookbook cli.schema cli.infer cli.modes cli.memory cli.overwrite cli.sinks cli.plot cli.rows cli.partial cli.page cli.mistakes PROPERTIES TIMEOUT 1800 LABELS sanitize
     ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the program leaves its arenas to the system
 endif()

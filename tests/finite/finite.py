@@ -42,7 +42,7 @@ PASSES = {name: "%s(%%a)" % name for name in "neg abs sign tanh logistic sin cos
 PASSES.update({name: "%s(%%a, %%b)" % name for name in "atan2 max min".split()})
 PASSES.update({
     "select": "select(%t, %a, %b)", "broadcast": "broadcast(%a) dims=0", "reshape": "reshape(%a)", "transpose": "transpose(%a) perm=0",
-    "slice": "slice(%a) start=0 limit=8 stride=1", "pad": "pad(%a, %one) low=0 high=0 interior=0", "concat": "concat(%h, %g) dim=0",
+    "slice": "slice(%a) start=0 limit=8 stride=1", "pad": "pad(%a, %one) low=0 high=0 interior=0", "extend": "extend(%a) low=4 high=-4 kind=0", "concat": "concat(%h, %g) dim=0",
     "reverse": "reverse(%a) dims=0", "dynamic_slice": "dynamic_slice(%a, %zero) sizes=8", "dynamic_update": "dynamic_update(%b, %a, %zero)",
     "take": "take(%a, %i) dim=0", "reduce_max": "reduce_max(%a) dims=[]", "reduce_min": "reduce_min(%a) dims=[]",
 })

@@ -10,6 +10,7 @@ import numpy as np
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(here, "../../samples")]
 import stepc
+from refusal import refused
 
 FLOATS = ("float16", "bfloat16", "float32")
 KINDS = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float64", *FLOATS)
@@ -77,15 +78,6 @@ SAME = {"broadcast": lambda a: np.broadcast_to(a[:1], a.shape), "broadcast colum
 
 def same(got, want, what):
     assert got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes(), (what, got, want)
-
-
-def refused(status, text, call):
-    try:
-        call()
-    except stepc.StepError as e:
-        assert e.status == status and text in str(e), (status, text, e.status, str(e))
-        return
-    raise AssertionError("not refused: " + text)
 
 
 def forms(a):

@@ -12,18 +12,9 @@ import numpy as np
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, "../../samples"))
 import stepc
+from refusal import refused
 
 os.environ["STEPC"] = sys.argv[1]
-
-
-def refused(kind, text, call):
-    try:
-        call()
-    except kind as e:
-        assert text in str(e), (text, str(e))
-        return
-    raise AssertionError("not refused: " + text)
-
 
 m = stepc.compile(sys.argv[2], constants={"batch": 8, "hidden": 64}, threads=1)  # so large that 300,000 steps take seconds
 m.init()

@@ -12,17 +12,9 @@ import numpy as np
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, "../../samples"))
 import stepc
+from refusal import refused
 
 os.environ["STEPC"], model = sys.argv[1:3]
-
-
-def refused(kind, text, call):
-    try:
-        call()
-    except kind as e:
-        assert text in str(e), (text, str(e))
-        return
-    raise AssertionError("not refused: " + text)
 
 
 def data(m, seed):

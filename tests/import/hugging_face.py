@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """samples/import/hf.py on tiny models that transformers saved: the logits and the loss are those that it computed (recorded), all
 tensors go out as they came in, a text is learnt, and what is not covered is refused by name. `stepc checkpoint export --hf` writes the
-same tensors as hf.py, and what it writes of the templates computes what they compute.
+same tensors as hf.py, `stepc checkpoint import --hf` reads the same, and what is written of the templates computes what they compute.
 
 usage: hugging_face.py STEPC
 """
@@ -97,6 +97,55 @@ class HuggingFace(runner.Case):
                 self.assertEqual(run("export", source, os.path.join(self.folder, "init.safetensors"), "-o", back), (0, ""))
                 self.equal_files(source, back)
 
+    def by_program(self, source, kind, like="model.json", code=0):
+        """`stepc checkpoint import`: its tensors, or what it said."""
+        shutil.rmtree(self.path("runs"), ignore_errors=True)
+        p = self.stepc("checkpoint", "import", source, "--hf", kind, "--like", like, "-o", self.path("runs"), code=code)
+        return p.stderr if code else tensors.open_model(self.path("runs/step-0/params.safetensors"))
+
+    def test_by_the_program(self):
+        """stepc checkpoint import makes the same tensors of the same files, for a document and for its object, which trains from them."""
+        for name in MODELS:
+            with self.subTest(name):
+                source = os.path.join(HERE, "models", name)
+                step = self.imported(source, "--batch", "2", "--length", "12")
+                want = tensors.open_model(self.path("init.safetensors"))
+                for like in ("model.json", step):
+                    got = self.by_program(source, name.split("_")[0], like)
+                    self.assertEqual(got.names(), want.names())
+                    for n in want.names():
+                        self.assertEqual((got.dtype(n), got.shape(n), got.array(n).tobytes()), (want.dtype(n), want.shape(n), want.array(n).tobytes()), n)
+        expected = tensors.open_model(os.path.join(source, "expected.safetensors"))
+        tensors.write(self.path("tokens.safetensors"), [("tokens", "I32", (1, 2, 12), lambda: expected.array("tokens").reshape(1, 2, 12))])
+        self.stepc("run", step, "--init", self.path("runs"), "--params-only", "--infer", self.path("out.safetensors"), "--infer-data", self.path("tokens.safetensors"))
+        out = tensors.open_model(self.path("out.safetensors"))
+        np.testing.assert_allclose(out.array(out.names()[0])[0], expected.array("logits"), rtol=1e-4, atol=2e-5)
+
+    def test_refused_by_the_program(self):
+        source = self.copy("gpt2")
+        self.assertEqual(run("import", source, "-o", self.folder), (0, ""))
+        whole = tensors.open_model(source)
+        entries = {n: (n, whole.dtype(n), whole.shape(n), lambda n=n: whole.array(n)) for n in whole.names()}
+        table, first = entries["transformer.wte.weight"], "transformer.h.0.attn.c_attn.weight"
+        wrong = (first, "F32", (12, 24), lambda: np.zeros((12, 24), "f4"))
+        for change, says in (({"lm_head.weight": ("lm_head.weight",) + table[1:]}, None), ({"transformer.h.1.attn.bias": ("transformer.h.1.attn.bias", "U8", (1, 1, 4, 4), lambda: np.ones((1, 1, 4, 4)))}, None),
+                             ({"lm_head.weight": ("lm_head.weight", "F32", table[2], lambda: np.ones(table[2], "f4"))}, '"lm_head.weight" is not equal to "transformer.wte.weight"'),
+                             ({first: None}, '"h.0.attn.%s.kernel" needs "transformer.h.0.attn.c_attn.weight", which is not there'), ({first: wrong}, "[12, 36] is needed"),
+                             ({"transformer.more": ("transformer.more", "F32", (1,), lambda: np.zeros(1, "f4"))}, '"transformer.more" is no tensor of the model: it would be left out')):
+            tensors.write(os.path.join(source, "model.safetensors"), [e for e in {**entries, **change}.values() if e])
+            said = self.by_program(source, "gpt2", code=0 if says is None else 1)
+            if says:
+                self.assertTrue(any(says.replace("%s", part) in said for part in ("query", "key", "value")), said)
+        self.assertIn("no tensor there is", self.by_program(source, "llama", code=1))
+        with open(self.path("model.json")) as f:  # what adapters add is none of it
+            document = json.load(f)
+        self.write("lora.json", dict(document, adapters=[{"type": "lora", "match": ["**.mlp.*"], "rank": 2}]))
+        tensors.write(os.path.join(source, "model.safetensors"), list(entries.values()))
+        self.assertEqual(self.by_program(source, "gpt2", "lora.json").names(), self.by_program(source, "gpt2").names())
+        for args, says in ((("--hf", "gpt2"), "--like MODEL.json or STEP.SO says"), (("--like", "model.json"), "--like goes with"), (("--hf", "gpt2", "--like", "model.json", "--dtype", "float16"), "are those of --like")):
+            self.assertIn(says, self.stepc("checkpoint", "import", source, *args, "-o", self.path("runs"), code=2).stderr)
+        self.assertIn("--peft is for export", self.stepc("checkpoint", "ls", self.path("runs"), "--peft", code=2).stderr)
+
     def test_through_an_object(self):
         """A step that changes nothing in between: the weights still come back bit for bit, out of the averages too."""
         source, back = os.path.join(HERE, "models", "llama_bands"), os.path.join(self.folder, "back")
@@ -135,6 +184,8 @@ class HuggingFace(runner.Case):
         self.assertEqual(run("export", source, os.path.join(self.folder, "init.safetensors"), "-o", back), (0, ""))
         self.equal_files(source, back)
         self.assertEqual(tensors.open_model(back).files[0].metadata, {"format": "pt"})
+        got, want = self.by_program(source, "gpt2"), tensors.open_model(self.path("init.safetensors"))
+        self.assertEqual([(n, got.array(n).tobytes()) for n in got.names()], [(n, want.array(n).tobytes()) for n in want.names()])
 
     def test_old_rope_keys(self):
         """rope_theta and rope_scaling beside each other, as transformers wrote them before version 5, make the same document."""
@@ -226,6 +277,9 @@ class HuggingFace(runner.Case):
         adapter = os.path.join(self.folder, "adapter")
         shutil.rmtree(adapter, ignore_errors=True)
         self.assertEqual(run("export", source, saved, "-o", adapter, "--peft"), (0, ""))
+        return self.through(adapter, source, tokens)
+
+    def through(self, adapter, source, tokens):
         self.assertEqual(run("import", source, "--peft", adapter, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
         with stepc.Step(compiled(self.folder)) as m:
             m.load(os.path.join(self.folder, "init.safetensors"))
@@ -272,11 +326,15 @@ class HuggingFace(runner.Case):
                     np.testing.assert_allclose(m.infer(tokens=tokens), logits, rtol=1e-4, atol=1e-4)
                 if peft is None:
                     continue
-                model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
-                model = peft.PeftModel.from_pretrained(model, os.path.join(self.folder, "adapter")).eval()
-                with torch.no_grad():
-                    theirs = model(torch.tensor(np.asarray(tokens, np.int64))).logits.numpy()
-                    np.testing.assert_allclose(theirs, logits, rtol=1e-4, atol=1e-4)
+                shutil.rmtree(os.path.join(self.folder, "runs"), ignore_errors=True)
+                runner.call(self.program, "checkpoint", "import", saved, "-o", os.path.join(self.folder, "runs"))
+                runner.call(self.program, "checkpoint", "export", os.path.join(self.folder, "runs"), "--hf", name, "--peft", "-o", os.path.join(self.folder, "adapter-" + name))
+                for folder in ("adapter", "adapter-" + name):
+                    model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+                    model = peft.PeftModel.from_pretrained(model, os.path.join(self.folder, folder)).eval()
+                    with torch.no_grad():
+                        theirs = model(torch.tensor(np.asarray(tokens, np.int64))).logits.numpy()
+                        np.testing.assert_allclose(theirs, logits, rtol=1e-4, atol=1e-4)
                 # The other way: what PEFT writes of adapters of its own, with random weights.
                 model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
                 modules = ["c_attn", "c_proj"] if name == "gpt2" else ["q_proj", "v_proj", "gate_proj"]
@@ -290,6 +348,98 @@ class HuggingFace(runner.Case):
                 with stepc.Step(compiled(self.folder)) as m:
                     m.load(os.path.join(self.folder, "init.safetensors"))
                     np.testing.assert_allclose(m.infer(tokens=tokens), theirs, rtol=1e-4, atol=1e-4)
+
+    def begun(self, adapter, name, tokens, *says):
+        """What the program computes of the document in the folder with adapters of PEFT; or, with `says`, how it refuses them."""
+        base, out, data = (os.path.join(self.folder, n + ".safetensors") for n in ("base", "out", "tokens"))
+        init = tensors.open_model(os.path.join(self.folder, "init.safetensors"))
+        tensors.write(base, [(n, init.dtype(n), init.shape(n), lambda n=n: init.array(n)) for n in init.names() if ".lora_" not in n])
+        tensors.write(data, [("tokens", "I32", (1,) + tokens.shape, lambda: tokens[None])])
+        code, _, said = runner.attempt(self.program, "run", compiled(self.folder), "--init", base, "--peft", adapter, "--hf", name.split("_")[0], "--infer", out, "--infer-data", data)
+        for part in says:
+            self.assertIn(part, said)
+        self.assertEqual(code, 1 if says else 0, said)
+        return None if says else tensors.open_model(out).array("model").reshape(-1)
+
+    def test_peft_by_the_program(self):
+        """`run --peft` computes what PEFT did with folders that it wrote (recorded), `checkpoint export --peft` writes what hf.py writes."""
+        for name in ("gpt2", "llama"):
+            source, theirs, saved = os.path.join(HERE, "models", name), os.path.join(HERE, "peft", name), os.path.join(self.folder, "saved.safetensors")
+            recorded = tensors.open_model(os.path.join(theirs, "expected.safetensors"))
+            tokens, logits = recorded.array("tokens"), recorded.array("logits")
+            self.assertEqual(run("import", source, "--peft", theirs, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+            np.testing.assert_allclose(self.begun(theirs, name, tokens), logits.reshape(-1), rtol=1e-4, atol=1e-4)
+            path, steps = os.path.join(self.folder, "model.json"), os.path.join(self.folder, "averages.safetensors")
+            with open(path, encoding="utf-8") as f:
+                document = json.load(f)
+            runner.write_json(path, {**document, "ema": {"decay": 0.5}, "optimizer": {"type": "schedule_free_sgd", "learning_rate": 0.0}})
+            data = os.path.join(self.folder, "tokens.safetensors")
+            runner.call(self.program, "run", compiled(self.folder), "--init", os.path.join(self.folder, "base.safetensors"), "--peft", theirs, "--hf", name, "--steps", "1", "--data", data, "--save", steps, "--all-state")
+            state = tensors.open_model(steps)  # what follows from parameters follows from the adapters that were given
+            adapters = [n for n in state.names() if n.startswith("ema.") and ".lora_" in n]
+            self.assertTrue(adapters)
+            for n in adapters:
+                np.testing.assert_allclose(state.array(n), state.array(n[4:]), rtol=1e-6, err_msg=n)
+                np.testing.assert_allclose(state.array("opt_state.z." + n[4:]), state.array(n[4:]), rtol=1e-6, err_msg=n)
+            runner.write_json(path, document)
+            with stepc.Step(compiled(self.folder)) as m:
+                m.load(os.path.join(self.folder, "init.safetensors"))
+                m.save(saved)
+            folders = [os.path.join(self.folder, n) for n in ("by_hf", "by_stepc")]
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
+            self.assertEqual(run("export", source, saved, "-o", folders[0], "--peft"), (0, ""))
+            shutil.rmtree(os.path.join(self.folder, "runs"), ignore_errors=True)
+            runner.call(self.program, "checkpoint", "import", saved, "-o", os.path.join(self.folder, "runs"))
+            runner.call(self.program, "checkpoint", "export", os.path.join(self.folder, "runs"), "--hf", name, "--peft", "-o", folders[1])
+            a, b = (tensors.open_model(os.path.join(f, "adapter_model.safetensors")) for f in folders)
+            self.assertEqual(a.names(), b.names())
+            for n in a.names():
+                np.testing.assert_array_equal(a.array(n), b.array(n), n)
+            configs = []
+            for folder in folders:
+                with open(os.path.join(folder, "adapter_config.json"), encoding="utf-8") as f:
+                    configs.append({**json.load(f), "base_model_name_or_path": None})
+            self.assertEqual(sorted(configs[0].pop("target_modules")), sorted(configs[1].pop("target_modules")))
+            np.testing.assert_allclose(self.through(folders[1], source, tokens), logits, rtol=1e-4, atol=1e-4)
+            first = sorted(n[len("base_model.model."):-len(".lora_A.weight")] for n in a.names() if "lora_A" in n)
+            full = [{m: (c["rank_pattern"].get(m, c["r"]), c["alpha_pattern"].get(m, c["lora_alpha"])) for m in first} for c in configs]
+            self.assertEqual(*full)
+            self.assertEqual(*[{k: v for k, v in c.items() if k not in ("r", "lora_alpha", "rank_pattern", "alpha_pattern")} for c in configs])
+
+    def test_peft_refusals(self):
+        """What a folder of PEFT holds and the document has no place for, or the other way round, by name and with the row that fits."""
+        theirs, broken = os.path.join(HERE, "peft", "llama"), os.path.join(self.folder, "broken")
+        tokens = tensors.open_model(os.path.join(theirs, "expected.safetensors")).array("tokens")
+        source = os.path.join(HERE, "models", "llama")
+        self.assertEqual(run("import", source, "--peft", theirs, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+        weights, path = tensors.open_model(os.path.join(theirs, "adapter_model.safetensors")), os.path.join(self.folder, "model.json")
+        with open(os.path.join(theirs, "adapter_config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        with open(path, encoding="utf-8") as f:
+            document = json.load(f)
+        q = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
+        arrays = {n: weights.array(n) for n in weights.names()}
+        for change, entries, says in (({"use_dora": True}, {}, ["\"use_dora\": true is not supported"]), ({"peft_type": "IA3"}, {}, ["\"peft_type\": \"IA3\""]), ({"r": 4}, {}, ["no adapter of the rank"]),
+                                      ({}, {q + "B.weight": None}, ["lacks", "q_proj.lora_B"]), ({}, {q + "A.weight": None}, ["q_proj.lora_B.weight\" is not used"]),
+                                      ({}, {q + "A.weight": None, q + "B.weight": None}, ["nothing for \"layers.0.self_attn.q_proj.lora_a\""]),
+                                      ({}, {"base_model.model.model.other.lora_A.weight": arrays[q + "A.weight"]}, ["stands beside no layer"]),
+                                      ({}, {q + "magnitude_vector": arrays[q + "A.weight"]}, ["magnitude_vector\" is not used"])):
+            with self.subTest(change or sorted(entries)):
+                shutil.rmtree(broken, ignore_errors=True)
+                os.mkdir(broken)
+                new = {n: v for n, v in {**arrays, **entries}.items() if v is not None}
+                tensors.write(os.path.join(broken, "adapter_model.safetensors"), [(n, "F32", v.shape, lambda v=v: v) for n, v in sorted(new.items())])
+                runner.write_json(os.path.join(broken, "adapter_config.json"), {**config, **change})
+                self.begun(broken, "llama", tokens, *says)
+        for adapters, says in ((document["adapters"][:1], ["has no adapters", '"type": "lora", "rank":']), ([{**document["adapters"][0], "rank": 5}] + document["adapters"][1:], ["of rank 5", '"rank": ']),
+                               ([{k: v for k, v in a.items() if k not in ("alpha", "rslora")} for a in document["adapters"]], ["times", '"alpha": '])):
+            runner.write_json(path, {**document, "adapters": adapters})
+            self.begun(theirs, "llama", tokens, *says)
+        for arguments, says in ((["--peft", theirs], "--peft needs --hf"), (["--hf", "llama"], "go with --peft"), (["--init", theirs], "--peft")):
+            code, _, said = runner.attempt(self.program, "run", path, *arguments, "--steps", "1", "--data", os.path.join(self.folder, "tokens.safetensors"))
+            self.assertIn(code, (1, 2))
+            self.assertIn(says, said)
 
     def test_nothing_is_lost(self):
         """What a file holds and the model has no place for, by name; which of several sets of weights is said."""

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Records tests/import/models/*/adapters.safetensors: LoRA adapters of PEFT around the tiny models, with random values, and the logits
-that PEFT computes with them. Needs torch, transformers and peft; the test needs none of them.
+that PEFT computes with them; and tests/import/peft: folders that PEFT wrote of others, and what it computes with these. Needs torch, transformers and peft; the test needs none of them.
 
-    python3 tests/import/record_adapters.py
+    python3 tests/import/record_adapters.py [--folders]
 """
+import json
 import os
+import sys
 
 import numpy as np
 import peft
@@ -37,4 +39,28 @@ def main():
         print(name, len(out))
 
 
-main()
+def folders():
+    for name, modules in (("gpt2", ["c_attn", "c_proj"]), ("llama", ["q_proj", "o_proj", "gate_proj"])):
+        torch.manual_seed(7)
+        model = transformers.AutoModelForCausalLM.from_pretrained(os.path.join(HERE, name), dtype=torch.float32)
+        config = peft.LoraConfig(r=2, lora_alpha=5, use_rslora=name == "gpt2", target_modules=modules, rank_pattern={modules[1]: 3}, alpha_pattern={modules[1]: 4}, lora_dropout=0.1,
+                                 fan_in_fan_out=name == "gpt2", init_lora_weights=False)
+        model, folder = peft.get_peft_model(model, config).eval(), os.path.join(HERE, "..", "peft", name)
+        model.save_pretrained(folder)
+        os.unlink(os.path.join(folder, "README.md"))
+        path = os.path.join(folder, "adapter_config.json")
+        with open(path, encoding="utf-8") as f:
+            said = {**json.load(f), "base_model_name_or_path": name}
+        said["target_modules"] = sorted(said["target_modules"])
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(said, f, indent=1)
+            f.write("\n")
+        tokens = load_file(os.path.join(HERE, name, "expected.safetensors"))["tokens"]
+        with torch.no_grad():
+            logits = model(torch.tensor(tokens.astype(np.int64))).logits.numpy()
+        save_file({"tokens": tokens, "logits": np.ascontiguousarray(logits)}, os.path.join(folder, "expected.safetensors"))
+        for file in os.listdir(folder):
+            os.chmod(os.path.join(folder, file), 0o644)
+
+
+main() if "--folders" not in sys.argv else folders()

@@ -72,7 +72,7 @@ class Installed(runner.SharedCase):
 
     def test_files(self):
         found = [f for f in files(self.prefix) if not f.startswith("lib/stepc/libstepc_mpi")]
-        wanted = ["bin/stepc", "share/man/man1/stepc.1", "share/man/man5/stepc-language.5", "share/pkgconfig/stepc.pc", "share/bash-completion/completions/stepc",
+        wanted = ["bin/stepc", "share/man/man1/stepc.1", "share/man/man3/stepc-step.h.3", "share/man/man3/step.h.3", "share/man/man5/stepc-language.5", "share/pkgconfig/stepc.pc", "share/bash-completion/completions/stepc",
                   "share/zsh/site-functions/_stepc", "share/fish/vendor_completions.d/stepc.fish"]
         wanted += ["share/man/man1/stepc-%s.1" % command for command in self.commands]
         wanted += ["share/cmake/stepc/stepcConfig%s.cmake" % which for which in ("", "Version")]

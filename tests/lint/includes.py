@@ -50,7 +50,7 @@ FOREIGN = [
     ("cuda", r"(codegen/cuda/cuda_[a-z_]+|runtime/device_cuda)\.c$", 2),
     ("mpi.h", r"runtime/comm_mpi\.c$", 1),
     ("nccl", r"runtime/comm_nccl\.c$", 1),
-    ("cjson/", r"(ir/base/json_tree\.c|frontend/cli/(explain\.h|(grad|bench_by|plot_read|run_names|explain_page)\.c|lsp\.h))$", 8),
+    ("cjson/", r"(ir/base/json_tree\.c|frontend/cli/((explain|run_names|lsp)\.h|(grad|bench_by|plot_read|explain_page)\.c))$", 8),
 ]
 
 

@@ -13,7 +13,12 @@ function item(href, name, text) {
   const li = document.createElement("li"), a = document.createElement(href ? "a" : "b"), span = document.createElement("span");
   a.textContent = name;
   if (href) a.href = href;
-  span.textContent = "  " + text;
+  span.append("  ");
+  text.split("`").forEach((part, i) => { /* what stands between two of them is code */
+    const at = i % 2 ? document.createElement("code") : document.createTextNode("");
+    at.textContent = part;
+    span.append(at);
+  });
   li.append(a, span);
   list.append(li);
 }

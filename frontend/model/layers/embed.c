@@ -84,7 +84,10 @@ static struct fe_val apply_attend(struct fe_block *block, const struct fe_value 
 
 static const struct fe_arg embed_args[] = {{"num_embeddings", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
                                            {"features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
-                                           {"embedding_init", FE_OBJECT, 0, "{\"type\": \"variance_scaling\"}", NULL},
+                                           {"embedding_init", FE_OBJECT, 0,
+                                            "{\"type\": \"variance_scaling\", \"scale\": 1, \"mode\": \"fan_in\", "
+                                            "\"distribution\": \"normal\", \"out_axis\": 0}",
+                                            NULL},
                                            FE_DTYPE_ROWS};
 static const struct fe_arg attend_args[] = {{"embedding", FE_STRING, FE_REQUIRED, NULL, NULL}, FE_DTYPE_ROW};
 const struct fe_layer fe_layer_embed = {"embed", embed_args, sizeof embed_args / sizeof *embed_args, 1, apply_embed};

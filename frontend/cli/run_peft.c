@@ -1,0 +1,480 @@
+/* LoRA adapters as PEFT has them: a folder with adapter_config.json and adapter_model.safetensors. Beside a module of
+ * the model stand lora_A [rank, in] and lora_B [out, rank], added alpha / rank times. `checkpoint export --peft` writes
+ * such a folder, `run --peft DIR` begins with one; a table of names (run_names.c) says which layers a module is. One
+ * that is several layers here (GPT-2's c_attn: query, key and value) has one lora_A for all of them: coming in, each
+ * layer gets it and its part of lora_B; going out, ranks are put beside each other and lora_B has blocks, so that no
+ * number changes. What is in a folder and not used is an error; samples/import/peft_adapters.py does the same. */
+#include "frontend/cli/run_names.h"
+#include "ir/ir.h"
+
+#include <errno.h>
+#include <math.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BEGIN "base_model.model."
+#define CONFIG "adapter_config.json"
+#define WEIGHTS "adapter_model.safetensors"
+
+/* ---------------------------------------------------------------- out */
+
+struct module { /* of the file: its matrices, both of them */
+    const struct run_target *target;
+    const char *name;
+    uint64_t rank, rows, columns;
+    double scale;
+};
+
+struct matrices {
+    struct run_naming *n;
+    const struct module **of; /* of each tensor of the file; lora_A and lora_B by the name */
+    const struct st_tensor *tensors;
+};
+
+static uint64_t product(const int64_t *shape, int32_t from, int32_t to)
+{
+    uint64_t all = 1;
+    for (int32_t i = from; i < to; i++) all *= (uint64_t)shape[i];
+    return all;
+}
+
+/* Inputs and outputs of a part: a rule that keeps the kernel's shape does not divide it, its adapter does. */
+static uint64_t rows_of(const struct run_part *p)
+{
+    return p->lora[0] ? product(p->lora[0]->t.shape, 0, p->lora[0]->t.rank - 1) : p->rows;
+}
+
+static uint64_t columns_of(const struct run_part *p)
+{
+    return p->lora[1] ? product(p->lora[1]->t.shape, 1, p->lora[1]->t.rank) : p->columns;
+}
+
+static step_status fetch(void *user, uint32_t index, void *to)
+{
+    const struct matrices *x = user;
+    const struct module *m = x->of[index];
+    const struct st_tensor *t = &x->tensors[index];
+    enum ir_dtype dtype = ir_dtype_of_abi(t->dtype);
+    bool second = strstr(t->name, ".lora_B.weight") != NULL;
+    step_status status = STEP_OK;
+    uint64_t rank = 0, column = 0;
+    memset(to, 0, t->bytes);
+    for (uint32_t k = 0; k < m->target->rule->parts && !status; column += columns_of(&m->target->parts[k++])) {
+        const struct run_part *p = &m->target->parts[k];
+        if (!p->lora[0]) continue;
+        double *v = run_names_numbers(x->n, p->lora[second], &status);
+        uint64_t own = (uint64_t)p->lora[1]->t.shape[0];
+        for (uint64_t r = 0; v && r < own; r++)
+            for (uint64_t i = 0; i < (second ? columns_of(p) : rows_of(p)); i++)
+                if (second) ir_element_set(dtype, to, (column + i) * m->rank + rank + r, v[r * columns_of(p) + i]);
+                else ir_element_set(dtype, to, (rank + r) * m->rows + i, v[i * own + r]);
+        rank += own;
+        free(v);
+    }
+    return status;
+}
+
+/* The adapters of a tensor there; name NULL: it has none. */
+static int module_of(struct run_naming *n, const struct run_target *t, struct module *m)
+{
+    size_t length = strlen(t->t.name);
+    step_status status = STEP_OK;
+    *m = (struct module){.target = t};
+    for (uint32_t k = 0; k < t->rule->parts; k++) {
+        const struct run_part *p = &t->parts[k];
+        m->columns += columns_of(p), m->rows = rows_of(p);
+        if (!p->lora[0]) continue;
+        double *given = p->lora[2] ? run_names_numbers(n, p->lora[2], &status) : NULL, scale = given ? *given : 1;
+        free(given);
+        if (status) return run_file_failed(n->cli, status, n->source->error);
+        if (m->rank && scale != m->scale)
+            return cli_failed(n->cli, EXIT_WRONG,
+                              "--peft: the parts of \"%s\" are added %g and %g times: PEFT has one "
+                              "scale for a module",
+                              t->t.name, m->scale, scale);
+        m->scale = scale;
+        m->rank += (uint64_t)p->lora[1]->t.shape[0];
+    }
+    if (!m->rank) return 0;
+    if (length < 8 || strcmp(t->t.name + length - 7, ".weight") != 0)
+        return cli_failed(n->cli, EXIT_WRONG, "--peft: \"%s\" has adapters and is no weight of a module", t->t.name);
+    m->name = arena_format(n->cli->arena, "%.*s", (int)length - 7, t->t.name);
+    return 0;
+}
+
+static void write_config(struct run_naming *n, const struct module *all, uint32_t count, struct json_tree c)
+{
+    const char *base = cli_text(n->cli, "config", NULL), *slash = base ? strrchr(base, '/') : NULL;
+    struct json_tree targets, ranks, alphas;
+    json_add_text(c, "peft_type", "LORA");
+    json_add(c, "task_type", json_text(n->cli->arena, cli_count(n->cli, "hf") ? "CAUSAL_LM" : NULL));
+    json_add(c, "base_model_name_or_path",
+             json_text(n->cli->arena, slash ? arena_format(n->cli->arena, "%.*s", (int)(slash - base), base) : NULL));
+    json_add_integer(c, "r", (int64_t)all->rank);
+    json_add_number(c, "lora_alpha", all->scale * (double)all->rank, false);
+    json_add_number(c, "lora_dropout", 0, false);
+    json_add_text(c, "bias", "none");
+    json_add_bool(c, "fan_in_fan_out", !all->target->rule->transpose);
+    json_add_bool(c, "use_rslora", false);
+    json_add_bool(c, "inference_mode", true);
+    targets = json_add_array(c, "target_modules"), ranks = json_add_object(c, "rank_pattern");
+    alphas = json_add_object(c, "alpha_pattern");
+    for (const struct module *m = all; m < all + count; m++) {
+        json_add(targets, NULL, json_text(n->cli->arena, m->name));
+        if (m->rank != all->rank) json_add_integer(ranks, m->name, (int64_t)m->rank);
+        if (m->scale * (double)m->rank != all->scale * (double)all->rank)
+            json_add_number(alphas, m->name, m->scale * (double)m->rank, false);
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
+}
+
+static const struct module *find_module(const struct module *all, uint32_t count, const char *tensor)
+{
+    for (const struct module *m = all; m < all + count; m++) {
+        size_t length = strlen(m->name);
+        if (!strncmp(tensor + strlen(BEGIN), m->name, length) && !strncmp(tensor + strlen(BEGIN) + length, ".lora_", 6))
+            return m;
+    }
+    BUG("no module of %s", tensor);
+}
+
+int run_export_peft(struct run_naming *n, const char *folder)
+{
+    struct arena *arena = n->cli->arena;
+    struct module *all = arena_new_array(arena, struct module, n->target_count + 1);
+    struct st_tensor *tensors = arena_new_array(arena, struct st_tensor, 2 * n->target_count + 1);
+    struct matrices x = {n, arena_new_array(arena, const struct module *, 2 * n->target_count + 1), tensors};
+    struct json_tree config = json_object(arena);
+    char error[ST_TEXT];
+    uint32_t count = 0;
+    int code = 0;
+    for (uint32_t i = 0; i < n->target_count && !code; i++) {
+        struct module *m = &all[count];
+        code = module_of(n, &n->targets[i], m);
+        if (code || !m->name) continue;
+        const struct run_part *p = m->target->parts;
+        while (!p->lora[0]) p++;
+        for (int k = 0; k < 2; k++) {
+            uint64_t rows = k ? m->columns : m->rank, columns = k ? m->rank : m->rows;
+            struct st_tensor t = p->lora[0]->t;
+            t.name = arena_format(arena, BEGIN "%s.lora_%c.weight", m->name, "AB"[k]);
+            t.rank = 2, t.shape[0] = (int64_t)rows, t.shape[1] = (int64_t)columns;
+            t.bytes = rows * columns * ir_dtype_bytes(ir_dtype_of_abi(t.dtype));
+            tensors[2 * count + (uint32_t)k] = t;
+        }
+        if (m->target->rule->transpose != all->target->rule->transpose)
+            code = cli_failed(n->cli, EXIT_WRONG,
+                              "--peft: \"%s\" and \"%s\" lie differently: PEFT has one "
+                              "\"fan_in_fan_out\" for all",
+                              m->name, all->name);
+        count++;
+    }
+    if (!code && !count) code = cli_failed(n->cli, EXIT_WRONG, "--peft: there are no adapters");
+    if (!code) code = run_names_folder(n, folder);
+    if (code) return code;
+    qsort(tensors, 2 * count, sizeof *tensors, by_name);
+    for (uint32_t i = 0; i < 2 * count; i++) x.of[i] = find_module(all, count, tensors[i].name);
+    write_config(n, all, count, config);
+    const char *text = json_print_lines(config);
+    step_status status = st_write(arena_format(arena, "%s/" WEIGHTS, folder), tensors, 2 * count, ST_FOREIGN, fetch, &x,
+                                  error);
+    if (status) return run_file_failed(n->cli, status, *n->source->error ? n->source->error : error);
+    code = cli_write(n->cli, arena_format(arena, "%s/" CONFIG, folder), text, strlen(text));
+    if (code) unlink(arena_format(arena, "%s/" WEIGHTS, folder));
+    if (code || n->cli->quiet) return code;
+    const char *said = arena_format(arena, "%s: adapters of %u modules\n", folder, count);
+    return cli_print(n->cli, said, strlen(said));
+}
+
+/* ---------------------------------------------------------------- in */
+
+struct given { /* a tensor of the step and its values */
+    struct step_tensor t;
+    double *numbers;
+    uint64_t bytes;
+};
+
+struct incoming {
+    struct run *r;
+    VEC(struct given *) all;
+    struct run_naming names;
+    struct st_file file;
+    const char *folder;
+    const cJSON *config;
+    bool *used;
+};
+
+static int wrong(const struct incoming *x, const char *text)
+{
+    return cli_failed(x->r->cli, EXIT_WRONG, "--peft %s: %s", x->folder, text);
+}
+
+/* Whether a key of the configuration is one that changes nothing, or is read here. */
+static bool is_covered(const cJSON *c)
+{
+    static const char *const said[] = {"r",
+                                       "lora_alpha",
+                                       "rank_pattern",
+                                       "alpha_pattern",
+                                       "use_rslora",
+                                       "lora_dropout",
+                                       "fan_in_fan_out",
+                                       "target_modules",
+                                       "base_model_name_or_path",
+                                       "task_type",
+                                       "inference_mode",
+                                       "revision",
+                                       "auto_mapping",
+                                       "layers_pattern",
+                                       "megatron_config",
+                                       "megatron_core",
+                                       "loftq_config",
+                                       "runtime_config",
+                                       "qalora_group_size",
+                                       "peft_version"};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (!strcmp(c->string, said[i])) return true;
+    if (!strcmp(c->string, "init_lora_weights")) /* the others change the model's own weights */
+        return !cJSON_IsString(c) || !strcmp(c->valuestring, "gaussian") || !strcmp(c->valuestring, "orthogonal") ||
+               !strcmp(c->valuestring, "eva");
+    if (cJSON_IsString(c))
+        return (!strcmp(c->string, "peft_type") && !strcmp(c->valuestring, "LORA")) ||
+               (!strcmp(c->string, "bias") && !strcmp(c->valuestring, "none"));
+    return cJSON_IsNull(c) || cJSON_IsFalse(c) || ((cJSON_IsArray(c) || cJSON_IsObject(c)) && !c->child);
+}
+
+static int read_config(struct incoming *x)
+{
+    struct cli *cli = x->r->cli;
+    char *text;
+    size_t length;
+    int code = cli_read(cli, arena_format(cli->arena, "%s/" CONFIG, x->folder), 1 << 24, &text, &length);
+    if (code) return code;
+    x->config = json_read(cli->arena, text, length);
+    if (!cJSON_IsObject(x->config)) return wrong(x, CONFIG " is no JSON object");
+    for (const cJSON *c = x->config->child; c; c = c->next)
+        if (!is_covered(c))
+            return wrong(x, arena_format(cli->arena, CONFIG ": \"%s\": %s is not supported", c->string,
+                                         json_print(json_copy(cli->arena, c))));
+    const char *needed[] = {"peft_type", "r", "lora_alpha"};
+    for (size_t i = 0; i < 3; i++)
+        if (!cJSON_GetObjectItemCaseSensitive(x->config, needed[i]))
+            return wrong(x, arena_format(cli->arena, CONFIG " lacks \"%s\"", needed[i]));
+    return 0;
+}
+
+/* A number of the configuration for a module: by the first pattern that its name or an end of it matches. */
+static double number_for(const struct incoming *x, const char *key, const char *patterns, const char *module)
+{
+    const cJSON *map = cJSON_GetObjectItemCaseSensitive(x->config, patterns);
+    for (const cJSON *c = map ? map->child : NULL; c; c = c->next) {
+        regex_t e;
+        const char *own = c->string + strspn(c->string, "^");
+        if (regcomp(&e, arena_format(x->r->cli->arena, "^(.*\\.)?(%s)$", own), REG_EXTENDED | REG_NOSUB)) continue;
+        bool met = !regexec(&e, module, 0, NULL, 0);
+        regfree(&e);
+        if (met) return c->valuedouble;
+    }
+    const cJSON *all = cJSON_GetObjectItemCaseSensitive(x->config, key);
+    return cJSON_IsNumber(all) ? all->valuedouble : NAN;
+}
+
+static double *numbers_of(const struct incoming *x, const struct st_tensor *t)
+{
+    enum ir_dtype dtype = ir_dtype_of_abi(t->dtype);
+    uint64_t count = dtype == IR_TUPLE ? 0 : t->bytes / ir_dtype_bytes(dtype);
+    char error[ST_TEXT], *raw = malloc(t->bytes + 1);
+    double *out = malloc((count + 1) * sizeof *out);
+    step_status status = raw && out && count ? st_read(&x->file, t, 0, raw, t->bytes, error) : STEP_ENOMEM;
+    for (uint64_t i = 0; !status && i < count; i++) out[i] = ir_element_get(dtype, raw, i);
+    free(raw);
+    if (status) free(out), out = NULL;
+    return out;
+}
+
+/* What a tensor of the step begins with: [rows, columns] turned round, of which each row stands `stride` numbers on. */
+static int put(struct incoming *x, const struct step_tensor *t, const double *v, uint64_t rows, uint64_t stride)
+{
+    uint64_t count = product(t->shape, 0, t->rank), columns = count / rows;
+    struct given *g = arena_new(x->r->cli->arena, struct given);
+    *g = (struct given){.t = *t, .bytes = count * sizeof *g->numbers};
+    g->numbers = arena_new_array(x->r->cli->arena, double, count);
+    for (uint64_t i = 0; i < count; i++) g->numbers[i] = v[i % columns * stride + i / columns];
+    vec_push(x->r->cli->arena, &x->all, g);
+    return 0;
+}
+
+static bool write_all(int fd, const void *bytes, size_t length)
+{
+    for (ssize_t n; length; bytes = (const char *)bytes + n, length -= (size_t)n)
+        if ((n = write(fd, bytes, length)) < 0) return false;
+    return true;
+}
+
+/* Loaded as a file is, so that what follows from parameters (averages, copies in an optimizer's state) follows from
+ * these; the file has no name, and nothing stays of it. */
+static int load_all(struct incoming *x)
+{
+    struct cli *cli = x->r->cli;
+    struct json_tree header = json_object(cli->arena);
+    uint64_t at = 0;
+    for (size_t i = 0; i < x->all.count; i++) {
+        const struct step_tensor *t = &x->all.items[i]->t;
+        struct json_tree e = json_add_object(header, t->name), shape, offsets;
+        json_add_text(e, "dtype", "F64"); /* to be cast: whatever a folder holds is exact in it */
+        shape = json_add_array(e, "shape");
+        for (int32_t k = 0; k < t->rank; k++) json_add_integer(shape, NULL, t->shape[k]);
+        offsets = json_add_array(e, "data_offsets");
+        json_add_integer(offsets, NULL, (int64_t)at);
+        json_add_integer(offsets, NULL, (int64_t)(at += x->all.items[i]->bytes));
+    }
+    const char *text = json_print(header);
+    uint64_t length = strlen(text);
+    int fd = memfd_create("adapters", MFD_CLOEXEC);
+    bool good = fd >= 0 && write_all(fd, &length, sizeof length) && write_all(fd, text, length);
+    for (size_t i = 0; good && i < x->all.count; i++)
+        good = write_all(fd, x->all.items[i]->numbers, x->all.items[i]->bytes);
+    int code = good ? 0 : cli_failed(cli, EXIT_ENVIRONMENT, "--peft: %s", strerror(errno));
+    struct step_load load = {.size = sizeof load,
+                             .path = arena_format(cli->arena, "/proc/self/fd/%d", fd),
+                             .flags = STEP_LOAD_PARAMS_ONLY | STEP_LOAD_PARTIAL | STEP_LOAD_CAST};
+    step_status status = code ? STEP_OK : x->r->api->load(x->r->instance, &load);
+    if (fd >= 0) close(fd);
+    return status ? run_status(x->r, status, "--peft") : code;
+}
+
+static bool find(const struct incoming *x, const char *layer, char which, struct step_tensor *t)
+{
+    *t = (struct step_tensor){.size = sizeof *t};
+    return !x->r->api->tensor_find(x->r->instance, arena_format(x->r->cli->arena, "%s.lora_%c", layer, which), t);
+}
+
+/* One layer of a module: all of lora_A, and from `at` on its part of lora_B. */
+static int put_layer(struct incoming *x, const char *layer, const struct st_tensor *first, double *const v[2],
+                     double alpha, uint64_t *at)
+{
+    struct arena *arena = x->r->cli->arena;
+    struct step_tensor a, b, s;
+    uint64_t rank = (uint64_t)first->shape[0], in = (uint64_t)first->shape[1];
+    bool rslora = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(x->config, "use_rslora"));
+    double scale = (double)(float)(alpha / (rslora ? sqrt((double)rank) : (double)rank));
+    const char *row = arena_format(arena,
+                                   "{\"type\": \"lora\", \"rank\": %llu, \"alpha\": %.9g%s, \"match\": [\"%s\"]}",
+                                   (unsigned long long)rank, alpha, rslora ? ", \"rslora\": true" : "", layer);
+    if (!find(x, layer, 'a', &a) || !find(x, layer, 'b', &b))
+        return wrong(x, arena_format(arena,
+                                     "\"%s\" is for \"%s\", beside which the document has no adapters; it has "
+                                     "them by \"adapters\": [%s]",
+                                     first->name, layer, row));
+    if ((uint64_t)b.shape[0] != rank)
+        return wrong(x, arena_format(arena, "\"%s\" is of rank %llu, the adapters of \"%s\" are of rank %lld: %s",
+                                     first->name, (unsigned long long)rank, layer, (long long)b.shape[0], row));
+    if (product(a.shape, 0, a.rank - 1) != in)
+        return wrong(x,
+                     arena_format(arena, "\"%s\" takes %llu numbers, \"%s\" %llu", first->name, (unsigned long long)in,
+                                  layer, (unsigned long long)product(a.shape, 0, a.rank - 1)));
+    bool scaled = find(x, layer, 's', &s);
+    if (!scaled && scale != 1)
+        return wrong(x, arena_format(arena, "\"%s\" is added %.9g times, the adapters of \"%s\" once: %s", first->name,
+                                     scale, layer, row));
+    uint64_t width = product(b.shape, 1, b.rank);
+    int code = put(x, &a, v[0], in, in);
+    if (!code) code = put(x, &b, v[1] + *at * rank, rank, rank);
+    if (!code && scaled) code = put(x, &s, &scale, 1, 1);
+    *at += width;
+    return code;
+}
+
+/* The layers that a module is, each with its part. */
+static int put_module(struct incoming *x, const struct st_tensor *first)
+{
+    struct arena *arena = x->r->cli->arena;
+    size_t end = strlen(first->name) - strlen(".lora_A.weight"), begin = strlen(BEGIN);
+    const char *module = arena_format(arena, "%.*s", (int)(end - begin), first->name + begin);
+    const char *other = arena_format(arena, BEGIN "%s.lora_B.weight", module);
+    const struct st_tensor *second = st_find(&x->file, other);
+    char number[ST_MAPPED], source[ST_MAPPED];
+    const char *weight = arena_format(arena, "%s.weight", module);
+    if (st_map_source(x->names.by_rule, weight, number) != ST_SOURCE)
+        return wrong(x, arena_format(arena, "\"%s\" stands beside no layer of %s", first->name, x->names.what));
+    const struct run_rule *rule = &x->names.rules[strtoul(number, NULL, 10)];
+    double rank = number_for(x, "r", "rank_pattern", module),
+           alpha = number_for(x, "lora_alpha", "alpha_pattern", module);
+    if (!second) return wrong(x, arena_format(arena, WEIGHTS " lacks \"%s\"", other));
+    if (first->rank != 2 || second->rank != 2 || second->shape[1] != first->shape[0] ||
+        (double)first->shape[0] != rank || isnan(alpha))
+        return wrong(x, arena_format(arena,
+                                     "\"%s\" and \"%s\" are no adapter of the rank that " CONFIG " has for them, %g",
+                                     first->name, other, rank));
+    x->used[first - x->file.tensors] = x->used[second - x->file.tensors] = true;
+    double *v[2] = {numbers_of(x, first), numbers_of(x, second)};
+    uint64_t at = 0;
+    int code = v[0] && v[1] ? 0 : wrong(x, arena_format(arena, "\"%s\" cannot be read", first->name));
+    for (uint32_t k = 0; k < rule->parts && !code; k++) {
+        st_map_source(x->names.by_part[k], weight, source);
+        size_t length = strlen(source);
+        if (length < 8 || strcmp(source + length - 7, ".kernel") != 0)
+            code = wrong(x,
+                         arena_format(arena, "\"%s\" stands beside \"%s\", which is no kernel", first->name, source));
+        else code = put_layer(x, arena_format(arena, "%.*s", (int)length - 7, source), first, v, alpha, &at);
+    }
+    if (!code && at != (uint64_t)second->shape[0])
+        code = wrong(x, arena_format(arena, "\"%s\" gives %lld numbers, the layer %llu", other,
+                                     (long long)second->shape[0], (unsigned long long)at));
+    free(v[0]);
+    free(v[1]);
+    return code;
+}
+
+static int put_all(struct incoming *x)
+{
+    struct arena *arena = x->r->cli->arena;
+    const struct st_file *f = &x->file;
+    int code = 0;
+    x->used = arena_new_array(arena, bool, f->count + 1);
+    memset(x->used, 0, f->count);
+    for (uint32_t i = 0; i < f->count && !code; i++)
+        if (glob_match(BEGIN "**.lora_A.weight", f->tensors[i].name)) code = put_module(x, &f->tensors[i]);
+    for (uint32_t i = 0; i < f->count && !code; i++)
+        if (!x->used[i])
+            code = wrong(x, arena_format(arena, "\"%s\" is not used: it would be lost", f->tensors[i].name));
+    for (size_t i = 0; !code && i < x->r->api->tensor_count(x->r->instance, STEP_PARAM); i++) {
+        struct step_tensor t = {.size = sizeof t};
+        char target[ST_MAPPED];
+        if (x->r->api->tensor_at(x->r->instance, STEP_PARAM, i, &t) || !glob_match("**.lora_a", t.name)) continue;
+        bool met = false;
+        const char *kernel = arena_format(arena, "%.*s.kernel", (int)strlen(t.name) - 7, t.name);
+        for (int k = 0; k < RUN_PARTS && !met; k++)
+            if (st_map_target(x->names.by_part[k], kernel, target) == ST_SOURCE)
+                met = st_find(f, arena_format(arena, BEGIN "%.*s.lora_A.weight", (int)strlen(target) - 7, target)) !=
+                      NULL;
+        if (!met) code = wrong(x, arena_format(arena, "it holds nothing for \"%s\"", t.name));
+    }
+    return code;
+}
+
+int run_peft(struct run *r, const char *folder)
+{
+    struct incoming x = {.r = r, .names = {.cli = r->cli}, .folder = folder};
+    char error[ST_TEXT];
+    if (!cli_count(r->cli, "hf") && !cli_count(r->cli, "names"))
+        return cli_usage(r->cli,
+                         "--peft needs --hf gpt2, --hf llama or --names FILE: how the model's layers are called");
+    int code = read_config(&x);
+    if (code) return code;
+    step_status status = st_open(&x.file, arena_format(r->cli->arena, "%s/" WEIGHTS, folder), error);
+    if (status) return run_file_failed(r->cli, status, error);
+    code = run_names_open(&x.names);
+    if (!code) code = put_all(&x);
+    if (!code) code = load_all(&x);
+    run_names_close(&x.names);
+    st_close(&x.file);
+    return code;
+}
