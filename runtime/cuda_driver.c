@@ -10,12 +10,36 @@
 enum { OLDEST = 12000 /* what the driver has to offer: CUDA 12.0 */ };
 enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, NOT_INITIALIZED = 3, NO_DEVICE = 100 }; /* the driver's numbers */
 
+/* What a failure means for whoever has to do something about it, where the driver's words do not say. */
+static const struct {
+    int first, last;
+    const char *text;
+} advice[] = {
+    {46, 46, "another process has the device for itself, as its compute mode or MPS allows one only"},
+    {214, 214,
+     "the card's memory is damaged, at least in this place; the system's log has an Xid, this process cannot use "
+     "the card any more"},
+    {218, 218, "the driver's compiler for PTX does not take it: compile with --cuda-arch for this device itself"},
+    {220, 220, "a link between cards is broken; the system's log has an Xid"},
+    {222, 222, "the PTX is newer than the driver: compile with --cuda-arch for this device itself"},
+    {702, 702, "a watchdog ends kernels that take long, as on cards with a display"},
+    {700, 719, "the device's state is lost to this process: it goes on, but has to be started again to use the device"},
+    {802, 802, "the driver is being started, or the fabric manager of the machine is not running"},
+    {803, 803,
+     "the driver's library and the kernel's module are of different versions: restart the machine, or give the "
+     "container the driver of its host"},
+    {804, 804, "the driver's library for later versions of CUDA does not support this card"},
+    {999, 999, "the system's log may have an Xid; nvidia-smi shows whether the card is still there"},
+};
+
 const char *rt_cuda_why(const struct rt_cuda_driver *d, int status, char text[CUDA_TEXT])
 {
-    const char *name = NULL, *what = NULL;
+    const char *name = NULL, *what = NULL, *more = NULL;
     if (d->error_name(status, &name) || !name) name = "unknown error";
     if (d->error_text(status, &what) || !what) what = "of a newer driver";
-    snprintf(text, CUDA_TEXT, "%s (%s)", name, what);
+    for (size_t i = 0; !more && i < sizeof advice / sizeof *advice; i++)
+        if (status >= advice[i].first && status <= advice[i].last) more = advice[i].text;
+    snprintf(text, CUDA_TEXT, "%s %d (%s)%s%s", name, status, what, more ? "; " : "", more ? more : "");
     return text;
 }
 
@@ -37,10 +61,16 @@ static step_status find_functions(struct rt_cuda_driver *d, void *library, const
     return STEP_OK;
 }
 
-static const char *visible(void)
+/* What hides devices: of those that there are a process sees the ones that this lists, of cards in MIG mode one slice.
+ */
+static const char *hidden(char text[CUDA_TEXT])
 {
-    const char *value = getenv("CUDA_VISIBLE_DEVICES");
-    return value ? value : NULL;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    bool slice = visible && strncmp(visible, "MIG-", 4) == 0;
+    if (!visible) return "";
+    snprintf(text, CUDA_TEXT, ", CUDA_VISIBLE_DEVICES=%s%s", visible,
+             slice ? " (of MIG slices a process sees one)" : "");
+    return text;
 }
 
 /* "cuda", "cuda:0", "cuda:1,3" */
@@ -92,13 +122,12 @@ step_status rt_cuda_open(struct step_instance *t, const char *devices, struct rt
                        "the CUDA driver here is too old: it is for CUDA %d.%d, %d.0 or later is needed", version / 1000,
                        version % 1000 / 10, OLDEST / 1000);
     if (h->count == 0)
-        return rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA, and there is no CUDA device here%s%s",
-                       visible() ? ": CUDA_VISIBLE_DEVICES=" : "", visible() ? visible() : "");
+        return rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA, and there is no CUDA device here%s",
+                       hidden(text));
     for (uint32_t i = 0; i < h->asked; i++)
         if (h->ordinals[i] >= h->count)
-            return rt_fail(NULL, STEP_EDEVICE, "devices \"%s\": there is no cuda:%d; the driver shows %d device%s%s%s",
-                           devices, h->ordinals[i], h->count, h->count == 1 ? "" : "s",
-                           visible() ? ", CUDA_VISIBLE_DEVICES=" : "", visible() ? visible() : "");
+            return rt_fail(NULL, STEP_EDEVICE, "devices \"%s\": there is no cuda:%d; the driver shows %d device%s%s",
+                           devices, h->ordinals[i], h->count, h->count == 1 ? "" : "s", hidden(text));
     return STEP_OK;
 }
 
@@ -128,6 +157,7 @@ const struct stepc_cuda_image *rt_cuda_image(const struct rt_cuda_driver *d, con
         return NULL;
     }
     for (uint32_t i = 0; i < cuda->image_count; i++) {
+        if (cuda->images[i].first_kernel) continue; /* another one of an architecture */
         int fit = fits(cuda->images[i].arch, major, minor);
         size_t n = strlen(archs);
         snprintf(archs + n, sizeof archs - n, "%s%s", i ? "," : "", cuda->images[i].arch);

@@ -56,7 +56,7 @@ struct rt_cuda_driver {
     CUDA_FUNCTIONS(CUDA_MEMBER)
 };
 
-enum { CUDA_MOST_DEVICES = 64, CUDA_TEXT = 160 };
+enum { CUDA_MOST_DEVICES = 64, CUDA_TEXT = 320 };
 
 /* Of an instance: step_instance.gpu. */
 struct rt_cuda_host {
@@ -71,7 +71,7 @@ struct rt_cuda_host {
 step_status rt_cuda_open(struct step_instance *, const char *devices, struct rt_cuda_host *);
 const char *rt_cuda_why(const struct rt_cuda_driver *, int status,
                         char text[CUDA_TEXT]); /* its name and what it means */
-/* The image for device `ordinal`; NULL: rt_fail was called. */
+/* An image for device `ordinal`, whose others are those of the same architecture; NULL: rt_fail was called. */
 const struct stepc_cuda_image *rt_cuda_image(const struct rt_cuda_driver *, const struct stepc_cuda *, int ordinal);
 
 /* ---------------------------------------------------------------- what a device does, in the order of its stream */
@@ -103,7 +103,8 @@ struct rt_cuda_seen {
 struct rt_cuda_device { /* rt_device.handle */
     const struct rt_cuda_host *host;
     int ordinal;
-    void *context, *stream, *module, **functions;
+    void *context, *stream, **modules, **functions; /* modules: those of the images for this device */
+    uint32_t module_count;
     struct rt_cuda_list pending; /* launched by the runtime, not yet given to the driver */
     struct rt_cuda_graph graphs[CUDA_GRAPHS];
     uint64_t clock;

@@ -39,32 +39,41 @@ static step_status check_memory(struct rt_device *d, const struct rt_cuda_device
     return rt_fail(
         NULL, STEP_ENOMEM,
         "device %u (cuda:%d) needs %llu bytes (state %llu, arena %llu, scratch of kernels %llu), of its %llu "
-        "bytes %llu are free",
+        "bytes %llu are free; who has the others, of this and other processes, nvidia-smi shows",
         d->index, g->ordinal, (unsigned long long)bytes, (unsigned long long)p->state_bytes, (unsigned long long)arena,
         (unsigned long long)scratch, (unsigned long long)all, (unsigned long long)free);
 }
 
-static step_status load_module(struct rt_cuda_device *g, const struct stepc_cuda *cuda,
-                               const struct stepc_cuda_image *image)
+static step_status load_image(struct rt_cuda_device *g, const struct stepc_cuda *cuda,
+                              const struct stepc_cuda_image *image)
 {
     const struct rt_cuda_driver *u = &g->host->driver;
     char log[400] = "", why[CUDA_TEXT];
     const int options[] = {JIT_ERRORS, JIT_ERRORS_BYTES};
-    void *const values[] = {log, (void *)sizeof log};
-    int status = u->module_load(&g->module, image->data, 2, options, values);
-    if (status) g->module = NULL;
-    log[sizeof log - 1] = 0;
+    void *const values[] = {log, (void *)sizeof log}, *module = NULL;
+    int status = u->module_load(&module, image->data, 2, options, values);
     const char *kernel = NULL;
-    g->functions = status ? NULL : calloc(cuda->kernel_count + 1, sizeof *g->functions);
-    if (!status && !g->functions) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
-    for (uint32_t i = 0; !status && i < cuda->kernel_count; i++) {
+    log[sizeof log - 1] = 0;
+    if (!status) g->modules[g->module_count++] = module;
+    for (uint32_t i = image->first_kernel; !status && i < image->first_kernel + image->kernel_count; i++) {
         kernel = cuda->kernels[i].name;
-        status = u->function(&g->functions[i], g->module, kernel);
+        status = u->function(&g->functions[i], module, kernel);
     }
     return status ? rt_fail(NULL, STEP_EDEVICE, "cuda:%d does not take this object's code for %s%s%s: %s%s%s",
                             g->ordinal, image->arch, kernel ? ", " : "", kernel ? kernel : "",
                             rt_cuda_why(u, status, why), *log ? "\n  " : "", log)
                   : STEP_OK;
+}
+
+static step_status load_images(struct rt_cuda_device *g, const struct stepc_cuda *cuda, const char *arch)
+{
+    step_status status = STEP_OK;
+    g->modules = calloc(cuda->image_count + 1, sizeof *g->modules);
+    g->functions = calloc(cuda->kernel_count + 1, sizeof *g->functions);
+    if (!g->modules || !g->functions) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
+    for (uint32_t i = 0; !status && i < cuda->image_count; i++)
+        if (strcmp(cuda->images[i].arch, arch) == 0) status = load_image(g, cuda, &cuda->images[i]);
+    return status;
 }
 
 enum { PINNED_INPUTS = CUDA_SEEN * CUDA_SEEN_BYTES };
@@ -100,7 +109,7 @@ static step_status device_fill(struct rt_device *d, struct rt_cuda_device *g)
     status = u->push(g->context);
     if (status) return rt_fail(NULL, STEP_EDEVICE, "cuda:%d: %s", g->ordinal, rt_cuda_why(u, status, why));
     step_status result = check_memory(d, g);
-    if (!result) result = load_module(g, cuda, image);
+    if (!result) result = load_images(g, cuda, image->arch);
     if (!result && (status = u->stream_create(&g->stream, OWN_STREAM)))
         result = rt_fail(NULL, STEP_EDEVICE, "cuda:%d: no stream: %s", g->ordinal, rt_cuda_why(u, status, why));
     if (!result) result = make_pinned(d, g);
@@ -115,11 +124,12 @@ static void device_end(struct rt_cuda_device *g)
     if (g->context && !u->push(g->context)) { /* after a failure that stays nothing can be given back one by one */
         rt_cuda_graphs_free(g);
         if (g->stream) u->stream_destroy(g->stream);
-        if (g->module) u->module_unload(g->module);
+        while (g->module_count) u->module_unload(g->modules[--g->module_count]);
         if (g->pinned) u->host_free(g->pinned);
         u->pop(&(void *){NULL});
     }
     if (g->context && !u->device(&device, g->ordinal)) u->release(device);
+    free(g->modules);
     free(g->functions);
     free(g);
 }

@@ -59,18 +59,24 @@ const char *cuda_op(struct arena *, enum ir_op, enum ir_dtype result, enum ir_dt
                     const char *const *args);
 const char *cuda_fma(struct arena *, enum ir_dtype, const char *const *args);
 
-/* cuda_nvrtc.c: text to a cubin, for "compute_80" to PTX. NULL, or what is wrong with the machine (no NVRTC, or one
- * that does not know the architecture). A text that does not compile is a defect: it is saved as <save> and the
+/* cuda_nvrtc.c: texts to cubins, for "compute_80" to PTX. NULL, or what is wrong with the machine (no NVRTC, or one
+ * that does not know an architecture). A text that does not compile is a defect: it is saved as <save> and the
  * compiler stops. */
-const char *cuda_nvrtc(const char *text, const char *arch, const char *save, struct arena *, struct cg_bytes *cubin);
+struct cuda_source {
+    const char *text, *arch;
+    struct cg_bytes code;
+};
+const char *cuda_nvrtc(struct cuda_source *, size_t count, const char *save, struct arena *);
 
-/* cuda_module.c: the kernels of all entries, equal nests once. */
+/* cuda_module.c: the kernels of all entries, equal nests once. Long texts are cut: each piece has its images. */
 struct cuda_image {
     const char *arch;
+    uint32_t first, count; /* of `kernels` */
     struct cg_bytes cubin;
 };
 struct cg_cuda {
     VEC(struct cuda_kernel) kernels;
+    VEC(size_t) begins; /* by kernel: where its text begins */
     VEC(struct cuda_image) images;
     uint32_t **kernel_of; /* by entry, then by group */
     const char *text;

@@ -27,6 +27,7 @@ void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uin
             uint32_t index = map_get_number(&known, kernel->hash);
             if (index == MAP_NONE) {
                 index = (uint32_t)cuda->kernels.count;
+                vec_push(arena, &cuda->begins, text.length);
                 struct cuda_kernel printed = cuda_emit(&text, kernel->nest, arena_format(arena, "kernel_%u", index),
                                                        arena);
                 vec_push(arena, &cuda->kernels, printed);
@@ -57,11 +58,30 @@ static void save_text(const struct cg_cuda *cuda, const char *temps, struct aren
     fclose(file);
 }
 
+/* The kernels from `first` on that are compiled together, as a text of its own: what takes NVRTC long is cut into
+ * pieces for several cores, always the same ones, and none is so small that reading the prelude counts. */
+static const char *piece(const struct cg_cuda *cuda, uint32_t first, uint32_t *count, struct arena *arena)
+{
+    enum { PIECE = 1 << 16 };
+    size_t all = strlen(cuda->text), begin = cuda->kernels.count ? cuda->begins.items[first] : all, end = all;
+    uint32_t next = first;
+    while (next < cuda->kernels.count) {
+        end = ++next < cuda->kernels.count ? cuda->begins.items[next] : all;
+        if (end - begin >= PIECE) break;
+    }
+    *count = next - first;
+    struct str text = STR(arena);
+    str_add_n(&text, cuda->text, cuda->kernels.count ? cuda->begins.items[0] : all);
+    str_add_n(&text, cuda->text + begin, end - begin);
+    return str_text(&text);
+}
+
 int cuda_build(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, const struct cg_options *options,
                const char *temps, struct arena *arena, const char **why)
 {
     const char *save = arena_format(arena, "%s.rejected.cu", options->output);
     bool known = *options->target.cuda_arch != 0; /* a mistake is a mistake also where there is no NVRTC */
+    VEC(struct cuda_source) sources = {NULL, 0, 0};
     for (const char *at = options->target.cuda_arch; *at; at += strcspn(at, ","), at += *at == ',')
         known &= is_arch(arena_string_n(arena, at, strcspn(at, ",")));
     if (!known) {
@@ -76,10 +96,17 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t co
         size_t length = strcspn(at, ",");
         struct cuda_image image = {.arch = arena_string_n(arena, at, length)};
         at += length;
-        if (strcmp(image.arch, "text") == 0) image.cubin = (struct cg_bytes){cuda->text, strlen(cuda->text) + 1};
-        else *why = cuda_nvrtc(cuda->text, image.arch, save, arena, &image.cubin);
-        if (*why) return 3;
-        vec_push(arena, &cuda->images, image);
+        bool own = strcmp(image.arch, "text") == 0; /* NVRTC is not asked for */
+        do {
+            const char *text = piece(cuda, image.first, &image.count, arena);
+            image.cubin = own ? (struct cg_bytes){text, strlen(text) + 1} : (struct cg_bytes){NULL, 0};
+            if (!own) vec_push(arena, &sources, ((struct cuda_source){.text = text, .arch = image.arch}));
+            vec_push(arena, &cuda->images, image);
+            image.first += image.count;
+        } while (image.first < cuda->kernels.count);
     }
-    return 0;
+    if (sources.count) *why = cuda_nvrtc(sources.items, sources.count, save, arena);
+    for (size_t i = 0, k = 0; !*why && i < cuda->images.count; i++)
+        if (!cuda->images.items[i].cubin.data) cuda->images.items[i].cubin = sources.items[k++].code;
+    return *why ? 3 : 0;
 }

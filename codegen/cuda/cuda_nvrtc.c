@@ -1,14 +1,19 @@
-/* CUDA C to a cubin through NVRTC, which is opened when it is needed: building this program takes neither its headers
- * nor its library. Contraction of products and sums is off, so that a kernel rounds where the nest says; denormals are
- * kept, division and square root are exact. */
+/* CUDA C to cubins through NVRTC, which is opened when it is needed: building this program takes neither its headers
+ * nor its library. Texts are compiled beside each other, as many at a time as there are cores; what comes out does not
+ * depend on how many. Contraction of products and sums is off, so that a kernel rounds where the nest says; denormals
+ * are kept, division and square root are exact. */
 #include "codegen/cuda/cuda.h"
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct opaque_program *nvrtc_program;
-enum { NVRTC_COMPILATION = 6 }; /* the status of a text with errors */
+enum { NVRTC_COMPILATION = 6 /* the status of a text with errors */, MOST_THREADS = 64 };
 struct nvrtc {
     int (*version)(int *major, int *minor);
     int (*create)(nvrtc_program *, const char *text, const char *name, int headers, const char *const *,
@@ -83,28 +88,36 @@ static const char *check_arch(const struct nvrtc *n, const char *arch, struct ar
     return arena_format(arena, "NVRTC %d.%d does not compile for %s; it knows %s", major, minor, arch, str_text(&list));
 }
 
-static _Noreturn void rejected(const struct nvrtc *n, nvrtc_program program, int status, const char *text,
-                               const char *save, struct arena *arena)
+/* ---------------------------------------------------------------- several at a time */
+
+struct work {
+    const struct nvrtc *nvrtc;
+    struct cuda_source *sources;
+    struct result { /* of a source */
+        int status;
+        struct arena own; /* of the thread that made it */
+        char *data;       /* of a text with errors: what NVRTC says */
+        size_t size;
+    } *results;
+    size_t count;
+    atomic_size_t next;
+};
+
+/* What one of two functions that ask for a size and its bytes gives. */
+static int take(nvrtc_program program, int (*ask)(nvrtc_program, size_t *), int (*get)(nvrtc_program, char *),
+                struct result *r)
 {
-    size_t size = 0;
-    FILE *file = fopen(save, "w");
-    bool saved = file && fputs(text, file) >= 0;
-    if (file) saved = fclose(file) == 0 && saved;
-    n->log_size(program, &size);
-    char *log = arena_alloc(arena, size + 1);
-    n->log(program, log);
-    BUG("NVRTC does not compile the generated kernels (%s; text %s %s):\n%s", n->error(status),
-        saved ? "saved as" : "could not be saved as", save, log);
+    int status = ask(program, &r->size);
+    if (status) return status;
+    r->data = arena_alloc(&r->own, r->size + 1);
+    return get(program, r->data);
 }
 
-const char *cuda_nvrtc(const char *text, const char *arch, const char *save, struct arena *arena,
-                       struct cg_bytes *cubin)
+static void compile(const struct nvrtc *n, const struct cuda_source *source, struct result *r)
 {
-    struct nvrtc n;
-    const char *why = open_nvrtc(&n, arena);
-    if (!why) why = check_arch(&n, arch, arena);
-    if (why) return why;
-    const char *options[] = {arena_format(arena, "--gpu-architecture=%s", arch),
+    char arch[64];
+    snprintf(arch, sizeof arch, "--gpu-architecture=%s", source->arch);
+    const char *options[] = {arch,
                              "--std=c++17",
                              "--fmad=false",
                              "--ftz=false",
@@ -112,21 +125,65 @@ const char *cuda_nvrtc(const char *text, const char *arch, const char *save, str
                              "--prec-sqrt=true",
                              "--disable-warnings"};
     nvrtc_program program = NULL;
-    int status = n.create(&program, text, "step.cu", 0, NULL, NULL);
-    if (status) return arena_format(arena, "NVRTC does not start: %s", n.error(status));
-    status = n.compile(program, (int)(sizeof options / sizeof *options), options);
-    if (status == NVRTC_COMPILATION) rejected(&n, program, status, text, save, arena);
-    if (status) { /* out of memory, parts of the library missing */
-        n.destroy(&program);
-        return arena_format(arena, "NVRTC failed: %s", n.error(status));
-    }
-    size_t size = 0;
-    bool ptx = strncmp(arch, "compute_", 8) == 0; /* its size counts a zero at the end */
-    status = (ptx ? n.ptx_size : n.cubin_size)(program, &size);
-    char *data = arena_alloc(arena, size + 1);
-    if (!status) status = (ptx ? n.ptx : n.cubin)(program, data);
-    n.destroy(&program);
-    if (status || size == 0) return arena_format(arena, "NVRTC made no code for %s: %s", arch, n.error(status));
-    *cubin = (struct cg_bytes){data, size};
+    r->status = n->create(&program, source->text, "step.cu", 0, NULL, NULL);
+    if (r->status) return;
+    r->status = n->compile(program, (int)(sizeof options / sizeof *options), options);
+    bool ptx = strncmp(source->arch, "compute_", 8) == 0; /* its size counts a zero at the end */
+    if (r->status == NVRTC_COMPILATION) take(program, n->log_size, n->log, r);
+    else if (!r->status) r->status = take(program, ptx ? n->ptx_size : n->cubin_size, ptx ? n->ptx : n->cubin, r);
+    n->destroy(&program);
+}
+
+static void *compile_some(void *context)
+{
+    struct work *w = context;
+    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->count;) compile(w->nvrtc, &w->sources[i], &w->results[i]);
     return NULL;
+}
+
+/* Threads that cannot be had are not missed: this one does what is left. */
+static void compile_all(struct work *w)
+{
+    pthread_t threads[MOST_THREADS];
+    cpu_set_t set;
+    sigset_t all, old;
+    size_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1, started = 0;
+    size_t most = cores < w->count ? cores : w->count;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (started + 1 < most && started < MOST_THREADS && !pthread_create(&threads[started], NULL, compile_some, w))
+        started++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    compile_some(w);
+    while (started) pthread_join(threads[--started], NULL);
+}
+
+static _Noreturn void rejected(const struct nvrtc *n, const struct cuda_source *source, const struct result *r,
+                               const char *save)
+{
+    FILE *file = fopen(save, "w");
+    bool saved = file && fputs(source->text, file) >= 0;
+    if (file) saved = fclose(file) == 0 && saved;
+    BUG("NVRTC does not compile the generated kernels (%s; text %s %s):\n%s", n->error(r->status),
+        saved ? "saved as" : "could not be saved as", save, r->data ? r->data : "");
+}
+
+const char *cuda_nvrtc(struct cuda_source *sources, size_t count, const char *save, struct arena *arena)
+{
+    struct nvrtc n;
+    const char *why = open_nvrtc(&n, arena);
+    for (size_t i = 0; !why && i < count; i++) why = check_arch(&n, sources[i].arch, arena);
+    if (why) return why;
+    struct work work = {
+        .nvrtc = &n, .sources = sources, .results = arena_new_array(arena, struct result, count + 1), .count = count};
+    compile_all(&work);
+    for (size_t i = 0; i < count; i++) {
+        struct result *r = &work.results[i];
+        if (r->status == NVRTC_COMPILATION) rejected(&n, &sources[i], r, save);
+        if (!why && (r->status || !r->size)) /* out of memory, parts of the library missing */
+            why = arena_format(arena, "NVRTC made no code for %s: %s", sources[i].arch, n.error(r->status));
+        if (r->data) sources[i].code = (struct cg_bytes){arena_copy(arena, r->data, r->size), r->size};
+        arena_free(&r->own);
+    }
+    return why;
 }

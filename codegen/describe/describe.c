@@ -270,7 +270,10 @@ static LLVMValueRef cuda_images(struct describe *d)
     LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, count + 1);
     for (size_t i = 0; i < count; i++) {
         const struct cuda_image *image = &d->cuda->images.items[i];
-        struct stepc_cuda_image r = {.arch = (void *)string(d, image->arch), .bytes = image->cubin.size};
+        struct stepc_cuda_image r = {.arch = (void *)string(d, image->arch),
+                                     .bytes = image->cubin.size,
+                                     .first_kernel = image->first,
+                                     .kernel_count = image->count};
         r.data = (void *)bytes(d, "cubin", image->cubin.data, image->cubin.size, 64);
         items[i] = record(d, &r, sizeof r, POINTER(stepc_cuda_image, arch) | POINTER(stepc_cuda_image, data));
     }

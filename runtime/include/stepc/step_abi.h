@@ -132,11 +132,11 @@ struct stepc_slot {
     uint16_t bits;         /* STEPC_PACKED_KEPT and on */
 };
 
-/* Objects for CUDA: their kernels as one image per architecture. A kernel's parameters are the addresses of its
- * command's buffers, lo and hi (int64), if scratch_bytes is not 0 a block of blocks * scratch_bytes, and, if it checks
- * what it stores, the address of the flag (STEPC_FLAG_NOT_FINITE). */
+/* Objects for CUDA: their kernels as images, those of one architecture with different kernels. A kernel's parameters
+ * are the addresses of its command's buffers, lo and hi (int64), if scratch_bytes is not 0 a block of blocks *
+ * scratch_bytes, and, if it checks what it stores, the address of the flag (STEPC_FLAG_NOT_FINITE). */
 struct stepc_cuda_kernel {
-    const char *name;        /* in every image */
+    const char *name;        /* in the images that have it */
     uint32_t threads;        /* of a block */
     uint32_t argument_count; /* buffers */
     uint64_t shared_bytes;   /* static shared memory of a block */
@@ -147,6 +147,7 @@ struct stepc_cuda_image {
     const char *arch; /* "sm_80": a cubin; "compute_80": PTX; "text": CUDA C, which only a stand-in driver takes */
     const unsigned char *data; /* a text ends with a zero */
     uint64_t bytes;
+    uint32_t first_kernel, kernel_count;
 };
 struct stepc_cuda_launch {
     uint32_t kernel, blocks; /* kernel: UINT32_MAX for commands that are none */
