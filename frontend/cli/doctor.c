@@ -31,42 +31,83 @@ static const char *program(struct report *r, const char *name)
     return NULL;
 }
 
-static const char *library(const char *const *names, size_t count)
+/* Opened by the first of the names that there is, which is *found; as what asks for it at work does, also where CUDA is
+ * installed. It stays open: libraries of CUDA have threads of their own. */
+static void *open_library(struct report *r, const char *const *names, size_t count, const char **found)
 {
-    for (size_t i = 0; i < count; i++) {
-        void *found = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
-        if (found) return dlclose(found), names[i];
-    }
-    return NULL;
+    const char *folders[] = {"", getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
+    void *library = NULL;
+    for (size_t f = 0; !library && f < sizeof folders / sizeof *folders; f++)
+        for (size_t n = 0; folders[f] && !library && n < count; n++) {
+            *found = *folders[f] ? arena_format(r->cli->arena, "%s/lib64/%s", folders[f], names[n]) : names[n];
+            library = dlopen(*found, RTLD_LAZY | RTLD_LOCAL);
+        }
+    if (!library) *found = NULL;
+    return library;
 }
 
-static void find_function(void *library, const char *name, void *to)
+static const char *library(struct report *r, const char *const *names, size_t count, const char *more)
 {
-    void *symbol = library ? dlsym(library, name) : NULL;
+    const char *found;
+    return open_library(r, names, count, &found) ? arena_format(r->cli->arena, "%s%s", found, more) : NULL;
+}
+
+static void find_function(void *from, const char *name, void *to)
+{
+    void *symbol = from ? dlsym(from, name) : NULL;
     memcpy(to, &symbol, sizeof symbol);
 }
 
-/* "0: NVIDIA H100 80GB HBM3 (sm_90); driver for CUDA 13.0". NULL: there is no driver, or no device. */
-static const char *devices(struct report *r, const char *driver)
+static const char *nvrtc(struct report *r)
+{
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+    const char *found;
+    int (*version)(int *, int *), major = 0, minor = 0;
+    find_function(open_library(r, names, 3, &found), "nvrtcVersion", &version);
+    if (!version || version(&major, &minor)) return found;
+    return arena_format(r->cli->arena, "%s (%d.%d)", found, major, minor);
+}
+
+enum { OLDEST_DRIVER = 12000 };
+
+/* What there is of CUDA: the driver, for which version; devices with architecture and memory, or why there are none. */
+static void cuda(struct report *r, const char *const *driver)
 {
     int (*init)(unsigned), (*version)(int *), (*count)(int *), (*name)(char *, int, int), (*attribute)(int *, int, int);
+    int (*memory)(size_t *, int), (*error)(int, const char **);
     int there = 0, number = 0;
-    struct str out = STR(r->cli->arena);
-    void *library = driver ? dlopen(driver, RTLD_LAZY | RTLD_LOCAL) : NULL; /* has threads of its own: stays open */
-    find_function(library, "cuInit", &init);
-    find_function(library, "cuDriverGetVersion", &version);
-    find_function(library, "cuDeviceGetCount", &count);
-    find_function(library, "cuDeviceGetName", &name);
-    find_function(library, "cuDeviceGetAttribute", &attribute);
-    if (!init || !version || !count || !name || !attribute || init(0) || count(&there) || version(&number)) return NULL;
+    struct arena *arena = r->cli->arena;
+    struct str out = STR(arena);
+    const char *found, *why = NULL, *visible = getenv("CUDA_VISIBLE_DEVICES");
+    void *from = open_library(r, driver, 1, &found);
+    find_function(from, "cuInit", &init);
+    find_function(from, "cuDriverGetVersion", &version);
+    find_function(from, "cuDeviceGetCount", &count);
+    find_function(from, "cuDeviceGetName", &name);
+    find_function(from, "cuDeviceGetAttribute", &attribute);
+    find_function(from, "cuDeviceTotalMem_v2", &memory);
+    find_function(from, "cuGetErrorName", &error);
+    bool whole = init && version && count && name && attribute && memory && error;
+    if (whole && !version(&number))
+        found = arena_format(arena, "%s (for CUDA %d.%d%s)", found, number / 1000, number % 1000 / 10,
+                             number < OLDEST_DRIVER ? "; objects need one for 12.0 or later" : "");
+    line(r, "CUDA driver", found, "not found: objects for CUDA do not run here");
+    int status = whole ? init(0) : 0;
+    if (whole && !status) status = count(&there);
     for (int i = 0; i < there; i++) {
         char text[100] = "";
         int major = 0, minor = 0;
-        if (name(text, sizeof text, i) || attribute(&major, 75, i) || attribute(&minor, 76, i)) continue;
-        str_addf(&out, "%d: %s (sm_%d%d); ", i, text, major, minor);
+        size_t bytes = 0;
+        if (name(text, sizeof text, i) || attribute(&major, 75, i) || attribute(&minor, 76, i) || memory(&bytes, i))
+            continue;
+        str_addf(&out, "%s%d: %s (sm_%d%d, %.1f GiB)", out.length ? "; " : "", i, text, major, minor,
+                 (double)bytes / (1 << 30));
     }
-    str_addf(&out, "driver for CUDA %d.%d", number / 1000, number % 1000 / 10);
-    return there ? str_text(&out) : NULL;
+    if (!out.length) str_add(&out, "none");
+    if (status) str_addf(&out, ": the driver says %d", status);
+    if (status && !error(status, &why) && why) str_addf(&out, ", %s", why);
+    if (visible) str_addf(&out, "; CUDA_VISIBLE_DEVICES=%s", visible);
+    line(r, "CUDA devices", str_text(&out), NULL);
 }
 
 static const char *instructions(void)
@@ -110,12 +151,13 @@ bool cli_variable(size_t index, const char **name, const char **doc)
 int cli_doctor(struct cli *cli)
 {
     const char *given = getenv("STEPC_LLVM"), *const llvms[] = {given && *given ? given : STEPC_LLVM_LIBRARY};
-    static const char *const blas[] = {"libopenblas.so.0"},
-                             *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
-                             *const usual[] = {"libcuda.so.1"};
+    static const char *const blas[] = {"libopenblas.so.0"}, *const usual[] = {"libcuda.so.1"},
+                             *const nccl[] = {"libnccl.so.2"}, *const unused = " (nothing asks for it yet)",
+                             *const lt[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
     const char *own = getenv("STEPC_CUDA_DRIVER"), *const *driver = own && *own ? &own : usual;
     struct report r = {.cli = cli, .out = STR(cli->arena)};
-    const char *llvm = library(llvms, 1), *linker = program(&r, "ld.lld"), *plain = linker ? NULL : program(&r, "ld");
+    const char *llvm = library(&r, llvms, 1, ""), *linker = program(&r, "ld.lld"),
+               *plain = linker ? NULL : program(&r, "ld");
     cpu_set_t set;
     line(&r, "version", STEPC_VERSION, NULL);
     line(&r, "processor", instructions(), NULL);
@@ -123,11 +165,13 @@ int cli_doctor(struct cli *cli)
         line(&r, "cores", arena_format(cli->arena, "%d", CPU_COUNT(&set)), NULL);
     line(&r, "linker", linker ? linker : plain, "missing: install lld or binutils; compiling needs one");
     line(&r, "LLVM", llvm, "missing: install " STEPC_LLVM_LIBRARY " (libllvm16); compiling needs it");
-    line(&r, "OpenBLAS", library(blas, 1), "not found: own kernels do the products (libopenblas0-pthread)");
-    line(&r, "NVRTC", library(nvrtc, 3), "not found: needed by --target cuda (cuda-nvrtc of NVIDIA's repository)");
+    line(&r, "OpenBLAS", library(&r, blas, 1, ""), "not found: own kernels do the products (libopenblas0-pthread)");
     line(&r, "MPI", program(&r, "mpirun"), "not found: meshes are threads of one process (openmpi-bin or mpich)");
-    line(&r, "CUDA driver", library(driver, 1), "not found: objects for CUDA do not run here");
-    line(&r, "CUDA devices", devices(&r, library(driver, 1)), "none");
+    line(&r, "NVRTC", nvrtc(&r), "not found: needed by --target cuda (cuda-nvrtc of NVIDIA's repository)");
+    line(&r, "cuBLASLt", library(&r, lt, 3, unused), "not found; nothing asks for it yet: own kernels do the products");
+    line(&r, "NCCL", library(&r, nccl, 1, unused),
+         "not found; nothing asks for it yet: GPUs of a mesh are of one process");
+    cuda(&r, driver);
     cli_limits_list(&r.out);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i][0]);

@@ -5,6 +5,7 @@ in a step, and that everything a host can do gives what an object for the CPU gi
     STEPC_CUDA_DRIVER=build/cuda/libcuda.so.1 tests/cuda/objects.py build/stepc
 """
 import os
+import re
 import subprocess
 import sys
 
@@ -76,11 +77,64 @@ class Objects(runner.SharedCase):
         self.refused("expected a list like cuda:0,1", STEPC_DEVICES="cpu")
         self.host("m = stepc.Step(SO)\nm.init()\nm.close()\n", STEPC_DEVICES="cuda:1", STAND_IN_DEVICES="2")
 
-    def test_wrong_architecture(self):
-        if self.stepc("compile", self.path("both.json"), "-o", self.path("old.so"), "--target=cuda", "--cuda-arch=sm_80", code=None).returncode:
+    def test_slice_of_a_card(self):
+        """In MIG mode a process sees one slice, whatever it lists; its name says what it is."""
+        env = {"CUDA_VISIBLE_DEVICES": "MIG-1,MIG-2", "STAND_IN_DEVICES": "2"}
+        self.refused("there is no cuda:1; the driver shows 1 device, CUDA_VISIBLE_DEVICES=MIG-1,MIG-2 (of MIG slices a process sees one)",
+                     STEPC_DEVICES="cuda:1", **env)
+        self.host("m = stepc.Step(SO)\nm.init()\nm.step(**batch(0))\nm.close()\n", **env)
+        self.assertIn("0: stand-in 0 MIG 1g.10gb (sm_80", runner.attempt(self.program, "doctor", env=env).stdout)
+
+    def cubins(self, so, *more):
+        """Compiled by NVRTC; without it the test is not for this machine."""
+        done = self.stepc("compile", self.path("both.json"), "-o", self.path(so), "--target=cuda", *more, code=None)
+        if done.returncode == 3 and "needs NVRTC" in done.stderr:
             self.skipTest("no NVRTC")
-        said = self.host("try:\n    stepc.Step(%r)\nexcept stepc.StepError as e:\n    print(e)\n" % self.path("old.so"), STAND_IN_CAPABILITY="9.0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path(so), "rb") as f:
+            return f.read()
+
+    def create(self, so, **env):
+        return self.host("try:\n    stepc.Step(%r)\nexcept stepc.StepError as e:\n    print(e)\n" % self.path(so), **env)
+
+    def test_wrong_architecture(self):
+        self.cubins("old.so", "--cuda-arch=sm_80")
+        said = self.create("old.so", STAND_IN_CAPABILITY="9.0")
         self.assertIn("this object has code for sm_80, cuda:0 (stand-in 0) is sm_90 (compile with --cuda-arch sm_90)", said)
+
+    def test_architectures(self):
+        """The best image is taken: a cubin of the device's generation, else PTX, whose compiler is heard."""
+        self.cubins("several.so", "--cuda-arch=sm_80,sm_90,compute_90")
+        for capability, arch in (("8.0", "sm_80"), ("8.9", "sm_80"), ("9.0", "sm_90"), ("10.0", "compute_90"), ("12.0", "compute_90")):
+            said = self.create("several.so", STAND_IN_CAPABILITY=capability)
+            self.assertIn("cuda:0 does not take this object's code for %s:" % arch, said)
+        self.assertIn("CUDA_ERROR_INVALID_PTX", said)
+        self.assertIn("compile with --cuda-arch for this device itself\n  ptxas fatal: the stand-in compiles no PTX", said)
+        said = self.create("several.so", STAND_IN_CAPABILITY="7.5")
+        self.assertIn("this object has code for sm_80,sm_90,compute_90, cuda:0 (stand-in 0) is sm_75", said)
+
+    def test_bytes_do_not_depend_on_cores(self):
+        cores = os.sched_getaffinity(0)
+        many = self.cubins("again.so", "--cuda-arch=sm_80,sm_90")
+        os.sched_setaffinity(0, {min(cores)})
+        try:
+            self.assertTrue(many == self.cubins("again.so", "--cuda-arch=sm_80,sm_90"))
+        finally:
+            os.sched_setaffinity(0, cores)
+
+    def test_pieces(self):
+        """A long text is several, which hold every kernel once."""
+        model = os.path.join(HERE, "..", "..", "samples", "shakespeare", "model.json")
+        runner.call(self.program, "compile", model, "-Dlayers=1", "-o", self.path("long.so"), "--target=cuda", "--cuda-arch=text",
+                    "--save-temps=" + self.path("."), verify=False)
+        with open(self.path("long.so"), "rb") as f:
+            data = f.read()
+        with open(self.path("long.cu"), "rb") as f:
+            kernels = re.compile(rb'extern "C" __global__[^(]*\([^)]*\) (kernel_\d+)\(')
+            printed = kernels.findall(f.read())
+        self.assertGreater(len(printed), 20)
+        self.assertEqual(kernels.findall(data), printed)
+        self.assertGreater(data.count(b"stepc_bf16_value(unsigned short bits)"), 1)  # a prelude each
 
     def stepc(self, *arguments, code=0, **more):
         done = runner.attempt(self.program, *arguments, **more)
@@ -91,12 +145,36 @@ class Objects(runner.SharedCase):
     def test_memory(self):
         self.refused("STEP_ENOMEM", "needs", "of its 4096 bytes 4096 are free", STAND_IN_MEMORY="4096")
         self.refused("STEP_ENOMEM", STAND_IN_FAIL="cuMemAlloc:3:2")
+        self.refused("STEP_ENOMEM", "of its 1000000 bytes 2000 are free; who has the others, of this and other processes, nvidia-smi shows",
+                     STAND_IN_MEMORY="1000000", STAND_IN_USED="998000")
+
+    def test_two_processes(self):
+        """Of which the card takes one only; and which share it."""
+        self.refused("CUDA_ERROR_DEVICE_UNAVAILABLE 46", "another process has the device for itself", STAND_IN_FAIL="cuDevicePrimaryCtxRetain:1:46")
+        self.host("m = stepc.Step(SO)\nm.init()\nprint(m.step(**batch(0)).loss)\nm.close()\n", STAND_IN_USED="1000000000")
+
+    def test_what_a_status_means(self):
+        self.refused("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH 803", "give the container the driver of its host", STAND_IN_FAIL="cuInit:1:803")
+        self.refused("CUDA_ERROR_UNKNOWN 999", "may have an Xid", STAND_IN_FAIL="cuDeviceGetCount:1:999")
+        self.refused("STEP_EDEVICE", "unknown error 12345", STAND_IN_FAIL="cuInit:1:12345")
 
     def test_a_call_fails(self):
         for name in ("cuInit", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuModuleLoadDataEx", "cuModuleGetFunction",
                      "cuStreamCreate", "cuMemsetD8Async", "cuStreamSynchronize", "cuMemcpyHtoDAsync"):
             self.refused("CUDA_ERROR_SYSTEM_NOT_READY" if name in ("cuInit", "cuDevicePrimaryCtxRetain", "cuStreamCreate") else "STEP_E",
                          STAND_IN_FAIL=name + ":1:802")
+
+    def test_doctor(self):
+        said = self.stepc("doctor", env={"STAND_IN_DEVICES": "2", "STAND_IN_MEMORY": str(80 << 30), "STAND_IN_CAPABILITY": "9.0"}).stdout
+        for line in (r"CUDA driver  .*libcuda.so.1 \(for CUDA 13.0\)", r"CUDA devices 0: stand-in 0 \(sm_90, 80.0 GiB\); 1: stand-in 1 \(sm_90, 80.0 GiB\)",
+                     "NVRTC  ", "cuBLASLt  ", "NCCL  "):
+            self.assertRegex(said, line)
+        for env, wanted in (({"STAND_IN_VERSION": "11040"}, "for CUDA 11.4; objects need one for 12.0 or later"),
+                            ({"STAND_IN_DEVICES": "0"}, "CUDA devices none: the driver says 100"),
+                            ({"CUDA_VISIBLE_DEVICES": "-1"}, "CUDA devices none: the driver says 100, CUDA_ERROR_NO_DEVICE; CUDA_VISIBLE_DEVICES=-1"),
+                            ({"STAND_IN_FAIL": "cuInit:1:803"}, "none: the driver says 803, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
+                            ({"STEPC_CUDA_DRIVER": self.path("nothing.so")}, "CUDA driver  not found")):
+            self.assertIn(wanted, self.stepc("doctor", env=env).stdout)
 
     # ------------------------------------------------------------ what breaks
 
@@ -127,7 +205,8 @@ n.close()
         self.assertIn("STEP_EPOISONED", said)
         self.assertIn("again", said)
         said = self.host(self.FAILS, STAND_IN_FAIL="cuGraphLaunch:3:214")  # memory of the card
-        self.assertIn("CUDA_ERROR_ECC_UNCORRECTABLE", said)
+        self.assertIn("CUDA_ERROR_ECC_UNCORRECTABLE 214", said)
+        self.assertIn("the system's log has an Xid", said)
         said = self.host(self.FAILS, STAND_IN_FAIL="cuLaunchKernel:40:719", STEPC_CUDA_CHECK="1")
         self.assertRegex(said, r"kernel_\d+ \(/\S* \w+\): CUDA_ERROR_LAUNCH_FAILED")
 

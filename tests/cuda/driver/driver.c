@@ -59,12 +59,15 @@ static int device_count(void)
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     int there = atoi(setting("STAND_IN_DEVICES", "1")), n = 0;
     if (!visible) return there < MOST_DEVICES ? there : MOST_DEVICES;
+    if (strncmp(visible, "MIG-", 4) == 0) return there > 0; /* of slices of cards one is seen */
     for (const char *at = visible; *at; at += strcspn(at, ","), at += *at == ',') {
         if (*at < '0' || *at > '9' || atoi(at) >= there) break; /* what follows is not seen either */
         n++;
     }
     return n;
 }
+
+static size_t memory(void) { return (size_t)strtoull(setting("STAND_IN_MEMORY", "17179869184"), NULL, 10); }
 
 /* STAND_IN_FAIL=NAME:N:STATUS */
 static int told_to_fail(const char *name)
@@ -164,6 +167,7 @@ API cuGetErrorName(int status, const char **name)
     } names[] = {{SUCCESS, "CUDA_SUCCESS"},
                  {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
                  {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+                 {46, "CUDA_ERROR_DEVICE_UNAVAILABLE"},
                  {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
                  {NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
                  {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
@@ -174,6 +178,9 @@ API cuGetErrorName(int status, const char **name)
                  {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
                  {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"},
                  {214, "CUDA_ERROR_ECC_UNCORRECTABLE"},
+                 {INVALID_PTX, "CUDA_ERROR_INVALID_PTX"},
+                 {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"},
+                 {999, "CUDA_ERROR_UNKNOWN"},
                  {802, "CUDA_ERROR_SYSTEM_NOT_READY"},
                  {801, "CUDA_ERROR_NOT_SUPPORTED"},
                  {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
@@ -207,7 +214,16 @@ API cuDeviceGet(int *device, int ordinal)
 API cuDeviceGetName(char *name, int bytes, int device)
 {
     BEGIN_WITHOUT("cuDeviceGetName");
-    snprintf(name, (size_t)bytes, "stand-in %d", device);
+    bool slice = strncmp(setting("CUDA_VISIBLE_DEVICES", ""), "MIG-", 4) == 0;
+    snprintf(name, (size_t)bytes, "stand-in %d%s", device, slice ? " MIG 1g.10gb" : "");
+    return end(SUCCESS);
+}
+
+API cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    BEGIN_WITHOUT("cuDeviceTotalMem");
+    (void)device;
+    *bytes = memory();
     return end(SUCCESS);
 }
 
@@ -277,13 +293,18 @@ static size_t used(const struct context *c)
     return bytes;
 }
 
-static size_t memory(void) { return (size_t)strtoull(setting("STAND_IN_MEMORY", "17179869184"), NULL, 10); }
+/* STAND_IN_USED: what other processes have of it. */
+static size_t free_memory(const struct context *c)
+{
+    size_t bytes = used(c) + (size_t)strtoull(setting("STAND_IN_USED", "0"), NULL, 10);
+    return bytes < memory() ? memory() - bytes : 0;
+}
 
 API cuMemGetInfo_v2(size_t *left, size_t *all)
 {
     BEGIN("cuMemGetInfo");
     *all = memory();
-    *left = *all - used(current[depth - 1]);
+    *left = free_memory(current[depth - 1]);
     return end(SUCCESS);
 }
 
@@ -293,7 +314,7 @@ API cuMemAlloc_v2(void **address, size_t bytes)
     if (capturing("cuMemAlloc")) return end(CAPTURE_UNSUPPORTED);
     if (!bytes) return end(INVALID_VALUE);
     size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
-    if (bytes > memory() - used(current[depth - 1])) return end(OUT_OF_MEMORY);
+    if (bytes > free_memory(current[depth - 1])) return end(OUT_OF_MEMORY);
     char *all = mmap(NULL, room + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED || mprotect(all + PAGE, room, PROT_READ | PROT_WRITE)) return end(OUT_OF_MEMORY);
     struct thing *b = make(BLOCK);
@@ -496,6 +517,10 @@ API cuModuleLoadDataEx(void **module, const void *image, unsigned count, const i
         if (options[i] == 6) log_bytes = (size_t)(uintptr_t)values[i];
     }
     if (memcmp(image, "\177ELF", 4) == 0) return end(INVALID_IMAGE); /* no GPU, no cubin */
+    if (strstr(image, "\n.target sm_")) {
+        if (log) snprintf(log, log_bytes, "ptxas fatal: the stand-in compiles no PTX");
+        return end(INVALID_PTX);
+    }
     struct thing *m = make(MODULE);
     status = module_make(m, image, log, log_bytes);
     m->gone = status;

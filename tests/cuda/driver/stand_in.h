@@ -14,6 +14,7 @@
  * What is wrong is written to standard error, and the process ends with status 86. The environment:
  *   STAND_IN_CACHE       folder of compiled kernels (none: a temporary one)
  *   STAND_IN_DEVICES=1   STAND_IN_CAPABILITY=8.0   STAND_IN_MEMORY=17179869184   STAND_IN_VERSION=13000
+ *   STAND_IN_USED=0      bytes of it that other processes have
  *   STAND_IN_ORDERS=2    1: kernels run forwards only
  *   STAND_IN_COUNTS      a file for how often each function was called
  *   STAND_IN_FAIL        NAME:N:STATUS: the Nth call of that function fails so; 214 and 700 to 799: and all that follow
@@ -33,6 +34,7 @@ enum {
     INVALID_DEVICE = 101,
     INVALID_IMAGE = 200,
     INVALID_CONTEXT = 201,
+    INVALID_PTX = 218,
     INVALID_HANDLE = 400,
     NOT_FOUND = 500,
     ILLEGAL_ADDRESS = 700,
