@@ -225,6 +225,7 @@ static void print_vector(struct emit *e, const struct vector_loop *loop, LLVMVal
                          uint32_t copy)
 {
     e->vars[loop->stmt->var] = (struct emit_variable){base, e->depth, true};
+    e->extent = loop->stmt->extent;
     e->mask = mask;
     e->copy = copy;
     e->in_vector = true;

@@ -62,6 +62,7 @@ struct emit {
 
     /* of the vector loop being printed */
     bool in_vector;
+    int64_t extent;      /* iterations; -1: not known */
     LLVMValueRef mask;   /* NULL: all lanes live */
     uint32_t short_tail; /* so many lanes are, and stores go in pieces (llvm_emit_memory.c); 0: by the mask */
     uint32_t copy;

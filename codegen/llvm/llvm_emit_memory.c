@@ -203,13 +203,15 @@ static void store_vector(struct emit *e, LLVMValueRef raw, LLVMValueRef at, enum
     else aligned_store(e, raw, at, dtype);
 }
 
-/* Whole vectors from the start of a local that ends in room for the last of them: without a mask, so that what is
- * stored can be loaded again before it has reached the cache. */
+/* Whole vectors of all of a local that ends in room for the last of them: without a mask, so that what is stored can be
+ * loaded again before it has reached the cache. A loop over a part of it would write what stands behind. */
 static bool has_room(const struct emit *e, const struct nest_stmt *s)
 {
     const struct nest_buffer *buffer = &e->nest->buffers.items[s->buffer];
     uint64_t bytes = ir_dtype_bytes(buffer->dtype), all = (uint64_t)buffer->extent;
-    if (!buffer->local || s->cond || s->word || e->nest->flat || s->index.offset || s->index.scaled_count) return false;
+    if (!buffer->local || buffer->extent != e->extent || s->cond || s->word || e->nest->flat || s->index.offset ||
+        s->index.scaled_count)
+        return false;
     for (uint32_t i = 0; i < s->index.term_count; i++)
         if (s->index.terms[i].scale && !e->vars[s->index.terms[i].var].vector) return false;
     return (all + e->lanes - 1) / e->lanes * e->lanes * bytes <= (all * bytes + 63) / 64 * 64;
