@@ -21,12 +21,14 @@ const char *cg_llvm_open(struct arena *arena)
     if (cg_llvm_table[0]) return NULL;
     const char *given = getenv("STEPC_LLVM"), *path = given && *given ? given : STEPC_LLVM_LIBRARY;
     void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL); /* stays open */
-    if (!library)
+    const char *fault = library ? NULL : dlerror();
+    if (fault && (strstr(fault, "map ") || strstr(fault, "cannot allocate"))) arena_alloc(arena, SIZE_MAX);
+    if (fault)
         return arena_format(
             arena,
             "compiling needs LLVM %d, which cannot be opened: %s; install it (apt-get install libllvm%d), "
             "or name its file: STEPC_LLVM=/path/%s",
-            LLVM_VERSION_MAJOR, dlerror(), LLVM_VERSION_MAJOR, STEPC_LLVM_LIBRARY);
+            LLVM_VERSION_MAJOR, fault, LLVM_VERSION_MAJOR, STEPC_LLVM_LIBRARY);
     void *found[sizeof names / sizeof *names];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!(found[i] = dlsym(library, names[i])))

@@ -53,7 +53,9 @@ static _Noreturn void arena_oom(size_t bytes)
     __builtin_trap();
 #else
     bool limited = is_over_limit(bytes);
-    fprintf(stderr, "stepc: error: out of memory (%zu bytes wanted%s)\n", bytes,
+    char wanted[40] = "for what is asked";
+    if (bytes != SIZE_MAX) snprintf(wanted, sizeof wanted, "%zu bytes wanted", bytes);
+    fprintf(stderr, "stepc: error: out of memory (%s%s)\n", wanted,
             limited ? ", more than --limit memory= allows" : "");
     exit(3);
 #endif

@@ -14,7 +14,8 @@ struct arena {
     size_t total;              /* bytes handed out */
 };
 
-/* Zeroed memory, 16-byte aligned; never NULL. Zero-initialise the struct before first use. */
+/* Zeroed memory, 16-byte aligned; never NULL. SIZE_MAX bytes: somebody else got none. Zero-initialise the struct before
+ * first use. */
 void *arena_alloc(struct arena *, size_t bytes);
 /* count * size with an overflow check. */
 void *arena_array(struct arena *, size_t count, size_t size);
