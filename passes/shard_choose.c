@@ -258,7 +258,6 @@ static void propose_as(const struct scale *k, struct proposals *all, int8_t fact
         if (!falls_apart(k->s, r, factor, axes)) return;
         lead = (struct shard_lead){0, 0};
     }
-    if (k->s->check_finite && (shard_over(lead.from) || shard_over(lead.to))) return; /* nobody knows what lies there */
     propose(k, all, factor, axes, lead);
 }
 

@@ -59,13 +59,14 @@ static ir_value padded(struct spmd_part *p, ir_value x, uint32_t d, int64_t part
     return ir_pad(&p->b, x, ir_number(&p->b, zero, 0), low, high, low);
 }
 
-/* x, and `value` where a device has no row `d` of `extent`, which lies over the axes of the mask. */
-static ir_value masked(struct spmd_part *p, ir_value x, uint32_t d, int64_t extent, uint32_t mask, double value)
+/* x, and `value` where a device has no row `d` of `extent`, which lies over the axes of the mask, the devices' rows
+ * `apart`. */
+static ir_value masked(struct spmd_part *p, ir_value x, uint32_t d, int64_t extent, uint32_t mask, int64_t apart,
+                       double value)
 {
     const struct ir_type t = *ir_type(p->b.f, x);
     int64_t along = d;
-    ir_value first = ir_binary(&p->b, OP_mul, shard_device_index(&p->b, mask),
-                               ir_scalar(&p->b, IR_I32, (double)t.dim[d]));
+    ir_value first = ir_binary(&p->b, OP_mul, shard_device_index(&p->b, mask), ir_scalar(&p->b, IR_I32, (double)apart));
     ir_value left = ir_binary(&p->b, OP_sub, ir_scalar(&p->b, IR_I32, (double)extent), first);
     struct ir_type row = ir_type_of(IR_I32, 1, &t.dim[d]), has = t;
     has.dtype = IR_BOOL;
@@ -106,15 +107,20 @@ static ir_value masked_along(struct spmd_part *p, ir_value x, const struct ir_ty
                              const struct ir_sharding *has, uint32_t set, double value)
 {
     for (uint32_t d = 0, zeros = value == 0 ? zeros_of(p, x) : 0; d < global->rank; d++) {
-        if (!((set & ~zeros) >> d & 1) || has->step[d]) continue; /* windows have no padding */
-        if (global->dim[d] % ir_axes_size(&p->s->module->mesh, has->dim[d]) == 0) continue;
+        if (!((set & ~zeros) >> d & 1)) continue;
+        int64_t apart = has->step[d] ? shard_apart(has->step[d]) : ir_type(p->b.f, x)->dim[d];
+        /* What windows hold over the end counts for nothing, but a check sees it. */
+        if (has->step[d] ? !p->s->check_finite || !shard_over(has->step[d])
+                         : global->dim[d] % ir_axes_size(&p->s->module->mesh, has->dim[d]) == 0)
+            continue;
+        uint32_t mask = shard_axes_mask(has->dim[d]);
         ir_value from = moved_from(p->b.f, x, d);
         if (from && ir_type_elements(ir_type(p->b.f, from)) < ir_type_elements(ir_type(p->b.f, x))) {
             bool zero = value == 0 && zeros_of(p, from) >> d & 1;
-            ir_value to = zero ? from : masked(p, from, d, global->dim[d], shard_axes_mask(has->dim[d]), value);
+            ir_value to = zero ? from : masked(p, from, d, global->dim[d], mask, apart, value);
             x = moved_again(p, x, from, to);
         } else {
-            x = masked(p, x, d, global->dim[d], shard_axes_mask(has->dim[d]), value);
+            x = masked(p, x, d, global->dim[d], mask, apart, value);
         }
     }
     return x;

@@ -1,10 +1,11 @@
 /* Objects compiled with --check-finite: what made the first value that is not finite. Generated code calls
- * stepc_finite_record where a check fails; every worker keeps its first one beside its flag (struct stepc_watch).
+ * stepc_finite_record where a check fails; every worker keeps its first ones beside its flag (struct stepc_watch).
  *
  * First is what was made first: by the number of the command in the order of execution, then by the number of the site,
  * operands before what is made of them, so it does not depend on threads. Passing on what an operand is, is not making
  * it (masks hold infinities), nor is a single number of the state that was so from the start (as is the best loss
- * before there is one): that is told only where there is nothing else. */
+ * before there is one): that is told only where there is nothing else. Of a sum whose operands are not at hand it takes
+ * all workers to tell: it made what it is unless one of them has passed on such a value before. */
 #include "runtime/rt.h"
 
 #include <math.h>
@@ -12,34 +13,43 @@
 #include <string.h>
 
 enum { WATCH_FINITE, WATCH_NOT_FINITE, WATCH_UNKNOWN };
+enum { SEEN_MADE, SEEN_SUM, SEEN_SUM_NAN, SEEN_PASSED, SEEN_PASSED_NAN, SEEN_KINDS }; /* of stepc_watch.seen */
 
-static bool before(const struct stepc_watch *a, const struct stepc_watch *b)
+static struct stepc_watch *watch_of(char *scratch)
+{
+    return (struct stepc_watch *)(void *)(scratch - STEPC_FLAG_BEFORE);
+}
+
+static bool before(const struct stepc_seen *a, const struct stepc_seen *b)
 {
     if (!a->site || !b->site) return a->site != 0;
-    if (a->passed != b->passed) return !a->passed;
     if (a->at != b->at || a->site != b->site) return a->at != b->at ? a->at < b->at : a->site < b->site;
     return a->element < b->element; /* whoever came first */
+}
+
+static void keep(struct stepc_seen *first, const struct stepc_seen *now)
+{
+    if (before(now, first)) *first = *now;
 }
 
 void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, uint64_t nans,
                          int64_t element, int64_t scale)
 {
-    struct stepc_watch *seen = (struct stepc_watch *)(void *)(scratch - STEPC_FLAG_BEFORE);
-    bool unknown = site & STEPC_SITE_UNKNOWN;
-    if (unknown && seen->site && seen->passed) inputs = bad, nans = seen->passed_nan ? bad : 0;
+    struct stepc_watch *watch = watch_of(scratch);
+    bool sum = site & STEPC_SITE_UNKNOWN;
     if (site & STEPC_SITE_OUTER) inputs = bad;
     if (site & STEPC_SITE_PLACEHOLDER) inputs = nans = bad;
     uint64_t made = bad & ((nan & ~nans) | ~inputs);
-    uint32_t lane = (uint32_t)__builtin_ctzll(made ? made : bad);
-    struct stepc_watch now = *seen;
-    now.site = (uint32_t)site + 1;
-    now.at = seen->now;
-    now.passed = !made;
-    now.element = element < 0 ? -1 : element + (int64_t)lane * scale;
-    now.inputs = (uint8_t)(unknown ? WATCH_UNKNOWN : inputs >> lane & 1 ? WATCH_NOT_FINITE : WATCH_FINITE);
-    bool passed_nan = seen->passed_nan || (bad & nan & ~made);
-    if (before(&now, seen)) *seen = now;
-    seen->passed_nan = passed_nan;
+    uint64_t lanes[SEEN_KINDS] = {sum ? 0 : made, sum ? made & ~nan : 0, sum ? made & nan : 0, bad & ~made,
+                                  bad & ~made & nan};
+    for (uint32_t kind = 0; kind < SEEN_KINDS; kind++) {
+        if (!lanes[kind]) continue;
+        uint32_t lane = (uint32_t)__builtin_ctzll(lanes[kind]);
+        struct stepc_seen now = {.at = watch->now, .element = -1, .site = (uint32_t)site + 1};
+        if (element >= 0) now.element = element + (int64_t)lane * scale;
+        now.inputs = sum ? WATCH_UNKNOWN : inputs >> lane & 1 ? WATCH_NOT_FINITE : WATCH_FINITE;
+        keep(&watch->seen[kind], &now);
+    }
 }
 
 static const char *line_of(const char *sites, uint32_t number)
@@ -52,8 +62,8 @@ static void finite_begin(struct step_instance *t)
 {
     for (RT_MINE(t, d))
         for (uint32_t w = 0; w < t->threads; w++) {
-            struct stepc_watch *seen = (void *)((char *)d->workers[w].scratch - STEPC_FLAG_BEFORE);
-            *seen = (struct stepc_watch){.flag = seen->flag};
+            struct stepc_watch *watch = watch_of(d->workers[w].scratch);
+            *watch = (struct stepc_watch){.flag = watch->flag};
         }
 }
 
@@ -97,17 +107,18 @@ static bool collective_first(struct step_instance *t, char *text, size_t size)
 
 static bool finite_first(struct step_instance *t, char *text, size_t size)
 {
-    struct stepc_watch first = {0};
-    bool passed = false;
+    struct stepc_seen seen[SEEN_KINDS] = {0};
     for (RT_MINE(t, d))
-        for (uint32_t w = 0; w < t->threads; w++) {
-            const struct stepc_watch *seen = (void *)((char *)d->workers[w].scratch - STEPC_FLAG_BEFORE);
-            passed |= seen->site && seen->passed;
-            if (before(seen, &first)) first = *seen;
-        }
-    if (!first.site) return collective_first(t, text, size);
+        for (uint32_t w = 0; w < t->threads; w++)
+            for (uint32_t kind = 0; kind < SEEN_KINDS; kind++)
+                keep(&seen[kind], &watch_of(d->workers[w].scratch)->seen[kind]);
+    struct stepc_seen first = seen[SEEN_MADE], *passed = &seen[SEEN_PASSED];
+    if (!before(passed, &seen[SEEN_SUM])) keep(&first, &seen[SEEN_SUM]);
+    if (!before(&seen[SEEN_PASSED_NAN], &seen[SEEN_SUM_NAN])) keep(&first, &seen[SEEN_SUM_NAN]);
     /* Every value before it was checked. */
-    if (first.inputs == WATCH_UNKNOWN && !passed) first.inputs = WATCH_FINITE;
+    if (first.inputs == WATCH_UNKNOWN && !before(passed, &first)) first.inputs = WATCH_FINITE;
+    if (!first.site) first = *passed;
+    if (!first.site) return collective_first(t, text, size);
     const char *line = line_of(t->program->sites, first.site), *end = strchr(line, '\n');
     char element[48] = "";
     if (first.element >= 0) snprintf(element, sizeof element, ", element %lld", (long long)first.element);
@@ -138,7 +149,7 @@ static void finite_told(struct step_instance *t, enum rt_entry_kind kind)
     }
 }
 
-enum { SEEN_BAD = 1, SEEN_NAN = 2 };
+enum { MATRIX_BAD = 1, MATRIX_NAN = 2 };
 
 static uint32_t matrix_seen(const float *x, int64_t rows, int64_t columns, int64_t ld, int64_t *at)
 {
@@ -147,7 +158,7 @@ static uint32_t matrix_seen(const float *x, int64_t rows, int64_t columns, int64
         for (int64_t i = 0; i < columns; i++) {
             if (isfinite(x[r * ld + i])) continue;
             if (!seen) *at += r * ld + i;
-            seen |= isnan(x[r * ld + i]) ? SEEN_BAD | SEEN_NAN : SEEN_BAD;
+            seen |= isnan(x[r * ld + i]) ? MATRIX_BAD | MATRIX_NAN : MATRIX_BAD;
         }
     return seen;
 }

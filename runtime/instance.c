@@ -26,7 +26,7 @@ static char *constants(struct rt_device *d, const void *data, size_t bytes)
 static bool device_make(struct step_instance *t, struct rt_device *d, uint64_t staging_bytes)
 {
     const struct stepc_program *p = t->program;
-    uint64_t scratch = (largest(p, true) + 2 * RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; /* a flag in front */
+    uint64_t scratch = (largest(p, true) + STEPC_FLAG_BEFORE + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
     for (uint32_t mask = 0; mask < 1u << p->axis_count; mask++)
         d->position[mask] = (int32_t)rt_mesh_index(t, d->index, mask);
     d->bytes = p->state_bytes + largest(p, false);

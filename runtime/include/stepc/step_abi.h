@@ -9,22 +9,24 @@
  * in place and only aligned to their element; everything else is aligned to 64 bytes where its offset is. */
 typedef void stepc_kernel_fn(void *const *buffers, int64_t lo, int64_t hi, void *scratch);
 /* So many bytes in front of `scratch`; all but the flag only with checks of values (`finite`). */
-enum { STEPC_FLAG_BEFORE = 64 };
+enum { STEPC_FLAG_BEFORE = 192 };
 enum {
     STEPC_FLAG_NOT_FINITE = 1, /* a float that is not finite, or whose square is not */
     STEPC_FLAG_LARGE = 2 /* one whose absolute value is STEPC_BOUND or more; in entries with commands that are `late` */
 };
 #define STEPC_BOUND 0x1p30
 #define STEPC_BOUND_HYPER 0x1p20
+struct stepc_seen {  /* a value that is not finite */
+    uint64_t at;     /* `now` of it */
+    int64_t element; /* -1: not known */
+    uint32_t site;   /* what it stands for in the list of sites, from 1; 0: there is none */
+    uint32_t inputs; /* finite.c */
+};
 struct stepc_watch {
-    uint32_t flag;          /* STEPC_FLAG_*, of what kernels store AT_NEXT, or make there for others */
-    uint32_t site;          /* what made the first value that is not finite, from 1; 0: there is none */
-    uint64_t at;            /* `now` of it */
-    int64_t element;        /* -1: not known */
-    uint8_t passed, inputs; /* finite.c */
-    uint8_t passed_nan;     /* of all that was passed on */
-    uint8_t unused[5];
-    uint64_t now; /* grows with every command, alike for all workers */
+    uint32_t flag; /* STEPC_FLAG_*, of what kernels store AT_NEXT, or make there for others */
+    uint32_t unused;
+    uint64_t now;              /* grows with every command, alike for all workers */
+    struct stepc_seen seen[5]; /* the first of each kind of finite.c */
 };
 
 enum {
