@@ -16,6 +16,8 @@ struct cg_sites {
     const struct diag_source *source; /* of the document, NULL: it is not at hand */
 };
 
+enum { CG_CUDA_BLOCKS = 264 }; /* which keep a GPU busy: two for each of 132 multiprocessors */
+
 struct cg_target {
     const char *cpu;             /* LLVM's name, "native" resolved */
     const char *features;        /* LLVM's feature string */

@@ -186,7 +186,6 @@ static int pass_settings(struct way *w)
         .dump_changed = cli_count(cli, "dump-changed") > 0,
         .verify_each = cli_count(cli, "verify-each") > 0 || verify,
         .time_passes = cli_count(cli, "time-passes") > 0,
-        .one_by_one = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0,
         .check_finite = cli_count(cli, "check-finite") > 0,
         .invariant = strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0,
         .blas = strcmp(blas, "own") == 0        ? 1
@@ -199,14 +198,15 @@ static int pass_settings(struct way *w)
     if ((code = chunk_rows(cli, &w->options.chunk_rows))) return code;
     struct cg_target target = {0};
     const char *why = NULL;
-    bool own = !w->options.one_by_one && w->options.blas != 2;
+    bool cuda = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0, own = !cuda && w->options.blas != 2;
     if (own && cg_target_init(&target, cli_text(cli, "cpu", "native"), &why, cli->arena)) {
         w->options.panel_columns = cg_panel_columns(&target);
         w->options.panel_rows = cg_panel_rows(&target);
     }
+    if (cuda) w->options.blocks = CG_CUDA_BLOCKS;
     w->options.panel_pairs = own && target.pairs && !w->options.invariant;
     if (!w->options.invariant) return 0;
-    if (w->options.one_by_one || w->options.blas == 2)
+    if (cuda || w->options.blas == 2)
         return cli_usage(
             cli, "--numerics invariant: only with --target cpu and --blas own; others sum in an order of their own");
     w->options.blas = 1;
@@ -349,9 +349,6 @@ static int to_plans(struct way *w, const char *path)
     if (!code) code = plan_text(w, path, text, length);
     if (w->options.time_passes) print_times(w);
     if (code || !w->plans || (code = fit_memory(w, path, text, length)) || (code = check_memory(w))) return code;
-    if (w->options.one_by_one && !w->plans->one_by_one)
-        return cli_failed(w->cli, EXIT_WRONG, "%s has plans for --target=cpu, whose commands compute several groups",
-                          path);
     note_idle_mesh(w);
     return 0;
 }

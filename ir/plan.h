@@ -188,7 +188,6 @@ struct plan {
 struct plan_module {
     struct ir_module *module;
     enum plan_stage stage;
-    bool one_by_one;          /* a kernel command computes one group, and no tensors are laid end to end */
     VEC(struct plan *) plans; /* in the order of the module's entry functions */
     uint64_t *slot_offset;    /* per slot: offset in its block (state or result) */
     uint64_t state_bytes, result_bytes, constant_bytes;
@@ -205,6 +204,8 @@ bool plan_scores_of(const struct ir_func *, ir_value v, struct plan_scores *);
 /* Of a group of attention by tiles: products that it makes tiles of, and contractions that it stores, at most. */
 enum { PLAN_MOST_SCORES = 8, PLAN_MOST_SINKS = 4 };
 bool plan_is_window(const struct plan_group *, ir_value output);
+/* Does a map walk its elements in one run, whatever their shape? Then it has one code for all shapes. */
+bool plan_walks_one_run(const struct plan_group *);
 const struct plan_taps *plan_taps_of(const struct plan *, const struct ir_func *, ir_value concat);
 bool plan_is_join(const struct plan *, const struct ir_func *, ir_value);
 /* May one command do both collectives? */

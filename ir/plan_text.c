@@ -69,7 +69,6 @@ static const struct plan_field command_fields[] = {
 };
 
 const struct plan_field plan_module_fields[] = {
-    {"one_by_one", FIELD_FLAG, offsetof(struct plan_module, one_by_one)},
     {"state_bytes", FIELD_BYTES, offsetof(struct plan_module, state_bytes)},
     {"result_bytes", FIELD_BYTES, offsetof(struct plan_module, result_bytes)},
     {"constant_bytes", FIELD_BYTES, offsetof(struct plan_module, constant_bytes)},
@@ -103,6 +102,25 @@ struct plan_list *plan_list_of(const struct plan *plan, uint32_t line)
                                           offsetof(struct plan, taps), offsetof(struct plan, joins),
                                           offsetof(struct plan, commands)};
     return (struct plan_list *)((char *)(uintptr_t)plan + at[line]);
+}
+
+bool plan_walks_one_run(const struct plan_group *g)
+{
+    int64_t all = g->kind == GROUP_MAP && !g->windows.count ? ir_type_elements(ir_type(g->func, g->outputs.items[0]))
+                                                            : 1;
+    if (all < 2) return false;
+    for (size_t i = 0; i < g->inputs.count; i++) {
+        int64_t elements = ir_type_elements(ir_type(g->func, g->inputs.items[i]));
+        if (elements != all && elements != 1) return false;
+    }
+    for (size_t i = 0; i < g->nodes.count; i++) {
+        const struct ir_node *n = ir_get(g->func, g->nodes.items[i]);
+        int64_t elements = ir_type_elements(&n->type);
+        bool spread = n->op == OP_broadcast && ir_type_elements(ir_type(g->func, n->args[0])) == 1;
+        if (!(ir_ops[n->op].flags & IR_EWISE) && n->op != OP_reshape && !spread) return false;
+        if (elements != all && elements != 1) return false;
+    }
+    return true;
 }
 
 bool plan_is_window(const struct plan_group *g, ir_value output)

@@ -118,11 +118,17 @@ static uint32_t place_in(const struct plan_group *g, ir_value v)
     return UINT32_MAX;
 }
 
-static bool same_value(const struct plan_group *a, ir_value v, const struct plan_group *b, ir_value w)
+static bool same_type(const struct ir_type *x, const struct ir_type *y, bool one_run)
+{
+    if (!one_run) return ir_type_equal(x, y);
+    return x->dtype == y->dtype && (ir_type_elements(x) == 1) == (ir_type_elements(y) == 1);
+}
+
+static bool same_value(const struct plan_group *a, ir_value v, const struct plan_group *b, ir_value w, bool one_run)
 {
     const struct ir_node *x = ir_get(a->func, v), *y = ir_get(b->func, w);
     uint32_t at = place_in(a, v);
-    if (at != place_in(b, w) || !ir_type_equal(&x->type, &y->type)) return false;
+    if (at != place_in(b, w) || !same_type(&x->type, &y->type, one_run)) return false;
     return at != UINT32_MAX || (ir_is_number(x) && ir_is_number(y) &&
                                 !memcmp(x->data, y->data, ir_dtype_bytes((enum ir_dtype)x->type.dtype)));
 }
@@ -139,19 +145,22 @@ static bool same_code(const struct plan_group *a, const struct plan_group *b)
         return x->type.dtype == y->type.dtype && ir_type_elements(&x->type) == ir_type_elements(&y->type) &&
                (a->inputs.count || !memcmp(x->data, y->data, bytes));
     }
+    bool one_run = plan_walks_one_run(a) && plan_walks_one_run(b);
     for (size_t i = 0; i < a->inputs.count; i++)
-        if (!same_value(a, a->inputs.items[i], b, b->inputs.items[i]) ||
+        if (!same_value(a, a->inputs.items[i], b, b->inputs.items[i], one_run) ||
             a->input_level.items[i] != b->input_level.items[i])
             return false;
     for (size_t i = 0; i < a->nodes.count; i++) {
         const struct ir_node *x = ir_get(a->func, a->nodes.items[i]), *y = ir_get(b->func, b->nodes.items[i]);
-        if (x->arg_count != y->arg_count || !ir_type_equal(&x->type, &y->type) || !ir_same_attributes(x, y))
+        bool moves = one_run && !(ir_ops[x->op].flags & IR_EWISE) && x->op == y->op;
+        if (x->arg_count != y->arg_count || !same_type(&x->type, &y->type, one_run) ||
+            (!moves && !ir_same_attributes(x, y)))
             return false;
         for (uint32_t k = 0; k < x->arg_count; k++)
-            if (!same_value(a, x->args[k], b, y->args[k])) return false;
+            if (!same_value(a, x->args[k], b, y->args[k], one_run)) return false;
     }
     for (size_t i = 0; i < a->outputs.count; i++)
-        if (!same_value(a, a->outputs.items[i], b, b->outputs.items[i]) ||
+        if (!same_value(a, a->outputs.items[i], b, b->outputs.items[i], one_run) ||
             a->output_level.items[i] != b->output_level.items[i])
             return false;
     return true;

@@ -579,7 +579,6 @@ struct ir_module *pass_fuse(struct pass *p, struct ir_module *m)
     m = fuse_prepare(p, m);
     m->plans = arena_new(p->keep, struct plan_module);
     m->plans->module = m;
-    m->plans->one_by_one = p->options->one_by_one;
     for (size_t i = 0; i < m->funcs.count; i++) {
         if (!m->funcs.items[i]->entry) continue;
         struct plan *plan = arena_new(p->keep, struct plan);

@@ -6,7 +6,7 @@
 #include "passes/fuse.h"
 #include <string.h>
 
-enum { CROWD = 64, LARGEST = 16384 /* elements */ };
+enum { CROWD = 64, LARGEST = 16384 /* elements, where a command costs less than going through them */ };
 
 static uint64_t crowd_key(const struct fuse *z, ir_value v)
 {
@@ -79,39 +79,48 @@ bool fuse_outsider(struct fuse *z, ir_value v, uint32_t c)
 
 /* ---------------------------------------------------------------- likeness */
 
-static uint64_t hash_node(const struct fuse *z, const struct ir_node *n, const uint32_t *number)
+static uint64_t hash_type(uint64_t h, const struct ir_type *type, bool one_run)
 {
-    uint64_t h = ir_hash_type(hash_u64(n->op, n->arg_count), &n->type);
-    for (uint32_t i = 0; i < ir_ops[n->op].attr_count; i++)
+    return one_run ? hash_u64(hash_u64(h, type->dtype), ir_type_elements(type) == 1) : ir_hash_type(h, type);
+}
+
+static uint64_t hash_node(const struct fuse *z, const struct ir_node *n, const uint32_t *number, bool one_run)
+{
+    uint64_t h = hash_type(hash_u64(n->op, n->arg_count), &n->type, one_run);
+    for (uint32_t i = 0; i < ir_ops[n->op].attr_count && !(one_run && !(ir_ops[n->op].flags & IR_EWISE)); i++)
         for (uint32_t k = 0; k < n->attr[i].n; k++) h = hash_u64(h, (uint64_t)n->attr[i].v[k] + i);
     for (uint32_t i = 0; i < n->arg_count; i++) {
         const struct ir_node *a = ir_get(z->f, n->args[i]);
         if (ir_is_number(a)) /* part of the code */
-            h = hash_bytes(ir_hash_type(h, &a->type), a->data, ir_dtype_bytes((enum ir_dtype)a->type.dtype));
+            h = hash_bytes(hash_type(h, &a->type, one_run), a->data, ir_dtype_bytes((enum ir_dtype)a->type.dtype));
         else h = hash_u64(h, number[n->args[i]]);
     }
     return h;
 }
 
-/* `number`: by value, all 0; left so. Contractions and scatters have code and libraries of their own. */
+/* `number`: by value, all 0; left so. Contractions have libraries of their own where a command is no launch, scatters
+ * may be in place. */
 uint64_t fuse_likeness(const struct fuse *z, const struct plan_group *g, uint32_t *number)
 {
     uint64_t h = hash_u64(g->kind, g->nodes.count);
     uint32_t next = 0;
-    if (g->kind != GROUP_MAP && g->kind != GROUP_ROW && g->kind != GROUP_COLUMN) return 0;
+    bool launches = z->pass->options->blocks, products = launches && g->kind == GROUP_DOT;
+    int64_t largest = launches ? INT64_MAX : LARGEST;
+    bool one_run = launches && plan_walks_one_run(g);
+    if (g->kind != GROUP_MAP && g->kind != GROUP_ROW && g->kind != GROUP_COLUMN && !products) return 0;
     for (size_t i = 0; i < g->inputs.count; i++) {
         const struct ir_type *type = ir_type(z->f, g->inputs.items[i]);
-        if (ir_type_elements(type) > LARGEST) return 0;
+        if (ir_type_elements(type) > largest) return 0;
         number[g->inputs.items[i]] = ++next;
-        h = hash_u64(ir_hash_type(h, type), g->input_level.items[i]);
+        h = hash_u64(hash_type(h, type, one_run), g->input_level.items[i]);
     }
     for (size_t i = 0; i < g->nodes.count; i++) {
         number[g->nodes.items[i]] = ++next;
-        h = hash_u64(h, hash_node(z, ir_get(z->f, g->nodes.items[i]), number));
+        h = hash_u64(h, hash_node(z, ir_get(z->f, g->nodes.items[i]), number, one_run));
     }
     bool small = true;
     for (size_t i = 0; i < g->outputs.count; i++) {
-        small = small && ir_type_elements(ir_type(z->f, g->outputs.items[i])) <= LARGEST;
+        small = small && ir_type_elements(ir_type(z->f, g->outputs.items[i])) <= largest;
         h = hash_u64(hash_u64(h, number[g->outputs.items[i]]), g->output_level.items[i]);
     }
     for (size_t i = 0; i < g->inputs.count; i++) number[g->inputs.items[i]] = 0;

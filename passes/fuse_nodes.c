@@ -379,7 +379,7 @@ void fuse_classify(struct fuse *z)
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *node = ir_get(f, v);
         struct fuse_node *n = &z->node[v];
-        n->class = is_join(node) && !z->pass->options->one_by_one ? FUSE_CONTROL : class_of(node);
+        n->class = is_join(node) ? FUSE_CONTROL : class_of(node);
         n->live = live[v];
         n->window = is_window(f, v);
         n->elements = node->type.dtype == IR_TUPLE

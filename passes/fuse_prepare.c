@@ -178,7 +178,7 @@ static void number(struct preparing *p, const struct ir_module *m)
 struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
 {
     struct preparing user = {p,
-                             {.arena = &p->scratch, .join = !p->options->one_by_one},
+                             {.arena = &p->scratch, .join = true},
                              {.arena = &p->scratch,
                               .columns = p->options->panel_columns,
                               .rows = p->options->panel_rows,

@@ -11,7 +11,8 @@
 
 enum {
     JOIN_LEAST = 64 /* terms */,
-    LARGEST = 16384 /* elements of a tensor */,
+    JOIN_LEAST_LAUNCHES = 4 /* where each would be a launch */,
+    LARGEST = 16384 /* elements of a tensor, where it is no launch */,
     NODES = 16 /* of a term */,
     OPERANDS = 8,
     TENSORS = 2,
@@ -121,7 +122,7 @@ static bool look_at_term(const struct join *j, ir_value v, struct term *t)
     const struct ir_node *n = ir_get(j->f, v);
     if (n->op != OP_reduce_sum || n->type.rank || j->uses[v] != 1) return false;
     int64_t elements = ir_type_elements(ir_type(j->f, n->args[0]));
-    bool fits = elements > 1 && elements <= LARGEST;
+    bool fits = elements > 1 && (elements <= LARGEST || j->pass->options->blocks);
     for (int again = 1; again >= 0 && fits; again--) {
         *t = (struct term){.reduce = v, .key = n->type.dtype, .elements = elements};
         if (describe(j, t, n->args[0], again) && t->tensors) {
@@ -266,11 +267,12 @@ static struct sum *look_at_sum(struct join *j, ir_value root)
 {
     struct sum *sum = arena_new(j->arena, struct sum);
     struct map counts = MAP(j->arena);
+    uint32_t least = j->pass->options->blocks ? JOIN_LEAST_LAUNCHES : JOIN_LEAST;
     bool any = false;
     collect(j, root, &sum->list, &counts);
     for (size_t i = 0; i < sum->list.count; i++) {
         struct term *t = &sum->list.items[i];
-        if (t->key && map_get_number(&counts, t->key) < JOIN_LEAST) t->key = 0;
+        if (t->key && map_get_number(&counts, t->key) < least) t->key = 0;
         any |= t->key != 0;
     }
     return any ? sum : NULL;
@@ -344,7 +346,5 @@ struct ir_module *pass_join(struct pass *p, struct ir_module *m)
 {
     const struct ir_func *step = ir_func_find(m, "step");
     struct join j = {.pass = p, .arena = &p->scratch};
-    return step && !p->options->one_by_one && !p->options->invariant && look_at(&j, step)
-               ? pass_rebuild(p, m, rewrite, &j)
-               : m;
+    return step && !p->options->invariant && look_at(&j, step) ? pass_rebuild(p, m, rewrite, &j) : m;
 }

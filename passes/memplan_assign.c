@@ -197,13 +197,12 @@ static void add_result(struct memplan *mp, const struct ir_func *f, ir_value fro
     uint64_t key = hash_u64(hash_u64(node->type.dtype, from_buffer == NO_BUFFER), checked_as(mp, f, node));
     if (from_buffer == NO_BUFFER) key = hash_bytes(key, node->data, ir_dtype_bytes((enum ir_dtype)node->type.dtype));
     int64_t elements = ir_type_elements(&node->type);
-    bool many = !mp->plans->one_by_one;
-    uint32_t known = many ? map_get_number(alike, key) : MAP_NONE;
+    uint32_t known = map_get_number(alike, key);
     add_copy(mp, f, from, from_buffer, to);
     uint32_t last = (uint32_t)mp->out.count - 1;
     mp->plan->groups.items[mp->out.items[last].group].alike = hash_u64(key, (uint64_t)elements) | 1;
     if (known == MAP_NONE) {
-        if (many) map_set_number(alike, key, last);
+        map_set_number(alike, key, last);
         return;
     }
     struct plan_command *all = &mp->out.items[known];

@@ -326,12 +326,6 @@ static bool on_one_device(const struct ir_module *m)
     return devices == 1;
 }
 
-struct ir_module *pass_outline(struct pass *p, struct ir_module *m)
-{
-    return on_one_device(m) && !p->options->one_by_one ? outline(p, m) : m;
-}
+struct ir_module *pass_outline(struct pass *p, struct ir_module *m) { return on_one_device(m) ? outline(p, m) : m; }
 
-struct ir_module *pass_outline_more(struct pass *p, struct ir_module *m)
-{
-    return p->options->one_by_one ? m : outline(p, m);
-}
+struct ir_module *pass_outline_more(struct pass *p, struct ir_module *m) { return outline(p, m); }

@@ -12,7 +12,7 @@ struct pass_options {
     const char *reproducer_dir; /* where a failing pass leaves its input; default "." */
     bool dump_changed;          /* what a pass left as it was is not dumped */
     bool verify_each, time_passes;
-    bool one_by_one;        /* a command computes one group: a launch of a GPU has one set of buffers */
+    uint32_t blocks;        /* that a command keeps busy, as a GPU's, where each is a launch; 0: workers of a CPU */
     bool check_finite;      /* objects say what is not finite: nothing else may be */
     int blas;               /* 0 auto, 1 own, 2 openblas */
     uint32_t panel_rows;    /* of packed left operands of products; 0: they are not packed */

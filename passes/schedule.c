@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* One command for many tensors: at least how many, and elements at most, because their gradients live until it runs. */
-enum { BATCH_LEAST = 16, BATCH_ELEMENTS = 1 << 22 };
+enum { BATCH_LEAST = 16, BATCH_LEAST_LAUNCHES = 2, BATCH_ELEMENTS = 1 << 22 };
 /* Bytes that are joined: of what is gathered; of sums at most, and what part of all of them. */
 enum { SMALL_BYTES = 1 << 16, BUCKET_BYTES = 1 << 20, BUCKETS = 4 };
 /* What a group makes is little if it reads so many times as much. */
@@ -110,7 +110,7 @@ static void collect_units(struct schedule *s)
         if (!live[v] || (node->op != OP_loop && node->op != OP_call && ir_ops[node->op].emit != EMIT_comm && !join))
             continue;
         struct unit u = {.group = UINT32_MAX, .node = v, .key = v};
-        u.collective = ir_ops[node->op].emit == EMIT_comm && !s->plan->func->module->plans->one_by_one;
+        u.collective = ir_ops[node->op].emit == EMIT_comm;
         u.on_demand = u.collective || join;
         if (node->op == OP_call) vec_push(&s->pass->scratch, &u.calls, v);
         vec_push(&s->pass->scratch, &s->units, u);
@@ -248,11 +248,12 @@ static void batch(struct schedule *s)
     uint64_t *key = arena_new_array(&s->pass->scratch, uint64_t, count + 1);
     const uint32_t *alike = count_alike(s, heights(s), key);
     int64_t *elements = arena_new_array(&s->pass->scratch, int64_t, count + 1);
+    uint32_t least = s->pass->options->blocks ? BATCH_LEAST_LAUNCHES : BATCH_LEAST;
     for (uint32_t u = 0; u < count; u++) {
         struct unit *unit = &s->units.items[u];
         unit->hard = unit->computed = 0;
         unit->hard_users.count = unit->demanded.count = 0;
-        if (alike[u] < BATCH_LEAST || s->f->module->plans->one_by_one) continue;
+        if (alike[u] < least) continue;
         const struct plan_group *g = group_of_unit(s, unit);
         uint32_t into = map_get_number(&open, key[u]);
         int64_t here = ir_type_elements(ir_type(g->func, g->outputs.items[0]));

@@ -79,6 +79,7 @@ const struct stepc_cuda_image *rt_cuda_image(const struct rt_cuda_driver *, cons
 struct rt_cuda_op {                         /* a kernel, or the four bytes of a loop's counter */
     const struct stepc_cuda_launch *launch; /* NULL: words: address, value */
     uint64_t first, count;                  /* its words: parameters of a kernel, eight bytes each */
+    uint32_t blocks, table;                 /* table: words of the first parameter if it is one, else 0 */
 };
 struct rt_cuda_list {
     struct rt_cuda_op *ops;

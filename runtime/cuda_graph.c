@@ -36,9 +36,10 @@ static int issue(struct rt_device *d, const struct rt_cuda_op *op, uint64_t *wor
     if (!op->launch) return u->set_words((void *)(uintptr_t)words[0], (unsigned)words[1], 1, g->stream);
     const struct stepc_cuda_kernel *k = &d->instance->program->cuda->kernels[op->launch->kernel];
     void *parameters[CUDA_MOST_WORDS];
-    for (uint64_t i = 0; i < op->count; i++) parameters[i] = &words[i];
-    return u->launch(g->functions[op->launch->kernel], op->launch->blocks, 1, 1, k->threads, 1, 1, 0, g->stream,
-                     parameters, NULL);
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < op->count; i += i || !op->table ? 1 : op->table) parameters[n++] = &words[i];
+    return u->launch(g->functions[op->launch->kernel], op->blocks, 1, 1, k->threads, 1, 1, 0, g->stream, parameters,
+                     NULL);
 }
 
 /* ---------------------------------------------------------------- lists */
@@ -58,7 +59,8 @@ static bool list_add(struct rt_cuda_list *l, const struct rt_cuda_op *op, const 
               grow(&all, &l->word_room, l->word_count + op->count, sizeof *l->words);
     l->ops = ops, l->words = all;
     if (!ok) return false;
-    l->ops[l->op_count++] = (struct rt_cuda_op){op->launch, l->word_count, op->count};
+    l->ops[l->op_count] = *op;
+    l->ops[l->op_count++].first = l->word_count;
     memcpy(l->words + l->word_count, words, op->count * sizeof *words);
     l->word_count += op->count;
     return true;

@@ -290,6 +290,39 @@ static void part(struct rt_device *d, const struct stepc_slot *s, char *at, char
 
 /* ---------------------------------------------------------------- launches */
 
+/* The words of one launch, as its kernel takes them (step_abi.h): of one set of buffers, or of a table of members. */
+struct words {
+    const struct stepc_cuda_kernel *kernel;
+    uint64_t word[CUDA_MOST_WORDS];
+    uint32_t count, table, blocks;
+};
+
+static void add_one(struct words *to, void *const *arguments, int64_t extent)
+{
+    to->blocks = stepc_cuda_blocks(to->kernel, extent);
+    for (uint32_t i = 0; i < to->kernel->argument_count; i++) to->word[to->count++] = (uintptr_t)arguments[i];
+    to->word[to->count++] = 0;
+    to->word[to->count++] = (uint64_t)extent;
+}
+
+static void add_table(struct words *to, const struct stepc_command *c, void *const *arguments, uint32_t first)
+{
+    uint32_t per = to->kernel->argument_count, left = c->members > 1 ? c->members - first : 1;
+    uint32_t members = left < to->kernel->members ? left : to->kernel->members;
+    to->count = to->table = 1 + to->kernel->members * (per + STEPC_CUDA_MEMBER_WORDS);
+    memset(to->word, 0, to->count * sizeof *to->word);
+    to->word[0] = members;
+    for (uint32_t m = 0; m < members; m++) {
+        uint64_t *word = to->word + 1 + m * (per + STEPC_CUDA_MEMBER_WORDS);
+        int64_t before = first + m ? c->ends[first + m - 1] : 0;
+        int64_t extent = c->members > 1 ? c->ends[first + m] - before : c->extent;
+        for (uint32_t i = 0; i < per; i++) *word++ = (uintptr_t)arguments[(first + m) * per + i];
+        to->blocks += stepc_cuda_blocks(to->kernel, extent);
+        *word++ = (uint64_t)extent;
+        *word = to->blocks;
+    }
+}
+
 static void launch(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk,
                    uint32_t chunks)
 {
@@ -298,23 +331,30 @@ static void launch(struct rt_worker *w, const struct stepc_command *c, void *con
     const struct stepc_entry *e = t->entries[t->running].table;
     const struct stepc_cuda_launch *l = &p->cuda->launches[e - p->entries][c - e->commands];
     const struct stepc_cuda_kernel *k = &p->cuda->kernels[l->kernel];
-    uint64_t words[CUDA_MOST_WORDS];
-    uint32_t n = c->buffer_count;
+    uint32_t members = c->members > 1 ? c->members : 1, per = c->buffer_count / members;
     (void)chunk, (void)chunks; /* one worker launches all of it */
-    if (n != k->argument_count || n + 4 > CUDA_MOST_WORDS) {
+    if (per != k->argument_count || per + 4 > CUDA_MOST_WORDS) {
         rt_give_up(w->instance, STEP_EINTERNAL, "%s takes %u buffers, its command has %u", k->name, k->argument_count,
-                   n);
+                   per);
         return;
     }
-    for (uint32_t i = 0; i < n; i++) words[i] = (uintptr_t)arguments[i];
-    words[n++] = 0;
-    words[n++] = (uint64_t)c->extent;
-    if (k->scratch_bytes) words[n++] = (uintptr_t)w->scratch;
-    if (k->checks) words[n++] = (uintptr_t)w->scratch - STEPC_FLAG_BEFORE;
     struct rt_cuda_device *g = enter(w->device);
     if (!g) return;
     g->fresh = false;
-    rt_cuda_do(w->device, &(struct rt_cuda_op){.launch = l, .count = n}, words);
+    for (uint32_t m = 0; m < members; m += k->members ? k->members : 1) {
+        struct words words; /* not cleared: most launches need a few */
+        words.kernel = k, words.count = words.table = words.blocks = 0;
+        if (k->members) add_table(&words, c, arguments, m);
+        else
+            add_one(&words, arguments + (size_t)m * per,
+                    members > 1 ? c->ends[m] - (m ? c->ends[m - 1] : 0) : c->extent);
+        if (k->scratch_bytes) words.word[words.count++] = (uintptr_t)w->scratch;
+        if (k->checks) words.word[words.count++] = (uintptr_t)w->scratch - STEPC_FLAG_BEFORE;
+        rt_cuda_do(
+            w->device,
+            &(struct rt_cuda_op){.launch = l, .count = words.count, .blocks = words.blocks, .table = words.table},
+            words.word);
+    }
     leave(g);
 }
 

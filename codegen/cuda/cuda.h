@@ -8,30 +8,41 @@
 #define CODEGEN_CUDA_H
 #include "codegen/codegen.h"
 #include "codegen/llvm/llvm_object.h"
+#include <stepc/step_abi.h>
 
 enum {
     CUDA_LANES = 128,
     CUDA_SHARED_BYTES = 48 * 1024,
     CUDA_MAX_THREADS = 1024,
+    CUDA_MOST_BLOCKS = INT32_MAX,
     CUDA_SCRATCH_BYTES = 256 << 20 /* of a whole grid */
 };
 
-/* Of one printed nest. The kernel's parameters: a pointer per argument of the nest, then lo and hi (int64), then, if
- * scratch_bytes is not 0, a block of blocks * scratch_bytes for locals that did not fit the shared memory, then, if it
- * checks, where it says that it stored something that is not finite. */
+/* Of one printed nest. The kernel's parameters: a pointer per argument of the nest, then lo and hi (int64), or, if it
+ * takes members, a table of them (step_abi.h); then, if scratch_bytes is not 0, a block of blocks * scratch_bytes for
+ * locals that did not fit the shared memory, then, if it checks, where it says that it stored something that is not
+ * finite. */
 struct cuda_kernel {
     const char *name;
     uint32_t threads;        /* of a block, a power of two */
     uint32_t argument_count; /* of the nest */
     uint64_t shared_bytes;   /* static */
     uint64_t scratch_bytes;  /* per block */
+    uint32_t members;        /* sets of buffers that one launch takes, at most; 0: it takes one, and no table */
     bool flat;               /* [lo, hi) is shared out to threads, not to blocks */
     bool checks;             /* what it stores to some of its arguments (nest_buffer.checked) */
 };
 
+/* What is known of the commands that call a kernel. */
+struct cuda_calls {
+    uint32_t members; /* at most (cg_members) */
+};
+
 /* cuda_emit.c */
-struct cuda_kernel cuda_emit(struct str *out, const struct nest *, const char *name, struct arena *);
+struct cuda_kernel cuda_emit(struct str *out, const struct nest *, const char *name, const struct cuda_calls *,
+                             struct arena *);
 uint32_t cuda_blocks(const struct cuda_kernel *, int64_t extent); /* a grid for that many parallel iterations */
+struct stepc_cuda_kernel cuda_table(const struct cuda_kernel *);  /* what an object says of it, but its name */
 
 /* cuda_order.c: which threads touch which elements. One load, store or addition of a nest as the threads of a block do
  * it. Two that may meet at one element from different threads, one of them writing, need a barrier between them. */

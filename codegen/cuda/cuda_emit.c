@@ -25,6 +25,7 @@ struct emitter {
     struct arena *arena;
     const struct nest *nest;
     struct cuda_kernel kernel;
+    const char *block, *blocks; /* of those that share [lo, hi) */
     int indent;
     uint32_t quiet;  /* > 0: walked, not printed */
     uint8_t *dtypes; /* by value */
@@ -280,9 +281,9 @@ static void print_vector(struct emitter *e, const struct nest_stmt *s)
     if (e->quiet) return;
     if (s->extent < 0)
         open_brace(e, arena_format(e->arena,
-                                   "for (long long i%u = lo + (long long)blockIdx.x * %u + thread; i%u < hi; i%u += "
-                                   "(long long)gridDim.x * %u)",
-                                   s->var, threads, s->var, s->var, threads));
+                                   "for (long long i%u = lo + (long long)%s * %u + thread; i%u < hi; i%u += "
+                                   "(long long)%s * %u)",
+                                   s->var, e->block, threads, s->var, s->var, e->blocks, threads));
     else if (solo)
         open_brace(e, arena_format(e->arena, "for (long long i%u = 0; i%u < (thread == 0 ? %lldll : 0); i%u++)", s->var,
                                    s->var, (long long)s->extent, s->var));
@@ -316,8 +317,8 @@ static void print_for(struct emitter *e, const struct nest_stmt *s)
     if (body_meets(e, NULL, false, s->body.items, s->body.count)) barrier(e);
     if (s->loop == NEST_UNROLL) line(e, "#pragma unroll");
     if (parallel)
-        open_brace(e, arena_format(e->arena, "for (long long i%u = lo + blockIdx.x; i%u < hi; i%u += gridDim.x)",
-                                   s->var, s->var, s->var));
+        open_brace(e, arena_format(e->arena, "for (long long i%u = lo + %s; i%u < hi; i%u += %s)", s->var, e->block,
+                                   s->var, s->var, e->blocks));
     else
         open_brace(e, arena_format(e->arena, "for (long long i%u = 0; i%u < %lldll; i%u++)", s->var, s->var,
                                    (long long)s->extent, s->var));
@@ -482,23 +483,58 @@ static void place_locals(struct emitter *e, struct str *out)
                  (unsigned long long)e->kernel.scratch_bytes, str_text(&scratch));
 }
 
-static void print_head(struct emitter *e, const char *locals)
+/* Which member of a table the block is of, and that one's buffers. */
+static void print_members(struct emitter *e)
 {
     const struct nest *nest = e->nest;
-    str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", e->kernel.threads, e->kernel.name);
+    uint32_t stride = nest->argument_count + STEPC_CUDA_MEMBER_WORDS;
+    str_addf(e->out, "(const __grid_constant__ stepc_table<%u> table", 1 + e->kernel.members * stride);
+    str_addf(e->out, "%s%s)\n{\n", e->kernel.scratch_bytes ? ", unsigned char *scratch" : "",
+             e->kernel.checks ? ", unsigned *flag" : "");
+    line(e, "const stepc_member member = stepc_find_member(table.word, %u);", stride);
+    for (uint32_t i = 0; i < nest->argument_count; i++) {
+        const struct nest_buffer *buffer = &nest->buffers.items[i];
+        const char *type = cuda_memory_type((enum ir_dtype)buffer->dtype), *kept = buffer->written ? "" : "const ";
+        line(e, "%s%s *const b%u = (%s%s *)stepc_global(table.word[member.at + %u]);", kept, type, i, kept, type, i);
+    }
+    line(e, "const long long lo = 0, hi = member.extent;");
+    e->block = "member.block", e->blocks = "member.blocks";
+}
+
+static void print_parameters(struct emitter *e)
+{
+    const struct nest *nest = e->nest;
+    str_add(e->out, "(");
     for (uint32_t i = 0; i < nest->argument_count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
         str_addf(e->out, "%s%s *b%u, ", buffer->written ? "" : "const ", cuda_memory_type((enum ir_dtype)buffer->dtype),
                  i);
     }
-    str_addf(e->out, "long long lo, long long hi%s%s)\n{\n%s",
-             e->kernel.scratch_bytes ? ", unsigned char *scratch" : "", e->kernel.checks ? ", unsigned *flag" : "",
-             locals);
+    str_addf(e->out, "long long lo, long long hi%s%s)\n{\n", e->kernel.scratch_bytes ? ", unsigned char *scratch" : "",
+             e->kernel.checks ? ", unsigned *flag" : "");
+    e->block = "blockIdx.x", e->blocks = "gridDim.x";
+}
+
+static void print_head(struct emitter *e, const char *locals)
+{
+    str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u) %s", e->kernel.threads, e->kernel.name);
+    if (e->kernel.members) print_members(e);
+    else print_parameters(e);
+    str_add(e->out, locals);
     line(e, "const unsigned thread = threadIdx.x;");
     if (e->kernel.checks) line(e, "bool bad = false;");
 }
 
-struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const char *name, struct arena *arena)
+/* Those that the parameters of a launch have room for. */
+static uint32_t members_of(const struct nest *nest, const struct cuda_calls *calls)
+{
+    uint32_t room = (STEPC_CUDA_TABLE_WORDS - 1) / (nest->argument_count + STEPC_CUDA_MEMBER_WORDS);
+    uint32_t members = calls->members < room ? calls->members : room;
+    return members > 1 ? members : 0;
+}
+
+struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const char *name, const struct cuda_calls *calls,
+                             struct arena *arena)
 {
     struct emitter e = {.out = out, .arena = arena, .nest = nest, .indent = 1};
     struct str locals = STR(arena);
@@ -509,6 +545,7 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     survey(&e, nest->body.items, nest->body.count, false);
     e.kernel = (struct cuda_kernel){.name = name, .argument_count = nest->argument_count, .flat = nest->flat};
     e.kernel.threads = choose_threads(&e);
+    e.kernel.members = members_of(nest, calls);
     for (uint32_t i = 0; i < nest->argument_count; i++)
         e.kernel.checks = e.kernel.checks || nest->buffers.items[i].checked != NEST_ANY;
     place_locals(&e, &locals);
@@ -519,10 +556,23 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     return e.kernel;
 }
 
+struct stepc_cuda_kernel cuda_table(const struct cuda_kernel *kernel)
+{
+    uint64_t most = kernel->scratch_bytes ? CUDA_SCRATCH_BYTES / kernel->scratch_bytes : CUDA_MOST_BLOCKS;
+    return (struct stepc_cuda_kernel){.threads = kernel->threads,
+                                      .argument_count = kernel->argument_count,
+                                      .members = kernel->members,
+                                      .iterations = kernel->flat ? kernel->threads : 1,
+                                      .most_blocks = (uint32_t)(most < 1                  ? 1
+                                                                : most < CUDA_MOST_BLOCKS ? most
+                                                                                          : CUDA_MOST_BLOCKS),
+                                      .checks = kernel->checks,
+                                      .shared_bytes = kernel->shared_bytes,
+                                      .scratch_bytes = kernel->scratch_bytes};
+}
+
 uint32_t cuda_blocks(const struct cuda_kernel *kernel, int64_t extent)
 {
-    int64_t blocks = kernel->flat ? (extent + kernel->threads - 1) / kernel->threads : extent;
-    int64_t most = kernel->scratch_bytes ? (int64_t)(CUDA_SCRATCH_BYTES / kernel->scratch_bytes) : INT32_MAX;
-    blocks = blocks < most ? blocks : most;
-    return (uint32_t)(blocks < 1 ? 1 : blocks);
+    struct stepc_cuda_kernel table = cuda_table(kernel);
+    return stepc_cuda_blocks(&table, extent);
 }

@@ -11,30 +11,57 @@ void cuda_target(struct cg_target *target)
     target->pairs = false;
 }
 
+/* A kernel and all that calls it. */
+struct called {
+    const struct nest *nest;
+    struct cuda_calls calls;
+};
+struct kernels {
+    VEC(struct called) list;
+    struct map known; /* by hash */
+};
+
+static uint32_t kernel_at(struct kernels *k, const struct cg_kernel *kernel, struct arena *arena)
+{
+    uint32_t index = map_get_number(&k->known, kernel->hash);
+    if (index != MAP_NONE) return index;
+    struct called one = {.nest = kernel->nest};
+    vec_push(arena, &k->list, one);
+    map_set_number(&k->known, kernel->hash, (uint32_t)k->list.count - 1);
+    return (uint32_t)k->list.count - 1;
+}
+
+static void look_at_calls(struct kernels *k, const struct cg_entry *entry, uint32_t *kernel_of, struct arena *arena)
+{
+    for (size_t i = 0; i < entry->plan->commands.count; i++) {
+        const struct plan_command *c = &entry->plan->commands.items[i];
+        if (c->kind != PLAN_KERNEL) continue;
+        struct cuda_calls *calls = &k->list.items[kernel_of[c->group]].calls;
+        struct cg_members members;
+        cg_members(entry, c, arena, &members);
+        calls->members = members.count > calls->members ? members.count : calls->members;
+    }
+}
+
 void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, struct arena *arena)
 {
     struct str text = STR(arena);
-    struct map known = MAP(arena);
+    struct kernels kernels = {.known = MAP(arena)};
     memset(cuda, 0, sizeof *cuda);
     cuda->kernel_of = arena_new_array(arena, uint32_t *, count + 1);
-    str_add(&text, cg_cuda_prelude);
-    str_add(&text, "\n");
     for (uint32_t i = 0; i < count; i++) {
         size_t groups = entries[i].plan->groups.count;
         cuda->kernel_of[i] = arena_new_array(arena, uint32_t, groups + 1);
-        for (size_t g = 0; g < groups; g++) {
-            const struct cg_kernel *kernel = &entries[i].kernels[g];
-            uint32_t index = map_get_number(&known, kernel->hash);
-            if (index == MAP_NONE) {
-                index = (uint32_t)cuda->kernels.count;
-                vec_push(arena, &cuda->begins, text.length);
-                struct cuda_kernel printed = cuda_emit(&text, kernel->nest, arena_format(arena, "kernel_%u", index),
-                                                       arena);
-                vec_push(arena, &cuda->kernels, printed);
-                map_set_number(&known, kernel->hash, index);
-            }
-            cuda->kernel_of[i][g] = index;
-        }
+        for (size_t g = 0; g < groups; g++) cuda->kernel_of[i][g] = kernel_at(&kernels, &entries[i].kernels[g], arena);
+        look_at_calls(&kernels, &entries[i], cuda->kernel_of[i], arena);
+    }
+    str_add(&text, cg_cuda_prelude);
+    str_add(&text, "\n");
+    for (size_t i = 0; i < kernels.list.count; i++) {
+        const struct called *k = &kernels.list.items[i];
+        vec_push(arena, &cuda->begins, text.length);
+        struct cuda_kernel printed = cuda_emit(&text, k->nest, arena_format(arena, "kernel_%zu", i), &k->calls, arena);
+        vec_push(arena, &cuda->kernels, printed);
     }
     cuda->text = str_text(&text);
 }

@@ -117,9 +117,12 @@ static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel
 static struct stepc_cuda_launch cuda_launch(const struct describe *d, uint32_t entry, const struct plan_command *c)
 {
     uint32_t kernel = d->cuda->kernel_of[entry][c->group];
-    return (struct stepc_cuda_launch){.kernel = kernel,
-                                      .blocks = cuda_blocks(&d->cuda->kernels.items[kernel],
-                                                            d->entries[entry].kernels[c->group].nest->parallel_extent)};
+    struct stepc_cuda_launch r = {.kernel = kernel};
+    struct cg_members members;
+    cg_members(&d->entries[entry], c, d->e->arena, &members);
+    for (uint32_t m = 0; m < members.count; m++)
+        r.blocks += cuda_blocks(&d->cuda->kernels.items[kernel], members.ends[m] - (m ? members.ends[m - 1] : 0));
+    return r;
 }
 
 /* What the largest grid needs. */
@@ -257,8 +260,8 @@ static LLVMValueRef cuda_kernels(struct describe *d)
     LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, count + 1);
     for (size_t i = 0; i < count; i++) {
         const struct cuda_kernel *k = &d->cuda->kernels.items[i];
-        struct stepc_cuda_kernel r = {(void *)string(d, k->name), k->threads, k->argument_count, k->shared_bytes,
-                                      k->scratch_bytes,           k->checks};
+        struct stepc_cuda_kernel r = cuda_table(k);
+        r.name = (void *)string(d, k->name);
         items[i] = record(d, &r, sizeof r, POINTER(stepc_cuda_kernel, name));
     }
     return array(d, items, count);

@@ -260,6 +260,7 @@ bool cg_lower(const struct plan_module *module, const struct plan *plan, const s
     for (size_t i = 0; i < plan->groups.count; i++) {
         const struct plan_group *g = &plan->groups.items[i];
         uint64_t key = hash_bytes(g->alike, c.checked[i], c.checked[i] ? g->outputs.count * sizeof(bool) : 0);
+        key = hash_u64(key, (uint64_t)ir_type_elements(ir_type(g->func, g->outputs.items[0]))); /* of one run */
         uint32_t same = g->alike && g->func->entry && !c.sites ? map_get_number(&known, key) : MAP_NONE;
         if (same != MAP_NONE) {
             out[i] = out[same];

@@ -129,6 +129,29 @@ static __device__ unsigned stepc_threefry(unsigned k0, unsigned k1, unsigned x0,
     return word ? x1 : x0;
 }
 
+/* ---- a launch over several sets of buffers: the table (step_abi.h), and which member a block is of ---- */
+
+template <unsigned words> struct stepc_table { unsigned long long word[words]; };
+struct stepc_member {
+    unsigned at, block, blocks; /* at: of its buffers in the table */
+    long long extent;
+};
+
+static __device__ void *stepc_global(unsigned long long address) { return __cvta_global_to_generic(address); }
+
+static __device__ stepc_member stepc_find_member(const unsigned long long *word, unsigned stride)
+{
+    unsigned from = 0, to = (unsigned)word[0] - 1;
+    while (from < to) {
+        const unsigned middle = (from + to) / 2;
+        if (word[(middle + 1) * stride] <= blockIdx.x) from = middle + 1;
+        else to = middle;
+    }
+    const unsigned end = (from + 1) * stride, begin = from ? (unsigned)word[end - stride] : 0;
+    stepc_member m = {end - stride + 1, blockIdx.x - begin, (unsigned)word[end] - begin, (long long)word[end - 1]};
+    return m;
+}
+
 /* ---- one value per thread to one for all: halves onto halves, the same tree in every run ---- */
 
 template <unsigned threads, typename T, typename F> static __device__ T stepc_fold(void *shared, T x, F combine)

@@ -235,6 +235,42 @@ n.close()
             self.assertLessEqual(more.pop("cuStreamSynchronize"), 1, so)
             self.assertEqual(set(more) - {"cuCtxPushCurrent", "cuCtxPopCurrent"}, set(), so)  # nothing allocated, nothing made
 
+    def test_many_tensors_in_one_launch(self):
+        """An update of many tensors, whatever their shapes, is as many launches as its table of members needs; the norm of all of them two."""
+        shapes = {"g%d" % i: [1 + 7 * i % 5, 3 + i % 4] if i % 3 else [2 + i] for i in range(80)}
+        document = {
+            "stepc": 1, "name": "many", "inputs": {n: {"shape": s} for n, s in shapes.items()},
+            "model": {"type": "graph", "output": "p0", "nodes": [{"type": "param", "name": n.replace("g", "p"), "shape": s} for n, s in shapes.items()]},
+            "loss": " + ".join("sum(params.%s * %s)" % (n.replace("g", "p"), n) for n in shapes),
+            "optimizer": {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 1.0}, {"type": "adam", "learning_rate": 0.01}]}}
+        path = runner.write_json(self.path("many.json"), document)
+        runner.call(self.program, "compile", path, "-o", self.path("many-cpu.so"))
+        runner.call(self.program, "compile", path, "-o", self.path("many.so"), "--target=cuda", "--cuda-arch=text")
+        r = np.random.default_rng(0)
+        given = [{n: r.standard_normal(s).astype("f4") for n, s in shapes.items()} for _ in range(3)]
+        np.savez(self.path("given.npz"), **{"%s/%d" % (n, k): v for k, b in enumerate(given) for n, v in b.items()})
+        text = """
+given = np.load(%r)
+m = stepc.Step(%r)
+m.init()
+for k in range(%%d):
+    m.step(**{n[:-2]: given[n] for n in given.files if n.endswith("/%%%%d" %%%% k)})
+np.savez(%r, **m.state())
+m.close()
+""" % (self.path("given.npz"), self.path("many.so"), self.path("state.npz"))
+        launches = []
+        for steps in (1, 3):
+            self.host(text % steps, STEPC_CUDA_CHECK="1", STAND_IN_COUNTS=self.path("counts"))
+            with open(self.path("counts")) as f:
+                launches.append({name: int(n) for name, n in map(str.split, f)}["cuLaunchKernel"])
+        self.assertLessEqual((launches[1] - launches[0]) / 2, 12)
+        with stepc.Step(self.path("many-cpu.so")) as want:
+            want.init()
+            for b in given:
+                want.step(**b)
+            with np.load(self.path("state.npz")) as state:
+                close(self, dict(state), want.state(), "many tensors")
+
     def test_a_trace_is_of_what_kernels_take(self):
         """With launches that nobody waits for it would be of nothing."""
         data = {n: np.stack([batch(k)[n] for k in range(5)]) for n in ("x", "y")}

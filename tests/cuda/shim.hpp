@@ -14,6 +14,8 @@
 #define __global__
 #define __device__
 #define __shared__ static
+#define __grid_constant__
+#define __cvta_global_to_generic(address) ((void *)(size_t)(address))
 #define __launch_bounds__(n) __attribute__((visibility("default")))
 
 struct dim3 {
@@ -108,10 +110,17 @@ static int turn(unsigned threads, bool backwards)
     return alive && ended ? -1 : alive != 0;
 }
 
+/* Words by value, structures by their address. */
+template <typename T> static T argument(void *from)
+{
+    if constexpr (std::is_class_v<T>) return *(const T *)from;
+    else return (T)from;
+}
+
 template <typename... A> struct call {
     void (*kernel)(A...);
     void **arguments;
-    template <size_t... I> void run(std::index_sequence<I...>) { kernel((A)arguments[I]...); }
+    template <size_t... I> void run(std::index_sequence<I...>) { kernel(argument<A>(arguments[I])...); }
     static void enter(void *self) { ((call *)self)->run(std::index_sequence_for<A...>()); }
 };
 

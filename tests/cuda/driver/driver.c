@@ -573,9 +573,13 @@ API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
         report("%s: a grid that there is not", f->name);
         return end(INVALID_VALUE);
     }
-    uint64_t *words = malloc((f->parameters + 1) * sizeof *words);
+    uint64_t *words = malloc((function_words(f) + 1) * sizeof *words), *word = words;
     if (!words) abort();
-    for (unsigned i = 0; i < f->parameters; i++) memcpy(&words[i], parameters[i], sizeof *words);
+    for (unsigned i = 0; i < f->parameters; i++) {
+        unsigned n = i == 0 && f->table ? f->table : 1;
+        memcpy(word, parameters[i], n * sizeof *words);
+        word += n;
+    }
     return end(
         enqueue("cuLaunchKernel", stream,
                 &(struct op){.kind = OP_KERNEL, .function = f, .blocks = x, .threads = threads, .words = words}));

@@ -19,7 +19,7 @@ struct kernel { /* of a text */
     const char *begin, *name, *end;
     size_t name_length;
     uint64_t hash;
-    unsigned parameters;
+    unsigned parameters, table;
 };
 
 static uint64_t hash_bytes(uint64_t h, const char *at, size_t n)
@@ -49,6 +49,9 @@ static bool read_kernel(struct kernel *k, const char *at, uint64_t before)
     const char *next = strstr(k->name, head), *close = strchr(k->name, ')');
     k->end = next ? next : k->name + strlen(k->name);
     if (!open || !close || k->name_length >= MOST_NAME) return false;
+    static const char table[] = "(const __grid_constant__ stepc_table<";
+    if (!strncmp(k->name + k->name_length, table, sizeof table - 1))
+        k->table = (unsigned)atoi(k->name + k->name_length + sizeof table - 1);
     k->parameters = 1;
     for (const char *c = k->name; c < close; c++) k->parameters += *c == ',';
     k->hash = hash_bytes(before, k->begin, (size_t)(k->name - k->begin));
@@ -159,6 +162,7 @@ int module_make(struct thing *module, const char *text, char *log, size_t log_by
         void *launch = library ? dlsym(library, symbol) : NULL;
         module->functions[i].name = strndup(k->name, k->name_length);
         module->functions[i].parameters = k->parameters;
+        module->functions[i].table = k->table;
         memcpy(&module->functions[i].launch, &launch, sizeof launch);
         good = launch && module->functions[i].name;
     }

@@ -52,8 +52,8 @@ enum kind { BLOCK = 1, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC };
 extern const char *const kind_names[];
 
 struct function {
-    const char *name; /* in the module */
-    unsigned parameters;
+    const char *name;           /* in the module */
+    unsigned parameters, table; /* table: words of the first parameter if it is one; 0: it is a word, as all others */
     int (*launch)(unsigned blocks, unsigned threads, void **arguments, int backwards);
 };
 enum op_kind {
@@ -100,6 +100,8 @@ struct thing { /* whatever has a handle or an address */
 extern struct thing *things;
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *setting(const char *name, const char *otherwise);
+
+static inline unsigned function_words(const struct function *f) { return f->parameters + f->table - (f->table != 0); }
 
 /* work.c */
 struct thing *block_of(const struct context *, const void *address, uint64_t bytes); /* NULL: there is none */

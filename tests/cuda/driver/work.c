@@ -48,7 +48,7 @@ void ops_copy(struct ops *to, const struct ops *from)
 {
     for (const struct op *op = from->first; op; op = op->next) {
         struct op *own = op_add(to, op);
-        own->words = copied(op->words, op->function ? op->function->parameters * sizeof *op->words : 0);
+        own->words = copied(op->words, op->function ? function_words(op->function) * sizeof *op->words : 0);
         own->data = copied(op->data, op->bytes);
     }
 }
@@ -103,7 +103,7 @@ static int run_once(const struct op *op, void **arguments, bool backwards)
     return result;
 }
 
-enum { MOST_BLOCKS = 64 };
+enum { MOST_BLOCKS = 512 };
 struct touched_blocks {
     struct thing *block[MOST_BLOCKS];
     char *before[MOST_BLOCKS], *after[MOST_BLOCKS];
@@ -122,11 +122,13 @@ static void add_block(struct touched_blocks *t, struct thing *block)
 static int run_kernel(struct context *c, const struct op *op)
 {
     const struct function *f = op->function;
+    unsigned words = function_words(f);
+    void **inside_words = calloc(words + 1, sizeof *inside_words);
     void **arguments = calloc(f->parameters + 1, sizeof *arguments);
     struct touched_blocks t = {.count = 0};
     bool twice = strcmp(setting("STAND_IN_ORDERS", "2"), "1") != 0;
     int result = 0;
-    for (unsigned i = 0; i < f->parameters; i++) {
+    for (unsigned i = 0; i < words; i++) {
         const void *at = (const void *)(uintptr_t)op->words[i];
         struct thing *block = op->words[i] >> ADDRESS_BIT & 1 && !(op->words[i] >> 63) ? block_of(c, at, 0) : NULL;
         if (!block && op->words[i] >> ADDRESS_BIT & 1 && !(op->words[i] >> 63)) {
@@ -134,9 +136,11 @@ static int run_kernel(struct context *c, const struct op *op)
                    c->ordinal);
             result = 2;
         }
-        arguments[i] = block ? inside(at) : (void *)(uintptr_t)op->words[i];
+        inside_words[i] = block ? inside(at) : (void *)(uintptr_t)op->words[i];
         if (block && twice) add_block(&t, block);
     }
+    for (unsigned i = 0; i < f->parameters; i++)
+        arguments[i] = !f->table ? inside_words[i] : i ? inside_words[f->table + i - 1] : inside_words;
     if (!result) result = run_once(op, arguments, false);
     if (result == 2) report("%s: it touches %p, which is outside of every block", f->name, touched);
     if (!result && twice) {
@@ -156,6 +160,7 @@ static int run_kernel(struct context *c, const struct op *op)
     if (result == 1) report("%s: threads of a block disagree about a barrier", f->name);
     for (unsigned i = 0; i < t.count; i++) free(t.before[i]), free(t.after[i]);
     free(arguments);
+    free(inside_words);
     return result == 2 ? ILLEGAL_ADDRESS : result ? LAUNCH_FAILED : SUCCESS;
 }
 

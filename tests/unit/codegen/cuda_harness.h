@@ -41,7 +41,8 @@ static inline uint32_t cuda_harness_add(struct cuda_harness *h, const struct nes
     uint32_t known = map_get_number(&h->known, hash);
     if (known != MAP_NONE) return known;
     ck_assert_uint_lt(h->count, CUDA_MOST);
-    h->kernels[h->count] = cuda_emit(&h->text, nest, arena_format(h->arena, "kernel_%u", h->count), h->arena);
+    static const struct cuda_calls calls; /* of one set of buffers each */
+    h->kernels[h->count] = cuda_emit(&h->text, nest, arena_format(h->arena, "kernel_%u", h->count), &calls, h->arena);
     h->nests[h->count] = nest;
     map_set_number(&h->known, hash, h->count);
     return h->count++;

@@ -63,7 +63,7 @@ static void collect_document(const char *path, const char *const *names, const c
     struct fe_define defines[8];
     struct fe_options options = {.defines = defines};
     struct diags diags = {.arena = &arena};
-    struct pass_options pass_options = {.one_by_one = true, .verify_each = true}; /* as for a GPU */
+    struct pass_options pass_options = {.blocks = CG_CUDA_BLOCKS, .verify_each = true};
     struct pass *pass = arena_new(&arena, struct pass);
     struct ir_module *last = NULL;
     const char *text = document_text(&arena, path);

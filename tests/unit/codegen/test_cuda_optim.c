@@ -117,7 +117,7 @@ static void lower(struct job *job, uint32_t index)
 static void collect(const struct json_value *c)
 {
     static const struct fe_options options;
-    struct pass_options pass_options = {.one_by_one = true, .verify_each = true}; /* as for a GPU */
+    struct pass_options pass_options = {.blocks = CG_CUDA_BLOCKS, .verify_each = true};
     struct diags diags = {.arena = &arena};
     struct pass *pass = arena_new(&arena, struct pass);
     struct ir_module *last = NULL;
