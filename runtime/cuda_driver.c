@@ -169,3 +169,21 @@ const struct stepc_cuda_image *rt_cuda_image(const struct rt_cuda_driver *d, con
                 ordinal, name, major, minor, major, minor);
     return best;
 }
+
+void rt_cuda_failed(struct rt_device *d, int status, const char *what)
+{
+    const struct rt_cuda_device *g = d->handle;
+    char why[CUDA_TEXT];
+    rt_give_up(d->instance, STEP_EDEVICE, "device %u (cuda:%d): %s: %s", d->index, g->ordinal, what,
+               rt_cuda_why(&g->host->driver, status, why));
+}
+
+struct rt_cuda_device *rt_cuda_enter(struct rt_device *d)
+{
+    struct rt_cuda_device *g = d->handle;
+    int status = g->host->driver.push(g->context);
+    if (status) rt_cuda_failed(d, status, "its context");
+    return status ? NULL : g;
+}
+
+void rt_cuda_leave(const struct rt_cuda_device *g) { g->host->driver.pop(&(void *){NULL}); }

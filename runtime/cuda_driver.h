@@ -34,6 +34,7 @@
     X(stream_create, "cuStreamCreate", (void **, unsigned)) \
     X(stream_destroy, "cuStreamDestroy_v2", (void *)) \
     X(stream_wait, "cuStreamSynchronize", (void *)) \
+    X(stream_wait_event, "cuStreamWaitEvent", (void *, void *, unsigned)) \
     X(event_create, "cuEventCreate", (void **, unsigned)) \
     X(event_destroy, "cuEventDestroy_v2", (void *)) \
     X(event_record, "cuEventRecord", (void *, void *)) \
@@ -94,11 +95,19 @@ struct rt_cuda_graph {
 enum { CUDA_GRAPHS = 16, CUDA_MOST_WORDS = 1024 /* 4 KiB of parameters, and more */ };
 
 /* Single numbers that the host asks for after every run (a loss, a flag): copied behind the run, so that one wait is
- * for all of them. What was not asked for CUDA_SEEN_IDLE times in a row is forgotten. */
-enum { CUDA_SEEN = 32, CUDA_SEEN_BYTES = 8, CUDA_SEEN_IDLE = 16 };
+ * for all of them. What was not asked for CUDA_SEEN_IDLE times in a row is forgotten. Of steps that nobody waits for
+ * they lie in several places, one for each step under way. */
+enum { CUDA_SEEN = 32, CUDA_SEEN_BYTES = 8, CUDA_SEEN_IDLE = 16, CUDA_PLACES = 8 };
 struct rt_cuda_seen {
     const void *at; /* NULL: free */
     uint32_t bytes, idle;
+};
+enum { CUDA_BATCHES = 2 };
+struct rt_cuda_batch { /* of inputs, in pinned memory and on the device */
+    const char
+        *copied; /* of the pinned memory: the last input that was put on its way; NULL: none, or all have arrived */
+    bool posted, ready;   /* by the stream of copies; the kernels' stream waits for it */
+    void *arrived, *read; /* events of posted ones: all of it is there; the kernels that read it have ended */
 };
 
 struct rt_cuda_device { /* rt_device.handle */
@@ -109,18 +118,40 @@ struct rt_cuda_device { /* rt_device.handle */
     struct rt_cuda_list pending; /* launched by the runtime, not yet given to the driver */
     struct rt_cuda_graph graphs[CUDA_GRAPHS];
     uint64_t clock;
-    char *pinned;       /* memory of the host that the device copies from while the host goes on: seen, then inputs */
-    const char *copied; /* of pinned: the last input on its way; NULL: all have arrived */
+    char *pinned; /* memory of the host that the device copies from and to while the host goes on: seen, then inputs */
+    void *copies; /* the stream of posted inputs */
+    struct rt_cuda_batch batches[CUDA_BATCHES], *posted; /* posted: that of the run in progress */
     struct rt_cuda_seen seen[CUDA_SEEN];
-    bool fresh;               /* what was seen is as the device has it */
+    void *ended[CUDA_PLACES]; /* events: all that was seen of a posted run has arrived */
+    uint32_t place;           /* where `seen` is read */
+    bool fresh;               /* what was seen is as the device has it, or had it when a posted run ended */
+    bool missed;              /* something was asked for since the last run that had not come with it */
+    bool past;                /* the host asks about a posted step, behind which others may have run */
+    bool flags;               /* kernels raise flags */
     bool checked[RT_ENTRIES]; /* entries that ran once, each launch waited for */
     bool no_graphs;
 };
+
+/* cuda_driver.c. Whose context becomes current; NULL: the call fails. Whatever failed: rt_give_up is told. */
+struct rt_cuda_device *rt_cuda_enter(struct rt_device *);
+void rt_cuda_leave(const struct rt_cuda_device *);
+void rt_cuda_failed(struct rt_device *, int status, const char *what);
 
 /* cuda_graph.c. What was not launched for a failure is told to rt_give_up. The device's context is current. */
 void rt_cuda_do(struct rt_device *, const struct rt_cuda_op *, const uint64_t *words); /* now or with those behind it */
 void rt_cuda_flush(struct rt_device *);
 void rt_cuda_graphs_free(struct rt_cuda_device *);
-void rt_cuda_failed(struct rt_device *, int status, const char *what);
+
+/* cuda_queue.c: what goes to the device before a run and comes back behind it, also of runs that nobody waits for. */
+enum { CUDA_SEEN_PLACE = CUDA_SEEN * CUDA_SEEN_BYTES, CUDA_SEEN_ALL = CUDA_PLACES * CUDA_SEEN_PLACE };
+step_status rt_cuda_queue_make(struct rt_device *, struct rt_cuda_device *);
+void rt_cuda_queue_free(struct rt_cuda_device *);
+/* Answers from what came with the last run, or remembers to bring it with the next one. */
+bool rt_cuda_seen_read(struct rt_device *, void *to, const void *from, size_t bytes);
+int rt_cuda_input(struct rt_device *, const struct stepc_slot *, char *at, char *host, const int64_t *stride);
+int rt_cuda_inputs_arrive(struct rt_cuda_device *); /* before kernels */
+int rt_cuda_run_ends(struct rt_device *);           /* behind them: waits, or posts */
+bool rt_cuda_ready(const struct rt_device *);
+step_status rt_cuda_steps(struct step_instance *, uint64_t k, uint64_t n, struct step_result *);
 #pragma GCC visibility pop
 #endif

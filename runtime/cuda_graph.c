@@ -10,14 +10,6 @@
 
 enum { FEWEST = 3 /* launches that a graph pays for */, THREAD_LOCAL = 1 };
 
-void rt_cuda_failed(struct rt_device *d, int status, const char *what)
-{
-    const struct rt_cuda_device *g = d->handle;
-    char why[CUDA_TEXT];
-    rt_give_up(d->instance, STEP_EDEVICE, "device %u (cuda:%d): %s: %s", d->index, g->ordinal, what,
-               rt_cuda_why(&g->host->driver, status, why));
-}
-
 static void launch_failed(struct rt_device *d, int status, const struct rt_cuda_op *op, const char * or)
 {
     const struct rt_cuda_device *g = d->handle;
@@ -148,6 +140,8 @@ void rt_cuda_flush(struct rt_device *d)
     struct rt_cuda_device *g = d->handle;
     size_t at = 0;
     if (!g->pending.op_count) return;
+    int late = rt_cuda_inputs_arrive(g);
+    if (late) rt_cuda_failed(d, late, "waiting for inputs");
     struct rt_cuda_graph *graph = g->no_graphs || g->pending.op_count < FEWEST ? NULL : graph_find(d);
     if (graph) {
         graph->used = ++g->clock;
@@ -169,7 +163,8 @@ void rt_cuda_do(struct rt_device *d, const struct rt_cuda_op *op, const uint64_t
         if (!list_add(&g->pending, op, words)) rt_give_up(t, STEP_ENOMEM, "no memory for a list of launches");
         return;
     }
-    int status = issue(d, op, (uint64_t *)(uintptr_t)words);
+    int status = rt_cuda_inputs_arrive(g);
+    if (!status) status = issue(d, op, (uint64_t *)(uintptr_t)words);
     if (!status) status = g->host->driver.stream_wait(g->stream);
     if (status) launch_failed(d, status, op, "");
 }

@@ -43,6 +43,12 @@ struct rt_device_ops {
     void (*launch)(struct rt_worker *, const struct stepc_command *, void *const *arguments, uint32_t chunk,
                    uint32_t chunks);
     void (*launch_entry)(struct rt_worker *, const struct stepc_entry *, void *const *buffers);
-    void (*meet)(struct rt_device *); /* until all that was launched has ended */
+    void (*meet)(struct rt_device *); /* until all that was launched has ended; with step_instance.post: see `steps` */
+    /* Steps k to n of a call that needs no decision of the host, which are launched one behind another; their results
+     * come some steps later. Their inputs have `batches` places at which they may wait (0: one). `ready`: the step
+     * before left nothing open that they would have to ask for. */
+    bool (*ready)(const struct rt_device *);
+    step_status (*steps)(struct step_instance *, uint64_t k, uint64_t n, struct step_result *results);
+    uint32_t batches;
 };
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OWN_STREAM = 1 /* does not wait for the process's default stream */, JIT_ERRORS = 5, JIT_ERRORS_BYTES = 6 };
+enum { JIT_ERRORS = 5, JIT_ERRORS_BYTES = 6 };
 
 static step_status check(struct step_instance *t, const char *devices)
 {
@@ -33,7 +33,7 @@ static step_status check_memory(struct rt_device *d, const struct rt_cuda_device
         scratch = p->entries[i].scratch_bytes > scratch ? p->entries[i].scratch_bytes : scratch;
     }
     for (uint32_t i = 0; i < p->slot_count; i++)
-        if (p->slots[i].role == STEP_INPUT) inputs += rt_slot_bytes(&p->slots[i], true);
+        if (p->slots[i].role == STEP_INPUT) inputs += CUDA_BATCHES * rt_slot_bytes(&p->slots[i], true);
     uint64_t bytes = p->state_bytes + p->result_bytes + p->constant_bytes + arena + scratch + inputs;
     if (g->host->driver.memory_info(&free, &all) || bytes <= free) return STEP_OK;
     return rt_fail(
@@ -76,24 +76,6 @@ static step_status load_images(struct rt_cuda_device *g, const struct stepc_cuda
     return status;
 }
 
-enum { PINNED_INPUTS = CUDA_SEEN * CUDA_SEEN_BYTES };
-
-static step_status make_pinned(struct rt_device *d, struct rt_cuda_device *g)
-{
-    const struct stepc_program *p = d->instance->program;
-    uint64_t bytes = PINNED_INPUTS;
-    for (uint32_t i = 0; i < p->slot_count; i++) /* as rt_device.staging */
-        if (p->slots[i].role == STEP_INPUT)
-            bytes += (rt_slot_bytes(&p->slots[i], true) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
-    char why[CUDA_TEXT];
-    int status = g->host->driver.host_alloc((void **)&g->pinned, bytes, 0);
-    if (!status) memset(g->pinned, 0, bytes); /* uneven parts end in zeros */
-    else g->pinned = NULL;
-    return status ? rt_fail(NULL, STEP_ENOMEM, "cuda:%d: %llu bytes of pinned memory for inputs: %s", g->ordinal,
-                            (unsigned long long)bytes, rt_cuda_why(&g->host->driver, status, why))
-                  : STEP_OK;
-}
-
 static step_status device_fill(struct rt_device *d, struct rt_cuda_device *g)
 {
     const struct stepc_cuda *cuda = d->instance->program->cuda;
@@ -110,9 +92,7 @@ static step_status device_fill(struct rt_device *d, struct rt_cuda_device *g)
     if (status) return rt_fail(NULL, STEP_EDEVICE, "cuda:%d: %s", g->ordinal, rt_cuda_why(u, status, why));
     step_status result = check_memory(d, g);
     if (!result) result = load_images(g, cuda, image->arch);
-    if (!result && (status = u->stream_create(&g->stream, OWN_STREAM)))
-        result = rt_fail(NULL, STEP_EDEVICE, "cuda:%d: no stream: %s", g->ordinal, rt_cuda_why(u, status, why));
-    if (!result) result = make_pinned(d, g);
+    if (!result) result = rt_cuda_queue_make(d, g);
     u->pop(&(void *){NULL});
     return result;
 }
@@ -123,9 +103,8 @@ static void device_end(struct rt_cuda_device *g)
     int device = 0;
     if (g->context && !u->push(g->context)) { /* after a failure that stays nothing can be given back one by one */
         rt_cuda_graphs_free(g);
-        if (g->stream) u->stream_destroy(g->stream);
+        rt_cuda_queue_free(g);
         while (g->module_count) u->module_unload(g->modules[--g->module_count]);
-        if (g->pinned) u->host_free(g->pinned);
         u->pop(&(void *){NULL});
     }
     if (g->context && !u->device(&device, g->ordinal)) u->release(device);
@@ -157,20 +136,9 @@ static void close_device(struct rt_device *d) { device_end(d->handle); }
 
 /* ---------------------------------------------------------------- memory */
 
-/* The device, its context current, or NULL: the call fails. */
-static struct rt_cuda_device *enter(struct rt_device *d)
-{
-    struct rt_cuda_device *g = d->handle;
-    int status = g->host->driver.push(g->context);
-    if (status) rt_cuda_failed(d, status, "its context");
-    return status ? NULL : g;
-}
-
-static void leave(const struct rt_cuda_device *g) { g->host->driver.pop(&(void *){NULL}); }
-
 static void *alloc(struct rt_device *d, size_t bytes)
 {
-    struct rt_cuda_device *g = enter(d);
+    struct rt_cuda_device *g = rt_cuda_enter(d);
     void *data = NULL;
     char why[CUDA_TEXT];
     if (!g) return NULL;
@@ -180,7 +148,7 @@ static void *alloc(struct rt_device *d, size_t bytes)
     else status = u->set_bytes(data, 0, bytes, g->stream);
     if (!status) status = u->stream_wait(g->stream);
     if (status && data) u->free(data);
-    leave(g);
+    rt_cuda_leave(g);
     return status ? NULL : data;
 }
 
@@ -190,47 +158,7 @@ static void release(struct rt_device *d, void *data, size_t bytes)
     (void)bytes;
     if (!data || g->host->driver.push(g->context)) return;
     g->host->driver.free(data);
-    leave(g);
-}
-
-/* Until all that was given to the driver has ended. */
-static int wait_for(struct rt_cuda_device *g)
-{
-    g->copied = NULL;
-    return g->host->driver.stream_wait(g->stream);
-}
-
-static struct rt_cuda_seen *seen_find(struct rt_cuda_device *g, const void *at, size_t bytes)
-{
-    struct rt_cuda_seen *s = g->seen;
-    while (s < g->seen + CUDA_SEEN && (s->at != at || s->bytes != bytes)) s++;
-    return s < g->seen + CUDA_SEEN ? s : NULL;
-}
-
-/* Answers from what came with the last run, or remembers to bring it with the next one. */
-static bool seen_read(struct rt_cuda_device *g, void *to, const void *from, size_t bytes)
-{
-    struct rt_cuda_seen *s = bytes <= CUDA_SEEN_BYTES ? seen_find(g, from, bytes) : NULL;
-    if (s) s->idle = 0;
-    if (s && g->fresh) memcpy(to, g->pinned + (s - g->seen) * CUDA_SEEN_BYTES, bytes);
-    if (!s && bytes <= CUDA_SEEN_BYTES && (s = seen_find(g, NULL, 0))) {
-        *s = (struct rt_cuda_seen){from, (uint32_t)bytes, 0};
-        g->fresh = false;
-        return false;
-    }
-    return s && g->fresh;
-}
-
-static int seen_bring(struct rt_cuda_device *g)
-{
-    int status = 0;
-    for (struct rt_cuda_seen *s = g->seen; !status && s < g->seen + CUDA_SEEN; s++) {
-        if (s->at && s->idle++ == CUDA_SEEN_IDLE) *s = (struct rt_cuda_seen){.at = NULL};
-        if (s->at)
-            status = g->host->driver.from_device(g->pinned + (s - g->seen) * CUDA_SEEN_BYTES, s->at, s->bytes,
-                                                 g->stream);
-    }
-    return status;
+    rt_cuda_leave(g);
 }
 
 static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, enum rt_direction direction)
@@ -245,9 +173,9 @@ static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, 
     }
     struct rt_cuda_device *g = d->handle;
     if (!bytes) return;
-    if (direction == RT_FROM_DEVICE && seen_read(g, to, from, bytes)) return;
+    if (direction == RT_FROM_DEVICE && rt_cuda_seen_read(d, to, from, bytes)) return;
     if (direction == RT_FROM_DEVICE) memset(to, 0, bytes); /* of a copy that fails: loops end */
-    if (!enter(d)) return;
+    if (!rt_cuda_enter(d)) return;
     const struct rt_cuda_driver *u = &g->host->driver;
     int status = 0;
     if (direction != RT_FROM_DEVICE) g->fresh = false;
@@ -262,13 +190,12 @@ static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, 
         status = direction == RT_TO_DEVICE     ? u->to_device(to, from, bytes, g->stream)
                  : direction == RT_FROM_DEVICE ? u->from_device(to, from, bytes, g->stream)
                                                : u->between(to, from, bytes, g->stream);
-        if (!status) status = wait_for(g);
+        if (!status) status = u->stream_wait(g->stream);
     }
     if (status) rt_cuda_failed(d, status, "a copy, or a kernel before it (STEPC_CUDA_CHECK=1 names it)");
-    leave(g);
+    rt_cuda_leave(g);
 }
 
-/* Inputs go through pinned memory, and nobody waits for them but the next batch. */
 static void part(struct rt_device *d, const struct stepc_slot *s, char *at, char *host, const int64_t *stride,
                  enum rt_direction direction)
 {
@@ -276,16 +203,11 @@ static void part(struct rt_device *d, const struct stepc_slot *s, char *at, char
         rt_staged_part(d, s, at, host, stride, direction);
         return;
     }
-    struct rt_cuda_device *g = enter(d);
+    struct rt_cuda_device *g = rt_cuda_enter(d);
     if (!g) return;
-    char *own = g->pinned + PINNED_INPUTS + (at - d->staging);
-    int status = g->copied && own <= g->copied ? wait_for(g) : 0; /* inputs come in order: a batch after another one */
-    rt_shard_copy(d->instance, d->index, s, NULL, own, host, stride, direction);
-    g->fresh = false;
-    g->copied = own;
-    if (!status) status = g->host->driver.to_device(at, own, rt_slot_bytes(s, true), g->stream);
+    int status = rt_cuda_input(d, s, at, host, stride);
     if (status) rt_cuda_failed(d, status, "copying an input");
-    leave(g);
+    rt_cuda_leave(g);
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -338,7 +260,7 @@ static void launch(struct rt_worker *w, const struct stepc_command *c, void *con
                    per);
         return;
     }
-    struct rt_cuda_device *g = enter(w->device);
+    struct rt_cuda_device *g = rt_cuda_enter(w->device);
     if (!g) return;
     g->fresh = false;
     for (uint32_t m = 0; m < members; m += k->members ? k->members : 1) {
@@ -355,24 +277,22 @@ static void launch(struct rt_worker *w, const struct stepc_command *c, void *con
             &(struct rt_cuda_op){.launch = l, .count = words.count, .blocks = words.blocks, .table = words.table},
             words.word);
     }
-    leave(g);
+    rt_cuda_leave(g);
 }
 
 static void meet(struct rt_device *d)
 {
     struct step_instance *t = d->instance;
-    struct rt_cuda_device *g = enter(d);
+    struct rt_cuda_device *g = rt_cuda_enter(d);
     if (!g) return;
     rt_cuda_flush(d);
-    int status = seen_bring(g);
-    if (!status) status = wait_for(g);
-    g->fresh = !status;
+    int status = rt_cuda_run_ends(d);
     char what[120];
     snprintf(what, sizeof what, "a kernel of entry \"%s\" (STEPC_CUDA_CHECK=1 names it)",
              t->entries[t->running].table->name);
     if (status) rt_cuda_failed(d, status, what);
     g->checked[t->running] = true;
-    leave(g);
+    rt_cuda_leave(g);
 }
 
 const struct stepc_gpu stepc_part_gpu = {{.name = "cuda",
@@ -385,4 +305,7 @@ const struct stepc_gpu stepc_part_gpu = {{.name = "cuda",
                                           .part = part,
                                           .constants = rt_staged_constants,
                                           .launch = launch,
-                                          .meet = meet}};
+                                          .meet = meet,
+                                          .ready = rt_cuda_ready,
+                                          .steps = rt_cuda_steps,
+                                          .batches = CUDA_BATCHES}};

@@ -129,6 +129,7 @@ static const char *part_in_place(const struct step_instance *t, const struct rt_
 
 void rt_bind_step(struct step_instance *t, uint64_t k)
 {
+    uint64_t place = t->post ? k % t->device_ops->batches * t->staging_bytes : 0;
     for (uint32_t i = 0; i < t->input_count; i++) {
         const struct rt_bound *b = &t->bound[i];
         const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
@@ -137,7 +138,7 @@ void rt_bind_step(struct step_instance *t, uint64_t k)
         for (RT_MINE(t, d)) {
             const char *part = part_in_place(t, d, s, b, base);
             if (!part) { /* uneven parts end in the zeros that the area began with */
-                char *staged = d->staging + t->staging_offset[i];
+                char *staged = d->staging + place + t->staging_offset[i];
                 rt_shard_copy(t, d->index, s, d, staged, (char *)(uintptr_t)base, b->stride, RT_TO_DEVICE);
                 part = staged;
             }

@@ -23,7 +23,7 @@ static char *constants(struct rt_device *d, const void *data, size_t bytes)
     return ops->constants ? ops->constants(d, data, bytes) : (char *)(uintptr_t)data;
 }
 
-static bool device_make(struct step_instance *t, struct rt_device *d, uint64_t staging_bytes)
+static bool device_make(struct step_instance *t, struct rt_device *d)
 {
     const struct stepc_program *p = t->program;
     uint64_t scratch = (largest(p, true) + STEPC_FLAG_BEFORE + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
@@ -34,7 +34,7 @@ static bool device_make(struct step_instance *t, struct rt_device *d, uint64_t s
     d->arena = rt_alloc_device(d, largest(p, false));
     d->result = rt_alloc_device(d, p->result_bytes);
     d->scratch = rt_alloc_device(d, scratch * t->threads);
-    d->staging = rt_alloc_device(d, staging_bytes);
+    d->staging = rt_alloc_device(d, t->staging_bytes * (t->device_ops->batches + !t->device_ops->batches));
     d->positions = constants(d, d->position, sizeof d->position);
     d->constants = constants(d, p->constants, p->constant_bytes);
     d->maps = rt_alloc(t, RT_ENTRIES * sizeof *d->maps);
@@ -49,7 +49,7 @@ static bool device_make(struct step_instance *t, struct rt_device *d, uint64_t s
     return true;
 }
 
-static bool slots_make(struct step_instance *t, uint64_t *staging_bytes)
+static bool slots_make(struct step_instance *t)
 {
     const struct stepc_program *p = t->program;
     t->loss_slot = t->step_slot = -1;
@@ -65,9 +65,9 @@ static bool slots_make(struct step_instance *t, uint64_t *staging_bytes)
         if (s->role == STEP_STATE && strcmp(s->name, "step") == 0 && s->rank == 0) t->step_slot = (int32_t)i;
         if (s->role == STEP_METRIC && s->rank == 0) t->metric_slots[t->metric_count++] = i;
         if (s->role != STEP_INPUT) continue;
-        t->staging_offset[t->input_count] = *staging_bytes;
+        t->staging_offset[t->input_count] = t->staging_bytes;
         t->input_slots[t->input_count++] = i;
-        *staging_bytes += (rt_slot_bytes(s, true) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+        t->staging_bytes += (rt_slot_bytes(s, true) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
     }
     return true;
 }
@@ -75,13 +75,13 @@ static bool slots_make(struct step_instance *t, uint64_t *staging_bytes)
 static step_status build(struct step_instance *t, const struct rt_settings *s)
 {
     const struct stepc_program *p = t->program;
-    uint64_t staging = 0, bytes = p->state_bytes + p->result_bytes + largest(p, false) + largest(p, true) * t->threads;
+    uint64_t bytes = p->state_bytes + p->result_bytes + largest(p, false) + largest(p, true) * t->threads;
     if (s->o.max_memory && bytes > s->o.max_memory)
         return rt_fail(NULL, STEP_ENOMEM, "device 0 needs %llu bytes, limit %llu (state %llu, arena %llu)",
                        (unsigned long long)bytes, (unsigned long long)s->o.max_memory,
                        (unsigned long long)p->state_bytes, (unsigned long long)largest(p, false));
-    bool ok = rt_gate_make(t) && slots_make(t, &staging);
-    for (RT_MINE(t, d)) ok = ok && device_make(t, d, staging);
+    bool ok = rt_gate_make(t) && slots_make(t);
+    for (RT_MINE(t, d)) ok = ok && device_make(t, d);
     ok = ok && rt_plan(t);
     if (!ok)
         return rt_fail(NULL, STEP_ENOMEM, "out of memory: %llu bytes on each of %u devices", (unsigned long long)bytes,

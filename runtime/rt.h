@@ -218,6 +218,8 @@ struct step_instance {
     uint8_t unknown;  /* enum rt_carried: what may be out of bounds (late.c) */
     uint8_t marks;    /* of slots: KEPT of any; WATCHED of single numbers of optimizers, which kernels do not check */
     uint8_t stale;    /* enum rt_carried: what rt_device.other lacks because the host wrote it */
+    uint8_t
+        post; /* nobody waits for the run in progress, whose numbers go to this place, from 1; 0: it is waited for */
     uint32_t unknown_steps, unknown_wait; /* until the state is looked at again, the last of these times */
     struct step_host host;
     struct rt_entry entries[RT_ENTRIES];
@@ -237,6 +239,7 @@ struct step_instance {
     int log_level;
     uint32_t *by_role, role_end[RT_HYPER]; /* numbers of slots role after role, in the order of the table */
     uint64_t *staging_offset;              /* per input, in rt_device.staging */
+    uint64_t staging_bytes;                /* of a batch there */
     const char *alive;                     /* zero in a child after fork */
     int pid;
     struct step_instance *next; /* one that was created before */
@@ -649,6 +652,9 @@ step_status rt_infer(struct step_instance *, const struct step_batch *, const ch
 step_status rt_run_entry(struct step_instance *, enum rt_entry_kind);
 step_status rt_derive(struct step_instance *); /* fills computed slots */
 void rt_step_counter(struct step_instance *);  /* reads the slot "step" where there is one */
+/* What a step gave, into a result of the caller's version; *results moves on to the next one. */
+void rt_result_put(const struct step_instance *, struct step_result **results, uint32_t flags, uint64_t ns);
+step_status rt_interrupted(struct step_instance *, const char *when, uint64_t ahead);
 
 /* ---------------------------------------------------------------- settings.c, instance.c, checkpoint.c */
 

@@ -53,6 +53,15 @@ static void fill_result(const struct step_instance *t, struct step_result *r, ui
     r->ns_communication = t->communication_ns;
 }
 
+void rt_result_put(const struct step_instance *t, struct step_result **results, uint32_t flags, uint64_t ns)
+{
+    struct step_result r;
+    rt_take(&r, sizeof r, *results);
+    fill_result(t, &r, flags, ns);
+    rt_give(*results, &r, sizeof r);
+    *results = (struct step_result *)(void *)((char *)*results + (*results)->size);
+}
+
 /* ---------------------------------------------------------------- steps that may be refused */
 
 /* Of these slots what is `from` goes `to`. */
@@ -100,11 +109,16 @@ static uint32_t flags_take(struct step_instance *t)
 /* Whether no element of the new state is infinite or NaN that was finite before, as far as that is known. */
 static bool slot_finite(struct rt_device *d, const struct stepc_slot *s)
 {
-    uint64_t end = s->offset + rt_slot_bytes(s, true);
-    for (uint64_t at = s->offset; at < end; at += rt_dtype_bytes(s->dtype))
-        if (!isfinite(rt_view_number(d, d->ahead + at, s->dtype)) &&
-            (d->ahead == d->state || isfinite(rt_view_number(d, d->state + at, s->dtype))))
-            return false;
+    char now[1 << 14], before[sizeof now]; /* of memory that the host cannot read */
+    uint64_t end = s->offset + rt_slot_bytes(s, true), item = rt_dtype_bytes(s->dtype);
+    for (uint64_t at = s->offset, n; at < end; at += n) {
+        n = end - at < sizeof now ? end - at : sizeof now;
+        const void *new = rt_view(d, d->ahead + at, now, n);
+        const void *old = d->ahead == d->state ? NULL : rt_view(d, d->state + at, before, n);
+        for (int64_t k = 0; k < (int64_t)(n / item); k++)
+            if (!isfinite(rt_number_at(new, s->dtype, k)) && (!old || isfinite(rt_number_at(old, s->dtype, k))))
+                return false;
+    }
     return true;
 }
 
@@ -313,7 +327,7 @@ static step_status result_check(struct step_instance *t, const struct step_resul
 }
 
 /* A locked instruction only if there is something to take. */
-static step_status interrupt_check(struct step_instance *t, const char *when, uint64_t ahead)
+step_status rt_interrupted(struct step_instance *t, const char *when, uint64_t ahead)
 {
     if (!atomic_load_explicit(&t->interrupted, memory_order_relaxed) || !atomic_exchange(&t->interrupted, 0))
         return STEP_OK;
@@ -331,17 +345,23 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
     if (!status) status = batch_check(t, from, &batch, RT_STEP);
     if (!status && (batch.flags & ~(leading ? 0u : (uint32_t)STEP_COMPUTE)) > STEP_ON_NONFINITE_SKIP)
         status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
-    if (t->ranks > 1 && !status) status = interrupt_check(t, "before", 1);
+    if (t->ranks > 1 && !status) status = rt_interrupted(t, "before", 1);
     if (!status) status = hypers_apply(t, &batch, &hypers);
     status = rt_bind(t, &batch, RT_STEP, leading ? n : 0, status);
     uint64_t clock = results ? rt_now() : 0;
+    bool posts = t->device_ops->steps && t->mesh_count == 1 && !batch.flags && !batch.accept && !t->trace &&
+                 !t->program->finite;
     for (uint64_t k = 0; !status && k < n; k++) {
+        if (posts && k && t->device_ops->ready(t->devices)) {
+            status = t->device_ops->steps(t, k, n, results);
+            break;
+        }
         if (results) rt_take(&result, sizeof result, results);
-        if (t->ranks < 2) status = interrupt_check(t, "before", 1);
-        else if (k) status = rt_agree(t, interrupt_check(t, "before", 1));
+        if (t->ranks < 2) status = rt_interrupted(t, "before", 1);
+        else if (k) status = rt_agree(t, rt_interrupted(t, "before", 1));
         if (!status) status = one_step(t, k, &batch, &result, &clock);
         else fill_result(t, &result, 0, 0);
-        if (!status && !t->waits) status = interrupt_check(t, "after", 0);
+        if (!status && !t->waits) status = rt_interrupted(t, "after", 0);
         if (!results) continue;
         rt_give(results, &result, sizeof result);
         results = (struct step_result *)(void *)((char *)results + results->size); /* of the caller's version */

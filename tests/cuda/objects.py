@@ -4,6 +4,7 @@ in a step, and that everything a host can do gives what an object for the CPU gi
 
     STEPC_CUDA_DRIVER=build/cuda/libcuda.so.1 tests/cuda/objects.py build/stepc
 """
+import ctypes
 import os
 import re
 import subprocess
@@ -28,6 +29,20 @@ LOOP = {**DOCUMENT, "name": "loop", "accumulate": {"microbatch_size": 2}}
 def batch(k, size=8):
     r = np.random.default_rng(k)
     return {"x": r.standard_normal((size, 6), dtype="f4"), "y": r.standard_normal((size, 3), dtype="f4")}
+
+
+def every(keys):
+    """The batches of these numbers, one behind the other."""
+    return {n: np.stack([batch(k)[n] for k in keys]) for n in ("x", "y")}
+
+
+def results_of(m, n, values):
+    """All that step_n tells: (step, loss, flags) each, and its status."""
+    keep, results = [], (stepc._RESULT * n)()
+    for r in results:
+        r.size = ctypes.sizeof(stepc._RESULT)
+    status = m._step_n(m._instance, ctypes.byref(m._batch(values, keep)), ctypes.c_uint64(n), results)
+    return [(r.step, r.loss, r.flags) for r in results], status
 
 
 def close(test, got, want, what):
@@ -280,6 +295,107 @@ m.close()
         with open(self.path("counts")) as f:
             self.assertNotIn("cuGraphLaunch", f.read())
 
+    # ------------------------------------------------------------ steps one behind another
+
+    QUEUED = """
+from objects import every, results_of
+m, n = stepc.Step(SO), stepc.Step(SO)
+m.init(), n.init()
+for first, last in ((0, 2), (2, 25), (25, 26), (26, 60)):
+    said, status = results_of(m, last - first, every(range(first, last)))
+    single = [n.step(**batch(k)) for k in range(first, last)]
+    assert status == 0 and said == [(r.step, r.loss, 0) for r in single], (first, said)
+    assert m.eval("ema", **batch(0)).loss == n.eval("ema", **batch(0)).loss
+for name in m.names():
+    np.testing.assert_array_equal(m[name], n[name])
+m.close(), n.close()
+"""
+
+    def test_steps_are_those_of_single_calls(self):
+        """Whatever is copied early or late, two sets of addresses, numbers asked for in between."""
+        for so in ("both-cuda.so", "loop-cuda.so"):
+            for eager in "0124":
+                self.host(self.QUEUED.replace("SO", repr(self.path(so))), STAND_IN_EAGER=eager)
+
+    def test_nobody_waits_between_steps(self):
+        def counts(n):
+            self.host("from objects import every\nm = stepc.Step(SO)\nm.init()\nm.step_n(4, **every(range(4)))\nm.step_n(%d, **every(range(%d)))\nm.close()\n"
+                      % (n, n), STAND_IN_COUNTS=self.path("counts"))
+            with open(self.path("counts")) as f:
+                return {name: int(n) for name, n in map(str.split, f)}
+
+        few, many = counts(20), counts(40)
+        for said in few, many:  # at two batches of inputs the host comes no further
+            self.assertEqual(said.pop("most_graphs_waiting"), 4)
+        more = {name: (n - few[name]) / 20 for name, n in many.items() if n != few[name]}
+        self.assertEqual(more.pop("cuGraphLaunch"), 1)
+        self.assertEqual(more.pop("cuMemcpyHtoDAsync"), 2)
+        self.assertLessEqual(more.pop("cuMemcpyDtoHAsync"), 3)
+        self.assertLessEqual(more.pop("cuEventSynchronize"), 2)  # a step whose numbers are taken, inputs that have left the host
+        self.assertEqual(more.pop("cuEventRecord"), 3)
+        self.assertEqual(more.pop("cuStreamWaitEvent"), 2)
+        self.assertLessEqual(more.pop("cuMemsetD32Async", 0), 1)
+        self.assertEqual(set(more) - {"cuCtxPushCurrent", "cuCtxPopCurrent"}, set())  # no stream is waited for, nothing made
+
+    def test_flags_of_posted_steps(self):
+        """A gradient that overflows once stays in the state for one step, and no other step says so."""
+        document = {**DOCUMENT, "name": "spike", "inputs": {"x": {"shape": [8, 6]}}, "loss": "sum(x * params.w)",
+                    "model": {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [6], "init": {"type": "zeros"}}], "output": "w"},
+                    "optimizer": {"type": "chain", "transforms": [{"type": "scale_by_optimistic_gradient"}, {"type": "clip", "max_delta": 1},
+                                                                  {"type": "scale", "step_size": -1e-3}]}}
+        document.pop("ema")
+        path = runner.write_json(self.path("spike.json"), document)
+        values = np.stack([batch(k)["x"] for k in range(24)])
+        values[:13], values[13] = 0, 3e38
+        said = []
+        for more in ((), ("--target=cuda", "--cuda-arch=text")):
+            runner.call(self.program, "compile", path, "-o", self.path("spike.so"), *more)
+            with stepc.Step(self.path("spike.so"), threads=1) as m:
+                m.init()
+                results, status = results_of(m, 24, {"x": values})
+                self.assertEqual(status, 0)
+                said.append([(step, flags) for step, _, flags in results])
+                self.assertTrue(np.isfinite([loss for _, loss, _ in results]).all())
+            os.remove(self.path("spike.so"))
+        self.assertEqual(said[0], [(k + 1, stepc.NONFINITE if k == 13 else 0) for k in range(24)])
+        self.assertEqual(said[1], said[0])
+
+    def test_a_posted_step_fails(self):
+        said = self.host("""
+from objects import every, results_of
+m = stepc.Step(SO)
+m.init()
+said, status = results_of(m, 30, every(range(30)))
+print(status, [s for s, _, _ in said])
+try:
+    m.step(**batch(0))
+except stepc.StepError as e:
+    print(e)
+m.close()
+""", STAND_IN_FAIL="cuGraphLaunch:12:719")
+        self.assertIn("STEP_EPOISONED", said)
+        self.assertIn("9 [1, 2, 3, 4", said)
+
+    def test_interrupted(self):
+        """Steps that were posted are done; what was told of them is right."""
+        said = self.host("""
+import threading
+from objects import every, results_of
+m, n = stepc.Step(SO), stepc.Step(SO)
+m.init(), n.init()
+values = every(list(range(40)) * 50)
+threading.Timer(0.05, lambda: m._interrupt(m._instance)).start()
+said, status = results_of(m, 2000, values)
+done = [r for r in said if r[0]]
+print(status, len(done))
+for k, (step, loss, _) in enumerate(done[:-1] if status else done):
+    assert (step, loss) == (k + 1, n.step(**batch(k % 40)).loss), k
+for name in m.names():
+    np.testing.assert_array_equal(m[name], n[name])
+m.close(), n.close()
+""", STAND_IN_ORDERS="1")
+        self.assertRegex(said, r"^13 \d+")  # STEP_ECANCELLED
+
     # ------------------------------------------------------------ the same as on the CPU
 
     def test_whatever_a_host_does(self):
@@ -330,6 +446,14 @@ m.close()
             r = x.step(**batch(0))
             self.assertTrue(np.isfinite(r.loss) and not r.finite)
             x.close()
+        values = {n: np.where(np.arange(24).reshape(-1, 1, 1) < 13, 0 * v, v).astype("f4") for n, v in every(range(24)).items()}
+        m, want = (stepc.Step(self.path("huge%d.so" % n), threads=1) for n in (2, 0))  # of posted steps each says what it stored itself
+        for x in (m, want):
+            x.init()
+        said = [(step, flags) for step, _, flags in results_of(m, 24, values)[0]]
+        self.assertEqual(said, [(step, flags) for step, _, flags in results_of(want, 24, values)[0]])
+        self.assertEqual(said, [(k + 1, stepc.NONFINITE if k >= 13 else 0) for k in range(24)])
+        m.close(), want.close()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ static struct {
     const char *name;
     unsigned long calls;
 } counts[64];
+static unsigned long most_graphs; /* that waited in one stream */
 
 void report(const char *format, ...)
 {
@@ -48,6 +49,7 @@ __attribute__((destructor)) static void at_the_end(void)
         if (contexts[i].retained && !contexts[i].failed) report("the context of device %d was not released", i);
     FILE *file = *setting("STAND_IN_COUNTS", "") ? fopen(getenv("STAND_IN_COUNTS"), "w") : NULL;
     for (int i = 0; file && counts[i].name; i++) fprintf(file, "%s %lu\n", counts[i].name, counts[i].calls);
+    if (file) fprintf(file, "most_graphs_waiting %lu\n", most_graphs);
     if (file) fclose(file);
     if (wrong) _exit(WRONG);
 }
@@ -308,18 +310,35 @@ API cuMemGetInfo_v2(size_t *left, size_t *all)
     return end(SUCCESS);
 }
 
+/* It ends where nobody may touch, and begins behind such a place. */
+static struct thing *make_guarded(enum kind kind, size_t bytes)
+{
+    size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
+    char *all = mmap(NULL, room + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED || mprotect(all + PAGE, room, PROT_READ | PROT_WRITE)) return NULL;
+    struct thing *b = make(kind);
+    b->bytes = bytes;
+    b->data = all + PAGE + (room - bytes) / 64 * 64;
+    return b;
+}
+
+/* Its memory is never given out again. */
+static void end_guarded(struct thing *b)
+{
+    char *first = (char *)((uintptr_t)b->data / PAGE * PAGE);
+    b->gone = true;
+    mmap(first, (size_t)(b->data + b->bytes - first), PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 API cuMemAlloc_v2(void **address, size_t bytes)
 {
     BEGIN("cuMemAlloc");
     if (capturing("cuMemAlloc")) return end(CAPTURE_UNSUPPORTED);
     if (!bytes) return end(INVALID_VALUE);
-    size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
     if (bytes > free_memory(current[depth - 1])) return end(OUT_OF_MEMORY);
-    char *all = mmap(NULL, room + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (all == MAP_FAILED || mprotect(all + PAGE, room, PROT_READ | PROT_WRITE)) return end(OUT_OF_MEMORY);
-    struct thing *b = make(BLOCK);
-    b->bytes = bytes;
-    b->data = all + PAGE + (room - bytes) / 64 * 64; /* it ends where nobody may touch */
+    struct thing *b = make_guarded(BLOCK, bytes);
+    if (!b) return end(OUT_OF_MEMORY);
     memset(b->data, 0xff, bytes);
     *address = (void *)((uintptr_t)b->data | (uintptr_t)1 << ADDRESS_BIT);
     return end(SUCCESS);
@@ -335,21 +354,18 @@ API cuMemFree_v2(void *address)
         return end(INVALID_VALUE);
     }
     status = drain_context(c);
-    b->gone = true;
-    char *first = (char *)((uintptr_t)b->data / PAGE * PAGE);
-    size_t room = (size_t)(b->data + b->bytes - first);
-    mmap(first, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    end_guarded(b);
     return end(status);
 }
 
 API cuMemHostAlloc(void **address, size_t bytes, unsigned flags)
 {
     BEGIN("cuMemHostAlloc");
-    struct thing *b = make(PINNED);
     (void)flags;
-    b->bytes = bytes;
-    b->data = *address = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
-    return end(b->data ? SUCCESS : OUT_OF_MEMORY);
+    struct thing *b = bytes ? make_guarded(PINNED, bytes) : NULL;
+    if (!b) return end(bytes ? OUT_OF_MEMORY : INVALID_VALUE);
+    *address = b->data;
+    return end(SUCCESS);
 }
 
 API cuMemFreeHost(void *address)
@@ -358,8 +374,7 @@ API cuMemFreeHost(void *address)
     for (struct thing *t = things; t; t = t->next)
         if (t->kind == PINNED && !t->gone && t->data == address) {
             status = drain_context(t->context);
-            t->gone = true;
-            free(address);
+            end_guarded(t);
             return end(status);
         }
     report("cuMemFreeHost: %p is no block of it", address);
@@ -377,9 +392,11 @@ static bool pinned(const char *at, size_t bytes)
 
 API cuStreamCreate(void **stream, unsigned flags)
 {
+    static int made;
     BEGIN("cuStreamCreate");
     (void)flags;
-    *stream = make(STREAM);
+    struct thing *s = *stream = make(STREAM);
+    s->eager = ++made == atoi(setting("STAND_IN_EAGER", "0"));
     return end(SUCCESS);
 }
 
@@ -407,7 +424,11 @@ static int enqueue(const char *name, void *stream, const struct op *op)
     struct thing *s = of(name, stream, STREAM);
     if (!s) return INVALID_HANDLE;
     op_add(s->capture ? &s->capture->ops : &s->ops, op);
-    return SUCCESS;
+    unsigned long graphs = 0;
+    for (const struct op *one = s->ops.first; one && op->kind == OP_GRAPH; one = one->next)
+        graphs += one->kind == OP_GRAPH;
+    most_graphs = graphs > most_graphs ? graphs : most_graphs;
+    return s->eager && !s->capture ? drain(s, NULL, 0) : SUCCESS;
 }
 
 static void *kept(const void *from, size_t bytes)

@@ -16,7 +16,8 @@
  *   STAND_IN_DEVICES=1   STAND_IN_CAPABILITY=8.0   STAND_IN_MEMORY=17179869184   STAND_IN_VERSION=13000
  *   STAND_IN_USED=0      bytes of it that other processes have
  *   STAND_IN_ORDERS=2    1: kernels run forwards only
- *   STAND_IN_COUNTS      a file for how often each function was called
+ *   STAND_IN_COUNTS      a file for how often each function was called, and how many graphs waited at once at most
+ *   STAND_IN_EAGER=0     the stream, from 1, that does everything at once, as far as it has to wait for no other
  *   STAND_IN_FAIL        NAME:N:STATUS: the Nth call of that function fails so; 214 and 700 to 799: and all that follow
  * in the context */
 #ifndef STAND_IN_H
@@ -91,6 +92,7 @@ struct thing { /* whatever has a handle or an address */
     size_t bytes;
     struct ops ops;        /* STREAM, GRAPH, EXEC */
     struct thing *capture; /* STREAM: the graph that takes what is launched */
+    bool eager;            /* STREAM */
     struct thing *on;      /* EVENT: recorded there */
     uint64_t asked, done;  /* EVENT: records, and those that were run */
     struct function *functions;

@@ -1,0 +1,218 @@
+/* What goes to a CUDA device before a run and what comes back behind it. A run that is waited for has both in its own
+ * stream. Steps of one call that need no decision of the host are posted: inputs travel on a stream of their own, while
+ * the kernels of steps before still read theirs; the numbers that the host asks for after each step come to a place of
+ * their own, and it asks when CUDA_PLACES steps are under way, or none is left. What orders the two streams are events.
+ */
+#include "runtime/cuda_driver.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { OWN_STREAM = 1 /* does not wait for the process's default stream */, NO_TIMES = 2 };
+
+step_status rt_cuda_queue_make(struct rt_device *d, struct rt_cuda_device *g)
+{
+    const struct rt_cuda_driver *u = &g->host->driver;
+    const struct stepc_program *p = d->instance->program;
+    const struct stepc_cuda *cuda = p->cuda;
+    uint64_t bytes = CUDA_SEEN_ALL;
+    for (uint32_t i = 0; i < p->slot_count; i++) /* CUDA_BATCHES times what step_instance.staging_bytes will be */
+        if (p->slots[i].role == STEP_INPUT)
+            bytes += CUDA_BATCHES * ((rt_slot_bytes(&p->slots[i], true) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN);
+    char why[CUDA_TEXT];
+    int status = u->stream_create(&g->stream, OWN_STREAM);
+    if (!status) status = u->stream_create(&g->copies, OWN_STREAM);
+    for (struct rt_cuda_batch *b = g->batches; !status && b < g->batches + CUDA_BATCHES; b++) {
+        status = u->event_create(&b->arrived, NO_TIMES);
+        if (!status) status = u->event_create(&b->read, NO_TIMES);
+    }
+    for (uint32_t i = 0; !status && i < CUDA_PLACES; i++) status = u->event_create(&g->ended[i], NO_TIMES);
+    if (status)
+        return rt_fail(NULL, STEP_EDEVICE, "cuda:%d: no stream or event: %s", g->ordinal, rt_cuda_why(u, status, why));
+    status = u->host_alloc((void **)&g->pinned, bytes, 0);
+    if (status)
+        return rt_fail(NULL, STEP_ENOMEM, "cuda:%d: %llu bytes of pinned memory for inputs: %s", g->ordinal,
+                       (unsigned long long)bytes, rt_cuda_why(u, status, why));
+    memset(g->pinned, 0, bytes); /* uneven parts end in zeros */
+    for (uint32_t i = 0; i < cuda->kernel_count; i++) g->flags |= cuda->kernels[i].checks;
+    return STEP_OK;
+}
+
+void rt_cuda_queue_free(struct rt_cuda_device *g)
+{
+    const struct rt_cuda_driver *u = &g->host->driver;
+    for (uint32_t i = 0; i < CUDA_PLACES; i++)
+        if (g->ended[i]) u->event_destroy(g->ended[i]);
+    for (struct rt_cuda_batch *b = g->batches; b < g->batches + CUDA_BATCHES; b++) {
+        if (b->arrived) u->event_destroy(b->arrived);
+        if (b->read) u->event_destroy(b->read);
+    }
+    if (g->copies) u->stream_destroy(g->copies);
+    if (g->stream) u->stream_destroy(g->stream);
+    if (g->pinned) u->host_free(g->pinned);
+}
+
+/* ---------------------------------------------------------------- inputs */
+
+int rt_cuda_input(struct rt_device *d, const struct stepc_slot *s, char *at, char *host, const int64_t *stride)
+{
+    struct rt_cuda_device *g = d->handle;
+    struct step_instance *t = d->instance;
+    const struct rt_cuda_driver *u = &g->host->driver;
+    char *own = g->pinned + CUDA_SEEN_ALL + (at - d->staging);
+    struct rt_cuda_batch *b = &g->batches[t->staging_bytes ? (uint64_t)(at - d->staging) / t->staging_bytes : 0];
+    bool begins = !b->copied || own <= b->copied; /* inputs come in order: a batch after another one */
+    int status = 0;
+    if (begins && b->copied) status = b->posted ? u->event_wait(b->arrived) : u->stream_wait(g->stream);
+    if (!status && begins && b->posted && t->post) status = u->stream_wait_event(g->copies, b->read, 0);
+    if (begins) b->posted = t->post, b->ready = false;
+    rt_shard_copy(t, d->index, s, NULL, own, host, stride, RT_TO_DEVICE);
+    b->copied = own;
+    g->posted = b->posted ? b : NULL;
+    return status ? status : u->to_device(at, own, rt_slot_bytes(s, true), b->posted ? g->copies : g->stream);
+}
+
+int rt_cuda_inputs_arrive(struct rt_cuda_device *g)
+{
+    const struct rt_cuda_driver *u = &g->host->driver;
+    struct rt_cuda_batch *b = g->posted;
+    if (!b || b->ready) return 0;
+    int status = u->event_record(b->arrived, g->copies);
+    b->ready = true;
+    return status ? status : u->stream_wait_event(g->stream, b->arrived, 0);
+}
+
+/* ---------------------------------------------------------------- numbers that are asked for */
+
+static struct rt_cuda_seen *seen_find(struct rt_cuda_device *g, const void *at, size_t bytes)
+{
+    struct rt_cuda_seen *s = g->seen;
+    while (s < g->seen + CUDA_SEEN && (s->at != at || s->bytes != bytes)) s++;
+    return s < g->seen + CUDA_SEEN ? s : NULL;
+}
+
+static char *seen_place(const struct rt_cuda_device *g, const struct rt_cuda_seen *s, uint32_t place)
+{
+    return g->pinned + place * CUDA_SEEN_PLACE + (s - g->seen) * CUDA_SEEN_BYTES;
+}
+
+bool rt_cuda_seen_read(struct rt_device *d, void *to, const void *from, size_t bytes)
+{
+    struct rt_cuda_device *g = d->handle;
+    struct rt_cuda_seen *s = bytes <= CUDA_SEEN_BYTES ? seen_find(g, from, bytes) : NULL;
+    if (g->past && (!s || s->idle)) { /* what the device has now is of a later step */
+        memset(to, 0, bytes);
+        rt_give_up(d->instance, STEP_EINTERNAL, "a number of a step that was posted did not come with it");
+        return true;
+    }
+    if (s) s->idle = 0;
+    else g->missed = true;
+    if (s && g->fresh) memcpy(to, seen_place(g, s, g->place), bytes);
+    if (!s && bytes <= CUDA_SEEN_BYTES && (s = seen_find(g, NULL, 0))) {
+        *s = (struct rt_cuda_seen){from, (uint32_t)bytes, 0};
+        g->fresh = false;
+        return false;
+    }
+    return s && g->fresh;
+}
+
+/* Of a posted run only what was asked for after the last one that was waited for. */
+static int seen_bring(struct rt_cuda_device *g, uint32_t place, bool posted)
+{
+    int status = 0;
+    for (struct rt_cuda_seen *s = g->seen; !status && s < g->seen + CUDA_SEEN; s++) {
+        if (!s->at || (posted && s->idle)) continue;
+        if (!posted && s->idle++ == CUDA_SEEN_IDLE) *s = (struct rt_cuda_seen){.at = NULL};
+        if (s->at) status = g->host->driver.from_device(seen_place(g, s, place), s->at, s->bytes, g->stream);
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- the end of a run */
+
+static int wait_for(struct rt_cuda_device *g)
+{
+    int status = seen_bring(g, 0, false);
+    if (!status) status = g->host->driver.stream_wait(g->stream);
+    for (struct rt_cuda_batch *b = g->batches; b < g->batches + CUDA_BATCHES; b++)
+        if (!b->posted) b->copied = NULL;
+    g->place = 0;
+    g->fresh = !status;
+    g->missed = g->past = false;
+    return status;
+}
+
+int rt_cuda_run_ends(struct rt_device *d)
+{
+    struct rt_cuda_device *g = d->handle;
+    const struct rt_cuda_driver *u = &g->host->driver;
+    if (!d->instance->post) return wait_for(g);
+    uint32_t place = d->instance->post - 1u;
+    int status = g->posted ? u->event_record(g->posted->read, g->stream) : 0;
+    g->posted = NULL;
+    if (!status) status = seen_bring(g, place, true);
+    if (!status && g->flags) /* the next step's are its own */
+        status = u->set_words((char *)d->workers->scratch - STEPC_FLAG_BEFORE, 0, 1, g->stream);
+    return status ? status : u->event_record(g->ended[place], g->stream);
+}
+
+/* ---------------------------------------------------------------- steps one behind another */
+
+bool rt_cuda_ready(const struct rt_device *d)
+{
+    const struct rt_cuda_device *g = d->handle;
+    return !g->missed;
+}
+
+static step_status post(struct step_instance *t, uint64_t k)
+{
+    struct rt_cuda_device *g = t->devices->handle;
+    g->past = false;
+    t->post = (uint8_t)(k % CUDA_PLACES + 1);
+    rt_bind_step(t, k);
+    step_status status = rt_run_entry(t, RT_STEP);
+    t->post = 0;
+    return status;
+}
+
+/* Waits for step k and says what it gave. That kernels stored something that is not finite is seen by their flag alone:
+ * the state is a later step's already. */
+static step_status take(struct step_instance *t, uint64_t k, struct step_result **results, uint64_t *clock)
+{
+    struct rt_device *d = t->devices;
+    struct rt_cuda_device *g = rt_cuda_enter(d);
+    uint32_t flag = 0;
+    if (g) {
+        g->place = k % CUDA_PLACES;
+        int status = g->host->driver.event_wait(g->ended[g->place]);
+        if (status) rt_cuda_failed(d, status, "a kernel of entry \"step\" (STEPC_CUDA_CHECK=1 names it)");
+        rt_cuda_leave(g);
+        g->fresh = g->past = !status;
+        if (!status) rt_view(d, (char *)d->workers->scratch - STEPC_FLAG_BEFORE, &flag, sizeof flag);
+        t->steps++;
+        if (!status) rt_step_counter(t);
+    }
+    if (*results) {
+        uint64_t now = rt_now();
+        rt_result_put(t, results, flag & STEPC_FLAG_NOT_FINITE ? STEP_NONFINITE : 0, now - *clock);
+        *clock = now;
+    }
+    return (step_status)atomic_load_explicit(&t->failed, memory_order_relaxed);
+}
+
+step_status rt_cuda_steps(struct step_instance *t, uint64_t k, uint64_t n, struct step_result *results)
+{
+    struct rt_cuda_device *g = t->devices->handle;
+    uint64_t posted = k, taken = k, clock = rt_now();
+    step_status status = STEP_OK, stop = STEP_OK;
+    t->communication_ns = 0;
+    while (!status && (taken < posted || (!stop && posted < n))) {
+        if (stop || posted == n || posted - taken == CUDA_PLACES) status = take(t, taken++, &results, &clock);
+        else if (!(stop = rt_interrupted(t, "before", posted - taken + 1))) status = post(t, posted++);
+    }
+    g->past = g->fresh = false; /* what else was seen did not come */
+    if (status) return status;
+    if (!stop) return rt_interrupted(t, "after", 0);
+    if (results) rt_result_put(t, &results, 0, 0);
+    return stop;
+}
