@@ -187,6 +187,9 @@ bool fuse_needs(struct fuse *, ir_value, uint32_t cluster);
 bool fuse_makes_cycle(struct fuse *, uint32_t a, uint32_t b);
 void fuse_raise(struct fuse *, uint32_t cluster, uint32_t height);
 void fuse_lift(struct fuse *, uint32_t cluster, ir_value added);
+/* fuse_phases.c: reductions that give few blocks work, in two phases. */
+bool fuse_wants_phases(uint32_t blocks, const struct ir_func *, const struct ir_node *);
+ir_value fuse_phases(uint32_t blocks, struct ir_builder *, const struct ir_node *, ir_value x);
 /* fuse_sums.c: sums of very many scalars become trees. */
 ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old,
                   const ir_value *map);

@@ -124,7 +124,8 @@ static bool has_many(struct preparing *p, const struct ir_module *m)
         uint32_t terms = 1;
         for (ir_value v = 1; v < m->funcs.items[i]->count; v++) {
             terms += fuse_is_scalar_sum(ir_get(m->funcs.items[i], v));
-            any |= is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v) ||
+            any |= fuse_wants_phases(p->pass->options->blocks, m->funcs.items[i], ir_get(m->funcs.items[i], v)) ||
+                   is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_even(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_rows(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_rows_first(&p->panels, m->funcs.items[i], v);
@@ -142,6 +143,8 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     ir_value sum = p->pass->options->invariant ? 0 : fuse_sum(&p->sums, b, from, old, map);
     if (!sum) sum = fuse_transpose(p->transposed, b, from, old, map);
     if (sum) return sum;
+    uint32_t blocks = p->pass->options->blocks;
+    if (fuse_wants_phases(blocks, from, node)) return fuse_phases(blocks, b, node, map[node->args[0]]);
     if (is_large_reduction(from, node)) {
         bool tree = node->op == OP_reduce_sum && node->attr[1].n;
         ir_value r = (tree ? rewrite_tree : rewrite_full)(b, node, map[node->args[0]]);

@@ -57,8 +57,7 @@ static void survey(struct emitter *e, struct nest_stmt *const *items, size_t cou
         }
         if (s->kind == NEST_REG || s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE)
             survey_register(e, s, in_vector);
-        if (s->kind == NEST_FOR)
-            e->order.extent[s->var] = s->loop == NEST_PARALLEL ? e->nest->parallel_extent : s->extent;
+        if (s->kind == NEST_FOR) e->order.extent[s->var] = s->extent;
         survey(e, s->body.items, s->body.count, in_vector || (s->kind == NEST_FOR && s->loop == NEST_VECTOR));
     }
 }
@@ -298,6 +297,26 @@ static void print_vector(struct emitter *e, const struct nest_stmt *s)
     close_brace(e);
 }
 
+/* One loop over the iterations of all parallel loops, and where each of them stands. */
+static void open_parallel(struct emitter *e, const struct nest_stmt *s)
+{
+    int64_t inner = nest_inner(s);
+    if (inner == 1) {
+        open_brace(e, arena_format(e->arena, "for (long long i%u = lo + %s; i%u < hi; i%u += %s)", s->var, e->block,
+                                   s->var, s->var, e->blocks));
+        for (; (s = nest_parallel_in(s));) line(e, "const long long i%u = 0;", s->var);
+        return;
+    }
+    bool small = e->nest->parallel_extent <= INT32_MAX; /* 64-bit divisions are loops */
+    const char *type = small ? "unsigned" : "long long";
+    open_brace(e, arena_format(e->arena, "for (long long at = lo + %s; at < hi; at += %s)", e->block, e->blocks));
+    line(e, "const long long i%u = (%s)at / %lld;", s->var, type, (long long)inner);
+    while ((s = nest_parallel_in(s))) {
+        inner = nest_inner(s);
+        line(e, "const long long i%u = (%s)at / %lld %% %lld;", s->var, type, (long long)inner, (long long)s->extent);
+    }
+}
+
 static void print_for(struct emitter *e, const struct nest_stmt *s)
 {
     if (s->extent == 0 && s->loop != NEST_PARALLEL) return;
@@ -305,10 +324,10 @@ static void print_for(struct emitter *e, const struct nest_stmt *s)
         print_vector(e, s);
         return;
     }
-    bool parallel = s->loop == NEST_PARALLEL;
-    if (s->extent == 1 && !parallel) {
+    bool parallel = s->loop == NEST_PARALLEL && !e->in_parallel, inner = s->loop == NEST_PARALLEL && e->in_parallel;
+    if ((s->extent == 1 && !parallel) || inner) {
         open_brace(e, "");
-        line(e, "const long long i%u = 0;", s->var);
+        if (!inner) line(e, "const long long i%u = 0;", s->var);
         print_body(e, s->body.items, s->body.count);
         close_brace(e);
         return;
@@ -316,9 +335,7 @@ static void print_for(struct emitter *e, const struct nest_stmt *s)
     /* Before the loop rather than in it, where it would be met in every iteration. */
     if (body_meets(e, NULL, false, s->body.items, s->body.count)) barrier(e);
     if (s->loop == NEST_UNROLL) line(e, "#pragma unroll");
-    if (parallel)
-        open_brace(e, arena_format(e->arena, "for (long long i%u = lo + %s; i%u < hi; i%u += %s)", s->var, e->block,
-                                   s->var, s->var, e->blocks));
+    if (parallel) open_parallel(e, s);
     else
         open_brace(e, arena_format(e->arena, "for (long long i%u = 0; i%u < %lldll; i%u++)", s->var, s->var,
                                    (long long)s->extent, s->var));

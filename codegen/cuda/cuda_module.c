@@ -9,6 +9,7 @@ void cuda_target(struct cg_target *target)
     target->vector_bytes = 4 * CUDA_LANES;
     target->vector_registers = 32;
     target->pairs = false;
+    target->cuda = true;
 }
 
 /* A kernel and all that calls it. */

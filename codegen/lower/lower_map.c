@@ -222,7 +222,9 @@ void lower_map(struct lower *l)
         }
         for (uint32_t i = 0; i < axis->parts; i++) {
             if ((i == parallel && axis->parts > 1) || axis->part[i] == 1) continue;
-            nest_var var = lower_open_part(l, i == last ? NEST_VECTOR : NEST_SERIAL, 0, i);
+            enum nest_loop others = l->target->cuda ? NEST_PARALLEL : NEST_SERIAL;
+            if (i != last && l->target->cuda) nest->parallel_extent *= axis->part[i];
+            nest_var var = lower_open_part(l, i == last ? NEST_VECTOR : others, 0, i);
             lower_pos_add_term(l, &p, var, lower_axis_stride(axis, i));
         }
         store_all(l, &p);

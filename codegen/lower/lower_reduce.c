@@ -159,13 +159,20 @@ static void add_part(struct reduction *r, uint32_t axis, nest_var var, int64_t s
     lower_pos_add_term(r->l, &r->row, var, stride * r->row_stride[axis]);
 }
 
+static void count_shared(struct lower *l, enum nest_loop loop, int64_t extent)
+{
+    if (loop == NEST_PARALLEL) l->b.nest->parallel_extent *= extent;
+}
+
 static void open_part(struct reduction *r, enum nest_loop loop, uint32_t axis, uint32_t part)
 {
+    count_shared(r->l, loop, r->l->axes[axis].part[part]);
     nest_var var = lower_open_part(r->l, loop, axis, part);
     add_part(r, axis, var, lower_axis_stride(&r->l->axes[axis], part));
 }
 
-/* The kept parts but the one given (the blocks of a column kernel), one of them in parallel (lower_shares_better).
+/* The kept parts but the one given (the blocks of a column kernel), one of them in parallel (lower_shares_better), on
+ * a GPU all of them.
  * `blocks`: the number of blocks that part is cut into, which may be the parallel loop itself. */
 static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_part, int64_t blocks)
 {
@@ -178,17 +185,19 @@ static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_par
                 largest = l->axes[a].part[p];
                 axis = a, part = p;
             }
-    l->b.nest->parallel_extent = largest > 0 ? largest : 1;
+    enum nest_loop others = l->target->cuda ? NEST_PARALLEL : NEST_SERIAL;
+    l->b.nest->parallel_extent = 1;
     if (axis != UINT32_MAX) open_part(r, NEST_PARALLEL, axis, part);
     if (blocks > 1) {
         int64_t tile = r->vectors * r->width;
-        enum nest_loop loop = axis != UINT32_MAX ? NEST_SERIAL : NEST_PARALLEL;
+        enum nest_loop loop = axis != UINT32_MAX ? others : NEST_PARALLEL;
+        count_shared(l, loop, blocks);
         add_part(r, skip_axis, lower_open_piece(l, loop, skip_axis, skip_part, blocks, tile), tile);
     }
     for (uint32_t a = 0; a < r->runs; a++)
         for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
             if ((a == skip_axis && p == skip_part) || (a == axis && p == part) || l->axes[a].part[p] == 1) continue;
-            open_part(r, NEST_SERIAL, a, p);
+            open_part(r, others, a, p);
         }
 }
 
@@ -399,7 +408,7 @@ static void choose_tile(struct reduction *r, int64_t extent)
     r->width = extent < 1 ? 1 : extent < lanes ? extent : lanes; /* a tensor without elements has no tile */
     /* the sums of a tile stay in half of the registers */
     uint32_t sums = r->sums.count ? (uint32_t)r->sums.count : 1, most = r->l->target->vector_registers / 2 / sums;
-    most = most < 1 ? 1 : most < 4 ? most : 4;
+    most = most < 1 || r->l->target->cuda ? 1 : most < 4 ? most : 4; /* a GPU has more blocks than a tile has vectors */
     r->vectors = whole < 1 ? 1 : whole < most ? (uint32_t)whole : most;
     for (uint32_t n = most; n > 1 && extent % lanes == 0; n--)
         if (whole % n == 0 && n < whole) {

@@ -111,6 +111,22 @@ static uint64_t hash_index(uint64_t seed, const struct nest_index *index)
     return h;
 }
 
+const struct nest_stmt *nest_parallel_in(const struct nest_stmt *parallel)
+{
+    for (size_t i = 0; i < parallel->body.count; i++) {
+        const struct nest_stmt *s = parallel->body.items[i];
+        if (s->kind == NEST_FOR && s->loop == NEST_PARALLEL) return s;
+    }
+    return NULL;
+}
+
+int64_t nest_inner(const struct nest_stmt *parallel)
+{
+    int64_t inner = 1;
+    while ((parallel = nest_parallel_in(parallel))) inner *= parallel->extent;
+    return inner;
+}
+
 /* Everything of one statement but its result and its body; `shape`: see nest_shape. */
 static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt, bool shape)
 {

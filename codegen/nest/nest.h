@@ -18,7 +18,9 @@
 #include "ir/ir.h"
 
 enum nest_loop {
-    NEST_PARALLEL, /* outermost only, at most one: its range is the kernel's arguments lo and hi */
+    NEST_PARALLEL, /* outermost, at most one: its range is the kernel's arguments lo and hi. For GPUs others may stand
+                      in it, with no other loop between: the range is that of all their iterations, the innermost first
+                    */
     NEST_SERIAL,
     NEST_UNROLL, /* constant small extent, printed once per iteration; register indices may use its variable */
     NEST_VECTOR  /* innermost data-parallel loop: iterations are independent but for `reduce`; the lane of
@@ -113,7 +115,7 @@ struct nest {
     VEC(struct nest_stmt *) body; /* statements before, the parallel loop (if any), statements after */
     uint32_t value_count, var_count, reg_count;
     uint64_t scratch_bytes;  /* of all locals */
-    int64_t parallel_extent; /* iterations of the parallel loop; 1 if there is none */
+    int64_t parallel_extent; /* iterations of the parallel loops; 1 if there are none */
     int64_t grain;           /* workers get multiples of this many iterations */
     double work;             /* rough multiply-adds in all, to choose the number of workers */
     uint32_t lanes;          /* elements of a vector, whatever their dtype: vector bytes / 4. A vector loop that
@@ -126,6 +128,8 @@ struct nest {
  * Nests that print the same are one kernel: nest_hash covers everything but the doc strings, and the extent
  * of a flat map is taken from lo and hi, so all flat maps of one shape of code share a kernel. */
 uint64_t nest_hash(const struct nest *);
+const struct nest_stmt *nest_parallel_in(const struct nest_stmt *parallel); /* the parallel loop in it, NULL: none */
+int64_t nest_inner(const struct nest_stmt *parallel);                       /* iterations of those inside of it */
 uint64_t nest_shape(const struct nest *);           /* as if all numbers were 0 and the parallel loop ran once */
 void nest_print(const struct nest *, struct str *); /* the form of the head of this file */
 bool nest_verify(const struct nest *, struct str *faults);

@@ -15,6 +15,8 @@ struct machine {
     int64_t lo, hi;
     bool ok;
     struct arena *arena;
+    bool inside; /* a parallel loop, whose iteration it is, counted over those in it */
+    int64_t iteration;
 };
 
 /* ---------------------------------------------------------------- operations */
@@ -84,14 +86,23 @@ static void run(struct machine *, struct nest_stmt *const *items, size_t count, 
 
 static void run_loop(struct machine *m, const struct nest_stmt *s, const uint8_t *dtypes)
 {
+    if (s->loop == NEST_PARALLEL && m->inside) { /* where the outermost one is */
+        m->var[s->var] = m->iteration / nest_inner(s) % s->extent;
+        run(m, s->body.items, s->body.count, dtypes);
+        return;
+    }
+    int64_t inner = s->loop == NEST_PARALLEL ? nest_inner(s) : 1;
     bool range = s->loop == NEST_PARALLEL || s->extent < 0;
+    m->inside = m->inside || s->loop == NEST_PARALLEL;
     int64_t from = range ? m->lo : 0, to = range ? m->hi : s->extent;
     for (int64_t i = from; i < to && m->ok; i++) {
-        m->var[s->var] = i;
+        m->var[s->var] = i / inner;
+        if (s->loop == NEST_PARALLEL) m->iteration = i;
         if (s->loop == NEST_VECTOR) m->lane = (uint32_t)((i - from) % m->nest->lanes);
         run(m, s->body.items, s->body.count, dtypes);
     }
     m->lane = 0;
+    m->inside = m->inside && s->loop != NEST_PARALLEL;
 }
 
 static void declare(struct machine *m, const struct nest_stmt *s)

@@ -111,6 +111,7 @@ struct check {
     struct str *faults;
     bool *value, *var, *reg; /* visible now */
     uint32_t parallel, vector;
+    uint32_t inside, others; /* loops around: parallel ones, others */
     bool ok;
 };
 
@@ -139,17 +140,20 @@ static void check_stmts(struct check *c, struct nest_stmt *const *items, size_t 
 static void check_loop(struct check *c, const struct nest_stmt *s, bool outermost)
 {
     if (s->loop == NEST_PARALLEL) {
-        if (!outermost || c->parallel++)
-            fault(c, "a parallel loop that is not the only outermost one: variable", s->var);
-        if (s->extent != c->nest->parallel_extent)
-            fault(c, "the parallel loop's extent differs from the nest's: variable", s->var);
+        if (c->parallel++ != c->inside || c->others || (!outermost && !c->inside))
+            fault(c, "a parallel loop beside another one, or in one that is not: variable", s->var);
+        if (outermost && s->extent * nest_inner(s) != c->nest->parallel_extent)
+            fault(c, "the extent of the parallel loops differs from the nest's: variable", s->var);
     }
     if (s->extent < 0 && !(c->nest->flat && s->loop == NEST_VECTOR && outermost))
         fault(c, "a loop without extent: variable", s->var);
     if (c->vector) fault(c, "a loop inside a vector loop: variable", s->var);
+    uint32_t *around = s->loop == NEST_PARALLEL ? &c->inside : &c->others;
     c->vector += s->loop == NEST_VECTOR;
     c->var[s->var] = true;
+    (*around)++;
     check_stmts(c, s->body.items, s->body.count);
+    (*around)--;
     c->var[s->var] = false;
     c->vector -= s->loop == NEST_VECTOR;
 }

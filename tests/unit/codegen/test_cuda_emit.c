@@ -7,10 +7,35 @@
 static struct cuda_harness harness;
 static uint32_t kernel_of[MAX_NESTS];
 
+/* Sums of rows that three parallel loops walk, a part of their iterations; what the middle one has is computed in it.
+ */
+static void several_parallel(int64_t n, int64_t lo, int64_t hi)
+{
+    struct nest_builder b = begin();
+    uint32_t x = nest_argument(&b, IR_F32, false, "x"), y = nest_argument(&b, IR_F32, true, "y");
+    b.nest->parallel_extent = 3 * 4 * 5;
+    nest_var i = nest_open(&b, NEST_PARALLEL, 3), k = nest_open(&b, NEST_PARALLEL, 4);
+    nest_value first = nest_load(&b, x, AT(&arena, 0, {i, 20 * n}, {k, 5 * n}), 0);
+    nest_var m = nest_open(&b, NEST_PARALLEL, 5);
+    uint32_t sum = nest_reg(&b, IR_F32, 1, true, 0);
+    nest_var lane = nest_open(&b, NEST_VECTOR, n);
+    nest_value args[2] = {nest_load(&b, x, AT(&arena, 0, {i, 20 * n}, {k, 5 * n}, {m, n}, {lane, 1}), 0), first};
+    nest_reduce(&b, OP_max, sum, (struct nest_index){0}, nest_op(&b, OP_mul, IR_F32, args, 2));
+    nest_close(&b);
+    nest_value out = nest_fold(&b, OP_max, sum, (struct nest_index){0});
+    nest_store(&b, y, AT(&arena, 0, {i, 20}, {k, 5}, {m, 1}), out, 0);
+    nest_close_to(&b, 0);
+    struct str faults = STR(&arena);
+    ck_assert_msg(nest_verify(b.nest, &faults), "%s", str_text(&faults));
+    ADD(&b, "several parallel loops", lo, hi, 4 * 60 * (size_t)n, 4 * 60);
+}
+
 static void print_all(void)
 {
     if (harness.count) return;
     build_all();
+    several_parallel(7, 0, 60);
+    several_parallel(300, 9, 51);
     cuda_harness_init(&harness, &arena);
     for (size_t i = 0; i < sample_count; i++) kernel_of[i] = cuda_harness_add(&harness, samples[i].nest);
 }
@@ -48,4 +73,22 @@ START_TEST(nvrtc_compiles)
 }
 END_TEST
 
-int main(void) { return run_case("cuda_emit", CASE_OF(240, cpu_agrees, nvrtc_compiles)); }
+/* Beside one another, or with another loop between. */
+START_TEST(wrong_parallel_loops)
+{
+    for (int wrong = 0; wrong < 3; wrong++) {
+        struct nest_builder b = begin();
+        struct str faults = STR(&arena);
+        b.nest->parallel_extent = 6;
+        nest_open(&b, NEST_PARALLEL, 3);
+        if (wrong == 1) nest_open(&b, NEST_SERIAL, 2);
+        nest_open(&b, NEST_PARALLEL, 2);
+        nest_close(&b);
+        if (wrong == 2) nest_open(&b, NEST_PARALLEL, 2);
+        nest_close_to(&b, 0);
+        ck_assert_int_eq(nest_verify(b.nest, &faults), wrong == 0);
+    }
+}
+END_TEST
+
+int main(void) { return run_case("cuda_emit", CASE_OF(240, cpu_agrees, nvrtc_compiles, wrong_parallel_loops)); }

@@ -1,0 +1,86 @@
+/* Reductions in two phases, where a GPU's blocks are many and what is kept gives few of them work: a bias's gradient,
+ * the statistics of a batch, a loss, a norm. The first phase reduces parts, of which each is a block's, the second one
+ * the parts, in their order: the result is the same in every run. Parts are whole steps of one reduced dimension and of
+ * all reduced ones before it, so that neither phase divides to find its elements. Sums of 16-bit floats are rounded at
+ * every step, and those with a tree have their own order: both stay. */
+#include "passes/fuse.h"
+
+enum {
+    LANES = 128 /* columns of a block */,
+    LEAST_ROWS = 32 /* of a part, where neighbours are kept */,
+    LEAST_ELEMENTS = 4096 /* of a part, where neighbours are reduced */,
+    LEAST_PARTS = 4 /* that are worth another launch */
+};
+
+/* The dimension that is cut, and into how many parts; those before it that are reduced are parts, too. */
+struct cut {
+    uint32_t dim;
+    int64_t parts, all; /* of the dimension; with those of the dimensions before it */
+};
+
+static bool reduces(const struct ir_node *n, uint32_t dim)
+{
+    for (uint32_t i = 0; i < n->attr[0].n; i++)
+        if (n->attr[0].v[i] == dim) return true;
+    return false;
+}
+
+static int64_t parts_wanted(uint32_t blocks, const struct ir_type *x, const struct ir_node *n)
+{
+    int64_t all = ir_type_elements(x), kept = ir_type_elements(&n->type), reduced = kept ? all / kept : 0;
+    uint32_t last = x->rank;
+    while (last > 0 && x->dim[last - 1] == 1) last--;
+    if (!last || reduced < 2) return 1;
+    bool rows = reduces(n, last - 1);
+    int64_t busy = rows ? kept : (kept + LANES - 1) / LANES, wanted = blocks / (busy ? busy : 1);
+    int64_t most = reduced / (rows ? LEAST_ELEMENTS : LEAST_ROWS);
+    return wanted < most ? wanted : most;
+}
+
+/* The most parts that are no more than wanted; false: they are too few. */
+static bool find_cut(uint32_t blocks, const struct ir_type *x, const struct ir_node *n, struct cut *cut)
+{
+    int64_t wanted = parts_wanted(blocks, x, n), outer = 1;
+    *cut = (struct cut){.all = 1};
+    for (uint32_t d = 0; d < x->rank && outer <= wanted; d++) {
+        if (!reduces(n, d)) continue;
+        for (int64_t part = 1; part <= x->dim[d] && outer * part <= wanted; part++)
+            if (x->dim[d] % part == 0 && outer * part > cut->all) *cut = (struct cut){d, part, outer * part};
+        outer *= x->dim[d];
+    }
+    return cut->all >= LEAST_PARTS;
+}
+
+static bool may_cut(const struct ir_func *f, const struct ir_node *n)
+{
+    if (n->op != OP_reduce_sum && n->op != OP_reduce_max && n->op != OP_reduce_min) return false;
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(f, n->args[0])->dtype;
+    if (n->op != OP_reduce_sum) return true;
+    return n->attr[1].n == 0 && dtype != IR_BF16 && dtype != IR_F16;
+}
+
+bool fuse_wants_phases(uint32_t blocks, const struct ir_func *f, const struct ir_node *n)
+{
+    struct cut cut;
+    return blocks && may_cut(f, n) && ir_type(f, n->args[0])->rank < IR_MAX_RANK &&
+           find_cut(blocks, ir_type(f, n->args[0]), n, &cut);
+}
+
+ir_value fuse_phases(uint32_t blocks, struct ir_builder *b, const struct ir_node *n, ir_value x)
+{
+    struct ir_type from = *ir_type(b->f, x);
+    struct cut cut;
+    int64_t shape[IR_MAX_RANK], first[IR_MAX_RANK], second[IR_MAX_RANK];
+    uint32_t rank = 0, first_count = 0, second_count = 0, kept = 0;
+    if (!find_cut(blocks, &from, n, &cut)) BUG("a reduction that is not cut");
+    for (uint32_t d = 0; d < from.rank; d++) {
+        bool reduced = reduces(n, d), part = reduced && d <= cut.dim;
+        if (d == cut.dim) shape[rank++] = cut.parts;
+        if (part || !reduced) kept++;
+        if (part) second[second_count++] = kept - 1;
+        if (d == cut.dim || (reduced && !part)) first[first_count++] = rank;
+        shape[rank++] = d == cut.dim ? from.dim[d] / cut.parts : from.dim[d];
+    }
+    x = ir_reduce_plain(b, (enum ir_op)n->op, ir_reshape(b, x, rank, shape), first, first_count);
+    return ir_reduce_plain(b, (enum ir_op)n->op, x, second, second_count);
+}
