@@ -60,7 +60,8 @@ struct cg_options {
     const char *save_temps; /* folder, NULL: keep nothing */
     const char *output;     /* after which what is kept there has its names */
     const char *linker;
-    bool late_always; /* the update waits wherever it may, whether it pays or not (late/late.h) */
+    const struct plan_module *cuda; /* an object for the CPU also has code for GPUs, of these plans; NULL: none */
+    bool late_always;               /* the update waits wherever it may, whether it pays or not (late/late.h) */
 };
 struct cg_bytes {
     const void *data;

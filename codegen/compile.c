@@ -28,22 +28,23 @@ static bool is_whole(const struct cg_entry *step)
     return !step->late && device_count(step->plan->func->module) == 1 && cg_is_small(step->plan, step->kernels);
 }
 
-/* An object for CUDA has no kernels for the CPU: its code are the images in its tables. */
-static struct cg_bytes make_object(const struct plan_module *plans, struct cg_entry *entries,
-                                   const struct cg_options *options, const struct cg_cuda *cuda, struct arena *arena)
+/* An object for CUDA alone has no kernels for the CPU: its code are the images in its tables. */
+static struct cg_bytes make_object(const struct cg_tables *own, const struct cg_tables *gpus,
+                                   const struct cg_options *options, struct arena *arena)
 {
-    uint32_t count = (uint32_t)plans->plans.count;
+    struct cg_entry *entries = own->entries;
+    uint32_t count = own->count;
     const char *temps = temps_prefix(options, arena);
     FILE *log = temps ? fopen(arena_format(arena, "%s.nests", temps), "w") : NULL;
     struct cg_object *object = cg_object_new(&options->target, arena);
     struct emit *e = cg_object_emit(object);
-    bool alone = !cuda;
+    bool alone = !own->cuda;
     for (uint32_t i = 0; i < count; i++) alone = alone && is_whole(&entries[i]); /* then nothing needs a team */
-    for (uint32_t i = 0; i < count && !cuda; i++)
+    for (uint32_t i = 0; i < count && !own->cuda; i++)
         /* Only steps are run often enough to give up sharing kernels with other entries. */
         if (strcmp(entries[i].plan->func->name, "step") == 0 && is_whole(&entries[i]))
             entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, NULL);
-    if (!cuda) cg_emit_kernels(e, entries, count, log);
+    if (!own->cuda) cg_emit_kernels(e, entries, count, log);
     for (uint32_t i = 0; i < count && alone; i++) {
         if (entries[i].whole) continue;
         entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, entries[i].functions);
@@ -51,45 +52,57 @@ static struct cg_bytes make_object(const struct plan_module *plans, struct cg_en
             emit_attribute(e, entries[i].functions[g], "optsize");
         emit_attribute(e, entries[i].whole, "optsize");
     }
-    cg_describe(e, plans, &options->target, entries, count, cuda);
+    cg_describe(e, own, gpus);
     if (log) fclose(log);
     struct cg_bytes bytes = cg_object_finish(object, temps);
     cg_object_free(object);
     return bytes;
 }
 
-int cg_compile(const struct plan_module *plans, const struct cg_options *options, struct arena *arena,
-               struct diags *diags, struct cg_bytes *object, const char **why)
+/* Nests of all entries, for a GPU also their images: an exit code, with *why. */
+static int make_tables(struct cg_tables *to, const struct plan_module *plans, const struct cg_options *options,
+                       struct arena *arena, struct diags *diags, const char **why)
 {
     uint32_t count = (uint32_t)plans->plans.count;
-    struct cg_entry *entries = arena_new_array(arena, struct cg_entry, count + 1);
-    struct cg_target target = options->target;
-    struct cg_cuda cuda;
+    struct cg_cuda *cuda = to->target.cuda ? arena_new(arena, struct cg_cuda) : NULL;
+    struct cg_target target = to->target;
     bool ok = true;
-    if ((*why = cg_llvm_open(arena))) return 3;
-    if (target.cuda) cuda_target(&target);
+    to->plans = plans, to->count = count, to->cuda = cuda;
+    to->entries = arena_new_array(arena, struct cg_entry, count + 1);
+    if (cuda) cuda_target(&target);
     for (uint32_t i = 0; i < count; i++) {
         const struct plan *plan = plans->plans.items[i];
         struct cg_kernel *kernels = arena_new_array(arena, struct cg_kernel, plan->groups.count + 1);
+        struct cg_entry *entry = &to->entries[i];
         ok = cg_lower(plans, plan, &target, arena, diags, kernels) && ok;
-        entries[i] = (struct cg_entry){
+        *entry = (struct cg_entry){
             .plan = plan, .kernels = kernels, .functions = arena_new_array(arena, void *, plan->groups.count + 1)};
-        bool step = strcmp(plan->func->name, "step") == 0 && !target.cuda && !target.sites;
-        if (ok && step && (options->late_always || !is_whole(&entries[i])))
-            entries[i].late = cg_late_find(plan, options->late_always, arena);
-        if (entries[i].late) cg_late_watch(plan, entries[i].late, kernels);
+        bool step = strcmp(plan->func->name, "step") == 0 && !cuda && !target.sites;
+        if (ok && step && (options->late_always || !is_whole(entry)))
+            entry->late = cg_late_find(plan, options->late_always, arena);
+        if (entry->late) cg_late_watch(plan, entry->late, kernels);
     }
     if (!ok) {
         *why = "some parts of the model have no code yet";
         return 1;
     }
-    int code = target.cuda ? cuda_build(&cuda, entries, count, options, temps_prefix(options, arena), arena, why) : 0;
+    return cuda ? cuda_build(cuda, to->entries, count, options, temps_prefix(options, arena), arena, why) : 0;
+}
+
+int cg_compile(const struct plan_module *plans, const struct cg_options *options, struct arena *arena,
+               struct diags *diags, struct cg_bytes *object, const char **why)
+{
+    struct cg_tables own = {.target = options->target}, gpus = {.target = options->target};
+    if ((*why = cg_llvm_open(arena))) return 3;
+    int code = make_tables(&own, plans, options, arena, diags, why);
+    gpus.target.cuda = true;
+    if (!code && options->cuda) code = make_tables(&gpus, options->cuda, options, arena, diags, why);
     if (code) return code;
-    struct cg_link link = {.object = make_object(plans, entries, options, target.cuda ? &cuda : NULL, arena),
+    struct cg_link link = {.object = make_object(&own, options->cuda ? &gpus : NULL, options, arena),
                            .archive = cg_runtime_archive(),
                            .linker = options->linker,
                            .export_symbol = "step_query",
-                           .asked = strstr(cg_target_needs(&target, false), "avx2") ? "stepc_avx2" : NULL};
+                           .asked = strstr(cg_target_needs(&own.target, false), "avx2") ? "stepc_avx2" : NULL};
     *why = cg_link(&link, arena, object);
     return *why ? 3 : 0;
 }

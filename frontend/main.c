@@ -23,6 +23,8 @@ struct way {
     struct pass pass;
     struct pass_options options;
     struct plan_module *plans;
+    bool cuda;                   /* for GPUs */
+    bool second;                 /* of an object that has both: what is told of the first one is not told again */
     VEC(struct pass_time) times; /* of what is no pass */
 };
 
@@ -177,13 +179,13 @@ static int pass_settings(struct way *w)
     if (code) return code;
     const char *blas = cli_text(cli, "blas", "auto");
     w->options = (struct pass_options){
-        .dump = cli_text(cli, "dump", cli_count(cli, "dump-changed") ? "" : NULL),
+        .dump = w->second ? NULL : cli_text(cli, "dump", cli_count(cli, "dump-changed") ? "" : NULL),
         .dump_dir = cli_text(cli, "dump-dir", NULL),
         .stop_after = cli_text(cli, "stop-after", NULL),
         .disable = cli_text(cli, "disable", NULL),
         .only = cli_text(cli, "passes", NULL),
         .reproducer_dir = cli_text(cli, "reproducer", NULL),
-        .dump_changed = cli_count(cli, "dump-changed") > 0,
+        .dump_changed = !w->second && cli_count(cli, "dump-changed") > 0,
         .verify_each = cli_count(cli, "verify-each") > 0 || verify,
         .time_passes = cli_count(cli, "time-passes") > 0,
         .check_finite = cli_count(cli, "check-finite") > 0,
@@ -198,15 +200,15 @@ static int pass_settings(struct way *w)
     if ((code = chunk_rows(cli, &w->options.chunk_rows))) return code;
     struct cg_target target = {0};
     const char *why = NULL;
-    bool cuda = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0, own = !cuda && w->options.blas != 2;
+    bool own = !w->cuda && w->options.blas != 2;
     if (own && cg_target_init(&target, cli_text(cli, "cpu", "native"), &why, cli->arena)) {
         w->options.panel_columns = cg_panel_columns(&target);
         w->options.panel_rows = cg_panel_rows(&target);
     }
-    if (cuda) w->options.blocks = CG_CUDA_BLOCKS;
+    if (w->cuda) w->options.blocks = CG_CUDA_BLOCKS;
     w->options.panel_pairs = own && target.pairs && !w->options.invariant;
     if (!w->options.invariant) return 0;
-    if (cuda || w->options.blas == 2)
+    if (w->cuda || w->options.blas == 2)
         return cli_usage(
             cli, "--numerics invariant: only with --target cpu and --blas own; others sum in an order of their own");
     w->options.blas = 1;
@@ -317,7 +319,12 @@ static const struct plan_module *try_plans(void *user, const char *text, size_t 
     struct trial *trial = user;
     struct way *w = trial->w, *t = &trial->t;
     way_free(t);
-    *t = (struct way){.cli = w->cli, .limits = w->limits, .diags = {.arena = w->cli->arena}, .options = w->options};
+    *t = (struct way){.cli = w->cli,
+                      .cuda = w->cuda,
+                      .second = w->second,
+                      .limits = w->limits,
+                      .diags = {.arena = w->cli->arena},
+                      .options = w->options};
     if (!cli_count(w->cli, "chunk-rows")) t->options.chunk_rows = setting.chunk_rows;
     if (!cli_count(w->cli, "remat")) t->options.remat = setting.remat;
     return plan_text(t, trial->path, text, length) ? NULL : t->plans;
@@ -349,13 +356,14 @@ static int to_plans(struct way *w, const char *path)
     if (!code) code = plan_text(w, path, text, length);
     if (w->options.time_passes) print_times(w);
     if (code || !w->plans || (code = fit_memory(w, path, text, length)) || (code = check_memory(w))) return code;
-    note_idle_mesh(w);
+    if (!w->second) note_idle_mesh(w);
     return 0;
 }
 
 /* ---------------------------------------------------------------- compile */
 
-static int to_object(struct way *w, const char *output, struct cg_bytes *object)
+/* `gpus`: the same document on its way to GPUs, for an object that has both; NULL: none. */
+static int to_object(struct way *w, const struct way *gpus, const char *output, struct cg_bytes *object)
 {
     struct cli *cli = w->cli;
     struct cg_options options = {.output = output, .linker = cli_text(cli, "linker", NULL)};
@@ -368,16 +376,17 @@ static int to_object(struct way *w, const char *output, struct cg_bytes *object)
     options.target.level = (int)cli_integer(cli, "optimize", 2);
     options.target.blas = w->options.blas;
     options.target.invariant = w->options.invariant;
-    options.target.cuda = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0;
+    options.target.cuda = w->cuda;
+    options.cuda = gpus ? gpus->plans : NULL;
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
     options.target.views = cli_count(cli, "views") > 0;
-    if (options.target.views && options.target.cuda)
+    if (options.target.views && (w->cuda || gpus))
         return cli_usage(cli, "--views: only with --target cpu; what lies on GPUs is copied");
     options.target.without = cli_text(cli, "without", "");
     bool ir = is_ir_text(w->diags.source.name, w->diags.source.text); /* its places are in another text */
     struct cg_sites sites = {.source = ir ? NULL : &w->diags.source};
     if (cli_count(cli, "check-finite")) options.target.sites = &sites;
-    if (options.target.sites && options.target.cuda)
+    if (options.target.sites && (w->cuda || gpus))
         return cli_usage(cli, "--check-finite: only with --target cpu; objects for cuda do not check values");
     double begin = seconds();
     code = cg_compile(w->plans, &options, cli->arena, &w->diags, object, &why);
@@ -444,16 +453,20 @@ int cli_compile(struct cli *cli)
         return cli_failed(cli, EXIT_ENVIRONMENT, "--save-temps %s: there is no such folder", temps);
     int code = check_beside(cli, partly);
     if (code) return code;
-    struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
+    const char *target = cli_text(cli, "target", "cpu");
+    struct way w = {.cli = cli, .cuda = strcmp(target, "cuda") == 0, .diags = {.arena = cli->arena}};
+    struct way gpus = {.cli = cli, .cuda = true, .second = true, .diags = {.arena = cli->arena}};
     code = to_plans(&w, cli->operands.items[0]);
-    bool object = w.plans && output && !cli_text(cli, "stop-after", NULL);
+    bool object = w.plans && output && !cli_text(cli, "stop-after", NULL), both = strcmp(target, "cpu,cuda") == 0;
     struct cg_bytes made;
-    if (!code) code = object ? to_object(&w, output, &made) : write_ir(&w, output);
+    if (!code && object && both && (code = to_plans(&gpus, cli->operands.items[0]))) code = finish(&gpus, code);
+    if (!code) code = object ? to_object(&w, both ? &gpus : NULL, output, &made) : write_ir(&w, output);
     code = finish(&w, code);
     /* The object is last: where it stands all is well. */
     if (!code && cli_count(cli, "time-trace")) code = write_times(&w, cli_text(cli, "time-trace", NULL));
     if (!code && object) code = write_beside(&w, output);
     if (!code && object) code = cli_write_program(cli, output, made.data, made.size);
+    way_free(&gpus);
     way_free(&w);
     return code;
 }

@@ -525,6 +525,9 @@ struct stepc_trace { /* trace.c */
     void (*note)(struct rt_worker *, enum rt_traced, uint32_t command, uint64_t begin);
     void (*forget)(struct step_instance *);
 };
+struct stepc_choice { /* device_choice.c */
+    const struct stepc_program *(*choose)(struct step_instance *, const char *devices);
+};
 struct stepc_gpu { /* device_cuda.c */
     struct rt_device_ops ops;
 };

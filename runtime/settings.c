@@ -97,6 +97,7 @@ static step_status transport_choose(struct step_instance *t, const char *name)
 step_status rt_settings_apply(struct step_instance *t, const struct rt_settings *s)
 {
     const struct stepc_program *p = t->program;
+    if (p->choice) t->program = p = p->choice->choose(t, s->o.devices);
     if (p->version != STEPC_TABLES)
         return rt_fail(NULL, STEP_EVERSION, "tables of version %u, this runtime reads %d", p->version, STEPC_TABLES);
     t->ranks = t->mesh_count = 1;

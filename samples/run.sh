@@ -16,6 +16,17 @@ stepc_setup
 [ "$sample" = mpi ] && stepc_build build release stepc stepc_mpi || stepc_build build release stepc
 out=build/samples/$sample
 mkdir -p "$out"
+case " $* " in *" --target cuda "* | *" --target=cuda "*)
+    devices=$(build/stepc doctor | sed -n 's/^CUDA devices //p')
+    case $devices in *"(sm_"*) ;; *)
+        echo "samples/run.sh: --target cuda trains on a GPU of NVIDIA, and there is none here (CUDA devices: $devices)." >&2
+        echo "  It needs a card with a driver for CUDA 12.0 or later, and to compile NVRTC (stepc doctor says what is there)." >&2
+        echo "  --target cpu,cuda makes an object that trains here and, where there is one, on a GPU." >&2
+        exit 3 ;;
+    esac
+    arch=${devices#*(}
+    case " $*" in *" --cuda-arch"*) ;; *) set -- "$@" "--cuda-arch=${arch%%,*}" ;; esac ;;
+esac
 echo "== build/stepc compile samples/$sample/model.json -o $out/step.so" "$@"
 build/stepc compile "samples/$sample/model.json" -o "$out/step.so" "$@"
 ls -l "$out/step.so" | awk '{printf "   one file of %.0f KB holds the whole training step\n", $5 / 1024}'

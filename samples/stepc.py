@@ -167,7 +167,7 @@ def compile(document: Union[Dict[str, Any], Path], *, output: Optional[Path] = N
         command = [_compiler(), "compile", source, "-o", into, "-q"]
         for name, value in (constants or {}).items():
             command += ["-D", "%s=%s" % (name, value if isinstance(value, str) else json.dumps(value))]
-        options.setdefault("views", views and options.get("target") != "cuda")
+        options.setdefault("views", views and "cuda" not in str(options.get("target")))
         for name, value in options.items():
             for one in value if isinstance(value, (list, tuple)) else [value]:
                 if one is not False and one is not None:
@@ -493,8 +493,9 @@ class Step:
     what was expected. One thread at a time may be inside (STEP_EBUSY); after `close` every call is STEP_EINVAL; a child of a
     fork opens its own; nothing of it can be pickled: save and load."""
 
-    def __init__(self, path: Path, threads: int = 0) -> None:
-        """Opens an object. threads: per device (0: all cores). STEP_EIO: no such file; STEP_ECORRUPT: no object of stepc, or damaged;
+    def __init__(self, path: Path, threads: int = 0, devices: Optional[str] = None) -> None:
+        """Opens an object. threads: per device (0: all cores); devices: "cpu", or GPUs as "cuda:0,1" (STEPC_DEVICES, else what the
+        object was compiled for). STEP_EIO: no such file; STEP_ECORRUPT: no object of stepc, or damaged;
         STEP_EVERSION: of another interface; STEP_EDEVICE: this machine lacks a device or a feature that it was compiled for."""
         self._instance, self._ready, self._inside, self._process = _p(), False, threading.Lock(), os.getpid()
         path = os.fspath(path)
@@ -508,7 +509,7 @@ class Step:
             if name not in _FREE:
                 entry = self._guarded(name, entry)
             setattr(self, "_" + name, entry)
-        options = _Options(threads=threads)
+        options = _Options(threads=threads, devices=devices.encode() if devices is not None else None)
         self._check(self._create(ctypes.byref(options), ctypes.byref(self._instance)))
         self._inputs = {t.name.decode(): t for t in self._tensors(INPUT)}
         self._metrics = [t.name.decode() for t in self._tensors(METRIC) if t.rank == 0]

@@ -20,6 +20,7 @@ struct describe {
     const struct cg_entry *entries;
     uint32_t entry_count;
     const struct cg_cuda *cuda; /* NULL: none */
+    bool both;                  /* one of two programs: for the CPU, and for GPUs */
     struct map strings;         /* text -> index into string_values */
     VEC(LLVMValueRef) string_values;
 };
@@ -222,8 +223,9 @@ static void add_target(void *user, struct json_tree to)
     const struct describe *d = user;
     json_add_text(to, "abi", arena_format(to.arena, "%u.%u", STEP_ABI_MAJOR, STEP_ABI_MINOR));
     struct json_tree target = json_add_object(to, "target");
-    json_add_text(target, "device", d->target->cuda ? "cuda" : "cpu");
+    json_add_text(target, "device", d->both ? "cpu,cuda" : d->cuda ? "cuda" : "cpu");
     json_add_text(target, "cpu", d->cuda ? d->target->cuda_arch : d->target->cpu);
+    if (d->both && !d->cuda) json_add_text(target, "cuda", d->target->cuda_arch);
     json_add_text(target, "features", cpu_features(d));
     if (d->target->without && *d->target->without) json_add_text(target, "without", d->target->without);
     if (!d->cuda) add_code(d, to);
@@ -346,7 +348,9 @@ static LLVMValueRef constant_block(const struct describe *d)
 static void *part(const struct describe *d, bool needed, const char *name)
 {
     if (!needed) return NULL;
-    LLVMValueRef g = LLVMAddGlobal(d->e->module, d->e->i8, name);
+    LLVMValueRef g = LLVMGetNamedGlobal(d->e->module, name); /* of the other program */
+    if (g) return g;
+    g = LLVMAddGlobal(d->e->module, d->e->i8, name);
     LLVMSetVisibility(g, LLVMHiddenVisibility);
     return g;
 }
@@ -417,50 +421,66 @@ static void copy_memory(const struct describe *d, uint64_t out[8])
 static const uint64_t program_pointers = P(name) | P(manifest) | P(features) | P(slots) | P(entries) | P(constants) |
                                          P(axis_names) | P(axis_sizes) | P(cuda) | P(team) | P(mesh) | P(blas) |
                                          P(gpu) | P(indices) | P(checkpoint) | P(packed) | P(kernels) | P(gemms) |
-                                         P(finite) | P(sites) | P(trace) | P(views);
+                                         P(finite) | P(sites) | P(trace) | P(views) | P(choice) | P(gpus);
 #undef P
 
-void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,
-                 const struct cg_entry *entries, uint32_t count, const struct cg_cuda *cuda)
+/* `gpus`: the constant of the other program, NULL: none; `first`: its manifest is the object's. */
+static LLVMValueRef program(struct emit *e, const struct cg_tables *of, LLVMValueRef gpus, bool first)
 {
     struct describe d = {.e = e,
-                         .plans = plans,
-                         .module = plans->module,
-                         .target = target,
-                         .entries = entries,
-                         .entry_count = count,
-                         .cuda = cuda,
+                         .plans = of->plans,
+                         .module = of->plans->module,
+                         .target = &of->target,
+                         .entries = of->entries,
+                         .entry_count = of->count,
+                         .cuda = of->cuda,
+                         .both = gpus || !first,
                          .strings = MAP(e->arena)};
+    uint32_t count = of->count;
     LLVMValueRef *records = arena_new_array(e->arena, LLVMValueRef, count + 1);
     struct stepc_program r;
     memset(&r, 0, sizeof r); /* slots are packed */
     for (uint32_t i = 0; i < count; i++) records[i] = entry_record(&d, i);
     r.version = STEPC_TABLES;
-    r.name = (void *)string(&d, plans->module->name);
-    const char *text = ir_report(plans, e->arena, add_target, &d), *key = "\"features\":\"",
+    r.name = (void *)string(&d, of->plans->module->name);
+    const char *text = ir_report(of->plans, e->arena, add_target, &d), *key = "\"features\":\"",
                *features = strstr(text, key);
-    LLVMValueRef in_note = note(&d, text), after = emit_i64(e, features ? features + strlen(key) - text : 0);
-    r.manifest = (void *)in_note;
-    r.features = (void *)(features ? LLVMConstInBoundsGEP2(e->i8, in_note, &after, 1) : string(&d, cpu_features(&d)));
-    r.slot_count = (uint32_t)plans->module->slots.count;
+    LLVMValueRef manifest = first ? note(&d, text) : string(&d, text);
+    LLVMValueRef after = emit_i64(e, features ? features + strlen(key) - text : 0);
+    r.manifest = (void *)manifest;
+    r.features = (void *)(features ? LLVMConstInBoundsGEP2(e->i8, manifest, &after, 1) : string(&d, cpu_features(&d)));
+    r.slot_count = (uint32_t)of->plans->module->slots.count;
     r.entries = (void *)array(&d, records, count);
     r.entry_count = count;
     r.constants = (void *)constant_block(&d);
-    r.constant_bytes = plans->constant_bytes, r.state_bytes = plans->state_bytes;
-    r.result_bytes = plans->result_bytes;
+    r.constant_bytes = of->plans->constant_bytes, r.state_bytes = of->plans->state_bytes;
+    r.result_bytes = of->plans->result_bytes;
     name_axes(&d, &r);
     copy_memory(&d, r.memory);
     r.cuda = (void *)cuda_record(&d);
     name_parts(&d, &r);
-    struct cg_packed packed = pack_tables(plans, entries, count, cuda != NULL, e->arena);
+    r.choice = part(&d, gpus != NULL, "stepc_part_choice");
+    r.gpus = (void *)gpus;
+    struct cg_packed packed = pack_tables(of->plans, of->entries, count, of->cuda != NULL, e->arena);
     r.packed = (void *)bytes(&d, "packed", packed.bytes.data, packed.bytes.size, 0);
     r.kernels = (void *)array(&d, (LLVMValueRef *)packed.functions, packed.function_count);
     LLVMValueRef *gemms = arena_new_array(e->arena, LLVMValueRef, packed.gemm_count + 1);
     for (uint32_t i = 0; i < packed.gemm_count; i++) gemms[i] = gemm_record(&d, packed.gemms[i]);
     r.gemms = (void *)array(&d, gemms, packed.gemm_count);
-    LLVMValueRef program = record(&d, &r, sizeof r, program_pointers);
-    LLVMValueRef g = LLVMAddGlobal(e->module, LLVMTypeOf(program), "stepc_program");
-    LLVMSetInitializer(g, program);
+    return record(&d, &r, sizeof r, program_pointers);
+}
+
+static LLVMValueRef constant(struct emit *e, LLVMValueRef value, const char *name)
+{
+    LLVMValueRef g = LLVMAddGlobal(e->module, LLVMTypeOf(value), name);
+    LLVMSetInitializer(g, value);
     LLVMSetGlobalConstant(g, 1);
     LLVMSetVisibility(g, LLVMHiddenVisibility);
+    return g;
+}
+
+void cg_describe(struct emit *e, const struct cg_tables *own, const struct cg_tables *gpus)
+{
+    LLVMValueRef others = gpus ? constant(e, program(e, gpus, NULL, false), "stepc_program_gpus") : NULL;
+    constant(e, program(e, own, others, true), "stepc_program");
 }

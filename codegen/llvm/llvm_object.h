@@ -23,11 +23,17 @@ struct cg_entry {
     void *whole;                     /* LLVMValueRef, NULL: none */
     const struct cg_late *late;      /* NULL: no command may wait */
 };
-/* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at. `cuda` (cuda.h): NULL for CPU
- * objects. */
+/* What one kind of device runs. */
 struct cg_cuda;
-void cg_describe(struct emit *, const struct plan_module *, const struct cg_target *, const struct cg_entry *,
-                 uint32_t count, const struct cg_cuda *);
+struct cg_tables {
+    const struct plan_module *plans;
+    struct cg_target target;
+    struct cg_entry *entries; /* by plan */
+    uint32_t count;
+    const struct cg_cuda *cuda; /* cuda.h; NULL: for the CPU */
+};
+/* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at, `gpus` (NULL: none) among it. */
+void cg_describe(struct emit *, const struct cg_tables *, const struct cg_tables *gpus);
 /* describe_members.c: the sets of buffers that a kernel command is computed for. */
 struct cg_members {
     uint32_t count;    /* 1 unless it is a command over many tensors */

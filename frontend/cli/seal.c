@@ -72,7 +72,8 @@ static uint32_t try_steps(const struct step_api *api, uint32_t *sum)
         struct arena arena = {0};
         struct cli_draw t = {.arena = &arena, .api = api, .zeros = zeros};
         struct step_host host = {.size = sizeof host, .log = say_nothing};
-        struct step_options options = {.size = sizeof options, .host = &host, .threads = 1, .max_memory = 64 << 20};
+        struct step_options options = {
+            .size = sizeof options, .host = &host, .devices = "cpu", .threads = 1, .max_memory = 64 << 20};
         step_status status = api->create(&options, &t.instance);
         if (status == STEP_ENOMEM && !strstr(api->last_error(NULL), "limit")) _exit(EXIT_ENVIRONMENT);
         if (status) return status == STEP_ENOMEM ? SEAL_LARGE : SEAL_FOREIGN;

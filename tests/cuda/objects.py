@@ -231,6 +231,39 @@ n.close()
                             STAND_IN_FAIL="cuGraphInstantiate:1:801", STEPC_LOG="error")
         self.assertEqual(said, without)
 
+    # ------------------------------------------------------------ code for the CPU and for GPUs in one object
+
+    def test_both(self):
+        """A GPU where it can be used, else the CPU, or what is asked for; each as the object for it alone."""
+        self.stepc("compile", self.path("both.json"), "-o", self.path("two.so"), "--target=cpu,cuda", "--cuda-arch=text")
+        steps = """
+m = stepc.Step(%r, threads=1)
+m.init()
+print([m.step(**batch(k)).loss for k in range(3)], sorted((n, m[n].sum()) for n in m.names()))
+m.close()
+"""
+        alone = {device: self.host(steps % self.path("both-%s.so" % device)) for device in ("cpu", "cuda")}
+        self.assertNotEqual(alone["cpu"], alone["cuda"])
+        for wanted, env in (("cuda", {}), ("cuda", {"STEPC_DEVICES": "cuda:0"}), ("cpu", {"STEPC_DEVICES": "cpu"}),
+                            ("cpu", {"STEPC_CUDA_DRIVER": self.path("nothing.so")}), ("cpu", {"STAND_IN_DEVICES": "0"}), ("cpu", {"STAND_IN_VERSION": "11040"})):
+            self.assertEqual(self.host(steps % self.path("two.so"), **env), alone[wanted], env)
+        said = self.host(steps % self.path("two.so"), STAND_IN_DEVICES="0", STEPC_LOG="info")
+        self.assertIn("both: on the CPU: STEP_EDEVICE: this object was compiled for CUDA, and there is no CUDA device here", said)
+        said = self.host("try:\n    stepc.Step(%r)\nexcept stepc.StepError as e:\n    print(e)\n" % self.path("two.so"), STEPC_DEVICES="cuda:2", STAND_IN_DEVICES="1")
+        self.assertIn("there is no cuda:2", said)
+        with stepc.Step(self.path("two.so"), devices="cuda") as m, stepc.Step(self.path("two.so"), devices="cpu", threads=1) as n:
+            m.init()
+            m.step(**batch(0))
+            m.save(self.path("two.safetensors"))  # what one saves the other one loads
+            n.load(self.path("two.safetensors"))
+            self.assertAlmostEqual(m.step(**batch(1)).loss, n.step(**batch(1)).loss, 5)
+            close(self, n.state(), m.state(), "loaded")
+        self.assertIn("cpu,cuda", self.stepc("explain", self.path("two.so")).stdout)
+        self.stepc("verify", self.path("two.so"))
+        for option in ("--views", "--check-finite", "--numerics=invariant"):
+            done = self.stepc("compile", self.path("both.json"), "-o", self.path("no.so"), "--target=cpu,cuda", option, code=2)
+            self.assertIn("only with --target cpu", done.stderr)
+
     # ------------------------------------------------------------ what it asks of the driver
 
     def counts(self, steps, so):
