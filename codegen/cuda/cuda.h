@@ -51,11 +51,20 @@ struct cuda_access {
     bool solo;                             /* the vector loop is run by thread 0 alone */
     bool before;                           /* before the parallel loop */
 };
+/* What an int32 value is of a loop's variable: (variable / by) % count. count 0: it is not known to be that. */
+struct cuda_digit {
+    nest_var var;
+    int64_t by, count;
+};
 struct cuda_order {
     const struct nest *nest;
-    bool *varies;    /* by value: computed inside a vector loop */
-    int64_t *extent; /* by variable; -1: not known */
+    bool *varies;                  /* by value: computed inside a vector loop */
+    int64_t *extent;               /* by variable; -1: not known */
+    struct cuda_digit *digits;     /* by value */
+    const struct nest_stmt **made; /* by value: NULL, or the statement of a position or a number */
 };
+/* What a statement makes, told before those that use it. */
+void cuda_learn(struct cuda_order *, const struct nest_stmt *);
 bool cuda_conflict(const struct cuda_order *, const struct cuda_access *, const struct cuda_access *);
 /* Lanes of the loop may add to one element: they have to go one after the other. */
 bool cuda_collides(const struct cuda_order *, const struct nest_stmt *vector, const struct nest_stmt *add_to);

@@ -54,6 +54,7 @@ static void survey(struct emitter *e, struct nest_stmt *const *items, size_t cou
         if (s->result) {
             e->dtypes[s->result] = s->dtype;
             e->order.varies[s->result] = in_vector;
+            cuda_learn(&e->order, s);
         }
         if (s->kind == NEST_REG || s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE)
             survey_register(e, s, in_vector);
@@ -487,7 +488,7 @@ static void place_locals(struct emitter *e, struct str *out)
         int64_t extent = buffer->extent > 0 ? buffer->extent : 1;
         uint64_t bytes = ((uint64_t)extent * ir_dtype_bytes((enum ir_dtype)buffer->dtype) + 63) / 64 * 64;
         if (e->kernel.shared_bytes + bytes <= CUDA_SHARED_BYTES) {
-            str_addf(out, "    __shared__ %s b%u[%lld];\n", type, i, (long long)extent);
+            str_addf(out, "    __shared__ __align__(16) %s b%u[%lld];\n", type, i, (long long)extent);
             e->kernel.shared_bytes += bytes;
         } else {
             str_addf(&scratch, "    %s *b%u = (%s *)(block + %llu);\n", type, i, type,
@@ -557,7 +558,9 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     struct str locals = STR(arena);
     e.dtypes = arena_new_array(arena, uint8_t, nest->value_count + 1);
     e.order = (struct cuda_order){nest, arena_new_array(arena, bool, nest->value_count + 1),
-                                  arena_new_array(arena, int64_t, nest->var_count + 1)};
+                                  arena_new_array(arena, int64_t, nest->var_count + 1),
+                                  arena_new_array(arena, struct cuda_digit, nest->value_count + 1),
+                                  arena_new_array(arena, const struct nest_stmt *, nest->value_count + 1)};
     e.regs = arena_new_array(arena, struct cuda_register, nest->reg_count + 1);
     survey(&e, nest->body.items, nest->body.count, false);
     e.kernel = (struct cuda_kernel){.name = name, .argument_count = nest->argument_count, .flat = nest->flat};

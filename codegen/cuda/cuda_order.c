@@ -45,58 +45,108 @@ static bool lanes_between_steps(const struct lane_form *x, const struct lane_for
     return apart % step == 0 && scale * extent <= step;
 }
 
+void cuda_learn(struct cuda_order *o, const struct nest_stmt *s)
+{
+    struct cuda_digit *digit = &o->digits[s->result];
+    if (s->kind == NEST_POSITION || s->kind == NEST_NUMBER) o->made[s->result] = s;
+    if (s->kind == NEST_POSITION && s->index.term_count == 1 && !s->index.scaled_count && !s->index.offset &&
+        s->index.terms[0].scale == 1)
+        *digit = (struct cuda_digit){s->index.terms[0].var, 1, o->extent[s->index.terms[0].var]};
+    if (s->kind != NEST_OP || (s->op != OP_div && s->op != OP_rem) || s->dtype != IR_I32) return;
+    const struct nest_stmt *with = o->made[s->args[1]];
+    struct cuda_digit of = o->digits[s->args[0]];
+    if (!with || with->kind != NEST_NUMBER || with->number < 1 || of.count < 1) return;
+    int64_t number = (int64_t)with->number;
+    if (s->op == OP_rem) of.count = of.count < number ? of.count : number;
+    else if (of.count % number) return;
+    else of.by *= number, of.count /= number;
+    *digit = of;
+}
+
 /* An index as digits of a mixed radix, smallest first. False: an element may have several indices. */
 struct digit {
     int64_t scale, extent;
-    bool lane;
+    int64_t by; /* of the lane, which it is a digit of; 0: of something else */
 };
+enum { MOST_DIGITS = 16, MOST_POSITIONS = 4 /* one in the other */ };
 struct digits {
-    struct digit item[16];
+    struct digit item[MOST_DIGITS];
     uint32_t count;
     int64_t offset;
 };
 
+static bool add_digit(const struct cuda_access *a, struct digits *out, struct cuda_digit of, int64_t scale)
+{
+    struct digit digit = {scale, of.count, of.var == a->vector->var ? of.by : 0};
+    if (of.count == 1) return true;
+    if (scale <= 0 || of.count < 1 || out->count == MOST_DIGITS) return false;
+    uint32_t at = out->count++;
+    for (; at > 0 && out->item[at - 1].scale > scale; at--) out->item[at] = out->item[at - 1];
+    out->item[at] = digit;
+    return true;
+}
+
+static bool add_digits(const struct cuda_order *o, const struct cuda_access *a, struct digits *out,
+                       const struct nest_index *index, int64_t scale, uint32_t depth)
+{
+    out->offset += index->offset * scale;
+    for (uint32_t i = 0; i < index->term_count; i++) {
+        struct cuda_digit whole = {index->terms[i].var, 1, o->extent[index->terms[i].var]};
+        if (!add_digit(a, out, whole, index->terms[i].scale * scale)) return false;
+    }
+    for (uint32_t i = 0; i < index->scaled_count; i++) {
+        nest_value v = index->scaled[i].value;
+        const struct nest_stmt *made = o->made[v];
+        int64_t by = index->scaled[i].scale * scale;
+        bool known = o->digits[v].count ? add_digit(a, out, o->digits[v], by)
+                                        : depth && made && made->kind == NEST_POSITION &&
+                                              add_digits(o, a, out, &made->index, by, depth - 1);
+        if (!known) return false;
+    }
+    return true;
+}
+
 static bool find_digits(const struct cuda_order *o, const struct cuda_access *a, struct digits *out)
 {
-    const struct nest_index *index = &a->stmt->index;
     int64_t reach = 0;
     memset(out, 0, sizeof *out);
-    out->offset = index->offset;
-    for (uint32_t i = 0; i < index->term_count; i++) {
-        const struct nest_term *t = &index->terms[i];
-        struct digit digit = {t->scale, o->extent[t->var], t->var == a->vector->var};
-        if (digit.extent == 1) continue;
-        if (digit.scale <= 0 || digit.extent < 0 || out->count == 16) return false;
-        uint32_t at = out->count++;
-        for (; at > 0 && out->item[at - 1].scale > digit.scale; at--) out->item[at] = out->item[at - 1];
-        out->item[at] = digit;
-    }
+    if (!add_digits(o, a, out, &a->stmt->index, 1, MOST_POSITIONS)) return false;
     for (uint32_t i = 0; i < out->count; i++) {
         if (out->item[i].scale <= reach) return false;
         reach += out->item[i].scale * (out->item[i].extent - 1);
     }
-    return index->scaled_count == 0;
+    return true;
+}
+
+/* The digits of the lane that there are make up all of it. */
+static bool tells_lane(const struct digits *d, int64_t lanes)
+{
+    int64_t told = 1;
+    for (bool more = true; more && told < lanes;) {
+        more = false;
+        for (uint32_t i = 0; i < d->count && !more; i++)
+            if (d->item[i].by == told) told *= d->item[i].extent, more = true;
+    }
+    return told >= lanes;
 }
 
 static bool same_digits(const struct cuda_order *o, const struct cuda_access *a, const struct cuda_access *b)
 {
     struct digits x, y;
-    bool lane = a->vector->extent == 1;
     if (!find_digits(o, a, &x) || !find_digits(o, b, &y) || x.count != y.count || x.offset != y.offset) return false;
     for (uint32_t i = 0; i < x.count; i++) {
         const struct digit *d = &x.item[i], *e = &y.item[i];
-        if (d->scale != e->scale || d->extent != e->extent || d->lane != e->lane) return false;
-        lane = lane || d->lane;
+        if (d->scale != e->scale || d->extent != e->extent || d->by != e->by) return false;
     }
-    return lane;
+    return a->vector->extent >= 0 && a->vector->extent == b->vector->extent && tells_lane(&x, a->vector->extent);
 }
 
 /* The element tells the lane, in the same way in both. */
 static bool same_lanes(const struct cuda_order *o, const struct cuda_access *a, const struct cuda_access *b)
 {
     struct lane_form x, y;
-    if (!lane_form(o, a, &x) || !lane_form(o, b, &y)) return false;
-    return lanes_between_steps(&x, &y) || same_digits(o, a, b);
+    bool forms = lane_form(o, a, &x) && lane_form(o, b, &y);
+    return (forms && lanes_between_steps(&x, &y)) || same_digits(o, a, b);
 }
 
 static bool writes(const struct cuda_access *a) { return a->stmt->kind != NEST_LOAD; }
@@ -109,6 +159,7 @@ static bool may_meet(const struct nest *nest, const struct cuda_access *a, const
     const struct nest_buffer *x = &nest->buffers.items[a->stmt->buffer], *y = &nest->buffers.items[b->stmt->buffer];
     if (x == y) return true;
     if (x->local || y->local || x->written == y->written || a->before || b->before) return false;
+    if (x->level && y->level && (x->level != y->level || x->level == NEST_ALONE)) return false;
     return ir_dtype_bytes((enum ir_dtype)x->dtype) == ir_dtype_bytes((enum ir_dtype)y->dtype);
 }
 

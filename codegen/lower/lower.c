@@ -108,10 +108,13 @@ static void start(struct lower *l)
     if (l->sites) l->sites->list.count = l->first_site;
     l->failed = NULL;
     clear_overrides(l);
-    for (size_t i = 0; i < g->inputs.count; i++)
-        nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->inputs.items[i])->dtype, false, NULL);
+    for (size_t i = 0; i < g->inputs.count; i++) {
+        uint32_t b = nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->inputs.items[i])->dtype, false, NULL);
+        nest->buffers.items[b].level = g->input_level.items[i] + NEST_ALONE;
+    }
     for (size_t i = 0; i < g->outputs.count; i++) {
         uint32_t b = nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->outputs.items[i])->dtype, true, NULL);
+        if (!g->windows.count) nest->buffers.items[b].level = g->output_level.items[i] + NEST_ALONE;
         nest->buffers.items[b].checked = l->checked && l->checked[i] ? NEST_FINITE : NEST_ANY;
     }
 }

@@ -428,6 +428,25 @@ static void fill_gemm(const struct lower_dot_product *p, struct cg_gemm *g)
     g->c = lower_argument_of_output(l, 0);
 }
 
+/* Chooses the shape, and makes the loops. False: the lowering starts over. */
+static bool tiles(struct lower_dot_product *p)
+{
+    struct lower *l = p->l;
+    p->m = last_part(l, AXIS_M), p->n = last_part(l, AXIS_N), p->k = last_part(l, AXIS_K);
+    if (probe(p)) return false;
+    p->even = !l->argument[p->x.value] && (l->axes[AXIS_M].parts > 1 || l->axes[AXIS_K].parts > 1);
+    dot_choose_way(p);
+    dot_choose_columns(p);
+    if (p->even && !p->leaf && !p->columns) {
+        dot_parts(p);
+    } else {
+        dot_choose_rows(p);
+        dot_choose_blocks(p);
+        loops(p);
+    }
+    return true;
+}
+
 void lower_dot(struct lower *l, struct cg_gemm *gemm)
 {
     struct lower_dot_product p;
@@ -449,21 +468,11 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
         l->axis_count = 4;
         for (uint32_t i = 0; i < 4; i++)
             l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
-        if (!node->attr[4].n && !p.pairs) dot_find_parts(&p);
+        if (!node->attr[4].n && !p.pairs && !dot_wants_grid(&p)) dot_find_parts(&p);
     }
     if (!find_leaves(&p, node)) return;
-    p.m = last_part(l, AXIS_M), p.n = last_part(l, AXIS_N), p.k = last_part(l, AXIS_K);
-    if (probe(&p)) return;
-    p.even = !l->argument[p.x.value] && (l->axes[AXIS_M].parts > 1 || l->axes[AXIS_K].parts > 1);
-    dot_choose_way(&p);
-    dot_choose_columns(&p);
-    if (p.even && !p.leaf && !p.columns) {
-        dot_parts(&p);
-    } else {
-        dot_choose_rows(&p);
-        dot_choose_blocks(&p);
-        loops(&p);
-    }
+    if (dot_wants_grid(&p)) dot_grid(&p);
+    else if (!tiles(&p)) return;
     double flops = 2.0 * (double)l->axes[AXIS_B].extent * (double)l->axes[AXIS_M].extent *
                    (double)l->axes[AXIS_N].extent;
     l->b.nest->work = flops * (double)l->axes[AXIS_K].extent / 2 + flops / 2 * dot_epilogue_cost(&p);

@@ -134,7 +134,12 @@ double dot_epilogue_cost(const struct lower_dot_product *); /* of an element, in
 void dot_find_parts(struct lower_dot_product *);
 void dot_parts(struct lower_dot_product *);
 
+/* lower_dot_grid.c: the whole of it on a GPU, if it is to be made so. */
+bool dot_wants_grid(const struct lower_dot_product *);
+void dot_grid(struct lower_dot_product *);
+
 /* lower_dot_tile.c */
+nest_value dot_multiply_add(struct lower_dot_product *, nest_value x, nest_value y, nest_value sum);
 nest_value dot_operand_value(struct lower_dot_product *,
                              const struct lower_dot_operand *); /* where the open loops stand */
 void dot_pack_panel(struct lower_dot_product *, uint32_t vectors, bool masked, int64_t extent_k);

@@ -300,7 +300,7 @@ void dot_pack_block(struct lower_dot_product *p, uint32_t rows, const void *user
     dot_return(p, &before);
 }
 
-static nest_value multiply_add(struct lower_dot_product *p, nest_value x, nest_value y, nest_value z)
+nest_value dot_multiply_add(struct lower_dot_product *p, nest_value x, nest_value y, nest_value z)
 {
     struct lower *l = p->l;
     if (p->factor != p->sum || p->sum == IR_F32 || p->sum == IR_F64) return nest_fma(&l->b, p->sum, x, y, z);
@@ -345,8 +345,8 @@ static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows,
                                 : dot_operand_value(p, &p->x);
     c = dot_open_column(p, vectors, false);
     struct nest_index index = reg_index(l, row, vectors, c.vector);
-    nest_value sum = multiply_add(p, x, nest_get(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector)),
-                                  nest_get(&l->b, acc, index));
+    nest_value sum = dot_multiply_add(p, x, nest_get(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector)),
+                                      nest_get(&l->b, acc, index));
     nest_set(&l->b, acc, index, sum);
     dot_return(p, &before);
 }
@@ -370,7 +370,7 @@ void dot_finish(struct lower_dot_product *p, nest_value sum)
     l->from[p->root] = (struct lower_override){.source = FROM_VALUE, .value = lower_cast(l, sum, p->dtype)};
     l->least_part = l->target->cuda ? 0
                                     : 2 * (int64_t)p->lanes; /* rather a division here than short tiles everywhere */
-    lower_store_outputs(l, lower_outputs(l, LOWER_ALL_LEVELS, &at), &at, l->tile_mask);
+    lower_store_outputs(l, lower_outputs(l, LOWER_ALL_LEVELS, &at), &at, lower_and(l, l->cond, l->tile_mask));
     l->least_part = 0;
 }
 

@@ -349,7 +349,7 @@ static uint64_t hash_nest(const struct nest *nest, bool shape)
     for (size_t i = 0; i < nest->buffers.count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
         h = hash_u64(h, (uint64_t)buffer->dtype | (uint64_t)buffer->written << 8 | (uint64_t)buffer->local << 9 |
-                            (uint64_t)buffer->checked << 10);
+                            (uint64_t)buffer->checked << 10 | (uint64_t)buffer->level << 12);
         h = hash_u64(h, (uint64_t)buffer->extent);
     }
     return hash_body(h, nest->body.items, nest->body.count, shape);

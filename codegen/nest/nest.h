@@ -104,9 +104,12 @@ struct nest_buffer {
     uint8_t dtype;
     bool written, local;
     uint8_t checked; /* what is stored here and is not so raises the flag in front of the scratch (step_abi.h) */
+    uint8_t level;   /* of an argument: an output may stand in the memory of an input of the same level; NEST_ALONE: of
+                        none. 0: of any */
     int64_t extent;  /* of locals */
     const char *doc;
 };
+enum { NEST_ALONE = 1 };
 
 struct nest {
     struct arena *arena;

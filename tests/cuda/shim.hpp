@@ -14,6 +14,7 @@
 #define __global__
 #define __device__
 #define __shared__ static
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __grid_constant__
 #define __cvta_global_to_generic(address) ((void *)(size_t)(address))
 #define __launch_bounds__(n) __attribute__((visibility("default")))

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Products of many shapes by tiles of a GPU (codegen/lower/lower_dot_grid.c), forward and both gradients, on a stand-in for the driver: steps beside those of
+the interpreter. Extents around those of tiles and of blocks of k, with batch dimensions, operands that are turned, prologues, epilogues, in several dtypes.
+
+    tests/cuda/products.py STEPC   (STEPC_CUDA_DRIVER names the stand-in)
+"""
+import os
+import sys
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner
+
+
+def step(inputs, expression, parameters, **more):
+    """A model of one expression over parameters w and v."""
+    nodes = [{"type": "param", "name": n, "shape": s, "init": {"type": "normal", "stddev": 0.1}} for n, s in parameters.items()]
+    return {"stepc": 1, "inputs": {n: {"shape": s} for n, s in inputs.items()}, "model": {"type": "graph", "nodes": nodes, "output": expression},
+            "loss": "mean(model * cos(model))", "optimizer": {"type": "sgd", "learning_rate": 0.5}, **more}
+
+
+def product(m, k, n, **more):
+    return step({"x": [m, k]}, "tanh(x @ w + v) * 2", {"w": [k, n], "v": [n]}, **more)
+
+
+CASES = {
+    "even": product(128, 64, 64), "of_one_block_of_k": product(64, 16, 32), "less_than_a_tile": product(17, 9, 18), "ragged": product(67, 45, 131),
+    "ragged_k": product(64, 33, 64), "ragged_rows": product(130, 32, 64), "ragged_columns": product(64, 32, 67), "many_tiles": product(640, 24, 416),
+    "many_ragged_tiles": product(1289, 17, 531), "turned": step({"x": [40, 70]}, "(x.T @ w).T @ v", {"w": [40, 33], "v": [70, 21]}),
+    "turned_both": step({"x": [48, 80]}, "(w.T @ x.T) + v", {"w": [80, 40], "v": [48]}),
+    "batch": step({"x": [3, 34, 20]}, "einsum('bik,bkj->bij', x, w) * v", {"w": [3, 20, 50], "v": [50]}),
+    "heads": step({"x": [2, 18, 4, 24]}, "einsum('bqhd,bkhd->bhqk', x * v, x + w)", {"w": [24], "v": [4, 24]}),
+    "prologue": step({"x": [66, 35]}, "relu(x + v) @ exp(w)", {"w": [35, 49], "v": [35]}),
+    "float64": product(65, 33, 34, precision={"params": "float64"}),
+    "bfloat16": product(96, 40, 80, precision={"compute": "bfloat16"}), "float16": product(96, 40, 80, precision={"compute": "float16"}),
+    "bfloat16_ragged": product(131, 37, 67, precision={"compute": "bfloat16"}), "bfloat16_turned": step({"x": [48, 80]}, "(w.T @ x.T) + v", {"w": [80, 40], "v": [48]}, precision={"compute": "bfloat16"}),
+}
+# Of the largest of a tensor: by what the order of a sum differs, which an activation of 16 bits then rounds to its neighbour.
+MOST = {"bfloat16": "2e-2", "float16": "3e-3", "float64": "1e-12"}
+
+
+class Products(runner.Case):
+    verify = False
+
+    def test_products(self):
+        for name, o in CASES.items():
+            with self.subTest(name=name):
+                most = MOST.get(name.split("_")[0], "2e-5")
+                model = self.write("model.json", o)
+                self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text")
+                self.stepc("check", model, "--against", "step.so", "--rtol", most, "--atol", most)
+
+    def test_text(self):
+        """Both operands go through shared memory: barriers before what has come is stored there and before it is read, none between the elements of a
+        tile, though an epilogue reads what its result may take the place of."""
+        self.stepc("compile", self.write("model.json", product(640, 64, 416)), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", "--save-temps=" + self.folder)
+        with open(self.path("step.cu")) as f:
+            kernels = [k for k in f.read().split('extern "C" __global__')[1:] if "__align__" in k]
+        self.assertGreaterEqual(len(kernels), 2)  # forward with what is behind it, the gradient of w
+        for kernel in kernels:
+            self.assertEqual(kernel.count("__shared__ __align__(16) float"), 2, kernel)
+            self.assertLessEqual(kernel.count("__syncthreads();"), 4, kernel)
+            loops = kernel[kernel.index("fmaf"):]
+            self.assertNotIn("__syncthreads();", loops, kernel)
+
+
+if __name__ == "__main__":
+    runner.main()
