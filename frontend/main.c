@@ -580,6 +580,19 @@ static int explain_object(struct way *w, const char *what, const char *report, s
     return code;
 }
 
+/* A report and how its kernels are run; NULL: diagnostics say why not. */
+static const char *with_kernels(struct way *w, const char *report)
+{
+    struct cg_target target = {0};
+    const char *why = NULL;
+    if (!cg_target_init(&target, "native", &why, w->cli->arena)) BUG("native is no processor: %s", why ? why : "");
+    target.blas = w->options.blas;
+    target.invariant = w->options.invariant;
+    target.cuda = w->cuda;
+    const char *kernels = cg_kernels(w->plans, &target, w->cli->arena, &w->diags);
+    return kernels ? arena_format(w->cli->arena, "%.*s,%s", (int)strlen(report) - 1, report, kernels + 1) : NULL;
+}
+
 int cli_explain(struct cli *cli)
 {
     const char *what = cli->operands.items[0], *report = NULL;
@@ -598,6 +611,10 @@ int cli_explain(struct cli *cli)
     bool fit = cli_count(cli, "fit") > 0;
     if (fit && report) return cli_usage(cli, "--fit tries meshes of a document; %s is compiled already", what);
     if (!fit && cli_count(cli, "devices")) return cli_usage(cli, "--devices needs --fit SIZE");
+    const char *target = cli_text(cli, "target", "cpu");
+    w.cuda = strcmp(target, "cuda") == 0;
+    if (!w.cuda && strcmp(target, "cpu") != 0) return cli_usage(cli, "--target %s: explain one of the two", target);
+    if (report && cli_count(cli, "target")) return cli_usage(cli, "--target: %s is compiled already", what);
     if (report) return explain_object(&w, what, report, report_length);
     if ((code = pass_settings(&w))) return code;
     cli_limits_begin(cli, &w.limits);
@@ -614,8 +631,9 @@ int cli_explain(struct cli *cli)
     code = finish(&w, code);
     if (!code && w.plans) {
         report = ir_report(w.plans, cli->arena, NULL, NULL);
-        code = explain(cli, report, strlen(report), NULL);
+        if (cli_count(cli, "kernels") && !(report = with_kernels(&w, report))) code = finish(&w, EXIT_WRONG);
     }
+    if (!code && w.plans) { code = explain(cli, report, strlen(report), NULL); }
     way_free(&w);
     return code;
 }

@@ -117,13 +117,7 @@ static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel
 
 static struct stepc_cuda_launch cuda_launch(const struct describe *d, uint32_t entry, const struct plan_command *c)
 {
-    uint32_t kernel = d->cuda->kernel_of[entry][c->group];
-    struct stepc_cuda_launch r = {.kernel = kernel};
-    struct cg_members members;
-    cg_members(&d->entries[entry], c, d->e->arena, &members);
-    for (uint32_t m = 0; m < members.count; m++)
-        r.blocks += cuda_blocks(&d->cuda->kernels.items[kernel], members.ends[m] - (m ? members.ends[m - 1] : 0));
-    return r;
+    return cg_cuda_launch(d->cuda, d->entries, entry, c, d->e->arena, &(uint32_t){0});
 }
 
 /* What the largest grid needs. */
@@ -229,6 +223,11 @@ static void add_target(void *user, struct json_tree to)
     json_add_text(target, "features", cpu_features(d));
     if (d->target->without && *d->target->without) json_add_text(target, "without", d->target->without);
     if (!d->cuda) add_code(d, to);
+    else
+        cg_add_kernels(&(struct cg_tables){.entries = (struct cg_entry *)(uintptr_t)d->entries,
+                                           .count = d->entry_count,
+                                           .cuda = d->cuda},
+                       to);
     add_late(d, to);
 }
 

@@ -7,15 +7,6 @@
 
 /* ---------------------------------------------------------------- sections */
 
-/* 5.1 k: three digits and the unit of a thousand */
-static const char *scaled(struct cli_view *v, double x)
-{
-    static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
-    int u = 0;
-    while (x >= 999.5 && u < 6) x /= 1000, u++;
-    return arena_format(v->cli->arena, u && x < 9.95 ? "%.1f %s" : "%.0f %s", x, units[u]);
-}
-
 static void summary(struct cli_view *v)
 {
     node root = v->root;
@@ -170,7 +161,9 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     bool m = cli_count(cli, "memory"), f = cli_count(cli, "flops"), g = cli_count(cli, "fusion"),
          c = cli_count(cli, "comm") || cli_count(cli, "link"), s = cli_count(cli, "state"),
          l = cli_count(cli, "sharding");
-    bool t = cli_count(cli, "tensors"), all = !m && !f && !g && !c && !s && !l && !t;
+    bool t = cli_count(cli, "tensors"), k = cli_count(cli, "kernels"),
+         all = !m && !f && !g && !c && !s && !l && !t && !k;
+    if (cli_count(cli, "card") && !k) return cli_usage(cli, "--card needs --kernels");
     summary(&v);
     if (all)
         for (node e = first(at(v.root, "entries")); e; e = next(e)) flops_line(&v, e);
@@ -185,6 +178,7 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if (g) cli_explain_fusion(&v, step);
     if (l) cli_explain_layouts(&v);
     if (c) code = cli_explain_comm(&v, step);
+    if (k && !code) code = cli_explain_kernels(&v, step);
     if (all) {
         counted(&v, "tensors", at(v.root, "tensors"), "role", is_of_tensors, "tensors");
         counted(&v, "state", at(v.root, "tensors"), "role", is_of_state, "state");

@@ -72,6 +72,15 @@ static inline node entry(const struct cli_view *v, const char *name)
 
 static inline const char *grouped(struct cli_view *v, double x) { return cli_grouped(v->cli->arena, x); }
 
+/* 5.1 k: three digits and the unit of a thousand */
+static inline const char *scaled(struct cli_view *v, double x)
+{
+    static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
+    int u = 0;
+    while (x >= 999.5 && u < 6) x /= 1000, u++;
+    return arena_format(v->cli->arena, u && x < 9.95 ? "%.1f %s" : "%.0f %s", x, units[u]);
+}
+
 static inline void head(struct cli_view *v, const char *name) { str_addf(&v->out, "%-9s", name); }
 
 /* The end of a list whose first line takes the name away: what still has it is empty. */
@@ -133,6 +142,8 @@ void cli_explain_state(struct cli_view *);
 const char *cli_explain_state_json(const struct cli_view *);
 /* explain_assert.c: what --assert says of the report. 0, 1 where it is not so, 2 after a message. */
 int cli_explain_assert(struct cli_view *);
+/* explain_kernels.c: how commands are run; for a GPU the least time that a card's published peaks allow. */
+int cli_explain_kernels(struct cli_view *, node entry);
 /* explain_fusion.c */
 void cli_explain_fusion(struct cli_view *, node entry);
 /* explain_comm.c: collectives, and where tensors of a mesh lie. */

@@ -259,8 +259,8 @@ static const char *read_bench(struct cli *cli, const char *path, const char *nam
 
 bool cli_explain_lists(const struct cli *cli)
 {
-    static const char *const names[] = {"memory", "flops",    "fusion",  "comm", "link",
-                                        "state",  "sharding", "tensors", "json"};
+    static const char *const names[] = {"memory",  "flops", "fusion",   "comm",    "link",
+                                        "kernels", "state", "sharding", "tensors", "json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (cli_count(cli, names[i])) return true;
     return false;

@@ -5,6 +5,7 @@ in a step, and that everything a host can do gives what an object for the CPU gi
     STEPC_CUDA_DRIVER=build/cuda/libcuda.so.1 tests/cuda/objects.py build/stepc
 """
 import ctypes
+import json
 import os
 import re
 import subprocess
@@ -327,6 +328,31 @@ m.close()
                     self.path("trace.json"), env={"STAND_IN_COUNTS": self.path("counts")})
         with open(self.path("counts")) as f:
             self.assertNotIn("cuGraphLaunch", f.read())
+
+    def test_explained_kernels(self):
+        """What `explain` says of launches is what a step launches; the roofline is that of the card."""
+        for what, *more in (self.path("both.json"), "--target=cuda"), (self.path("both-cuda.so"),):
+            report = json.loads(self.stepc("explain", what, "--kernels", "--json", *more).stdout)
+            rows = report["launches"]["step"]
+            counts = [self.counts(steps, "both-cuda.so")["cuLaunchKernel"] for steps in (0, 1)]
+            self.assertEqual(sum(row[6] for row in rows), counts[1] - counts[0])
+            said = self.stepc("explain", what, "--kernels", "--card=H100", *more).stdout
+            for command, kernel, blocks, threads, *_ in rows:
+                self.assertRegex(said, r"#%d +\w+ +kernel_%d +%d x %d," % (command, kernel, blocks, threads))
+        step = json.loads(self.stepc("explain", self.path("both.json"), "--json", "--target=cuda").stdout)["entries"]
+        groups = next(e for e in step if e["name"] == "step")["groups"]
+        least = {}
+        for g in groups:
+            least[g["command"]] = tuple(a + g[key] for a, key in zip(least.get(g["command"], (0, 0)), ("flops", "bytes")))
+        for card, speed, rate in ("h100", 66.9e12, 3350e9), ("l4", 30.3e12, 300e9):
+            said = self.stepc("explain", self.path("both.json"), "--kernels", "--target=cuda", "--card", card).stdout
+            told = float(re.search(r"a step takes (\S+) us at least, by what is published of the card; nothing was measured", said)[1])
+            self.assertAlmostEqual(told, 1e6 * sum(max(f / speed, b / rate) for f, b in least.values()), delta=told * 0.01)
+        said = self.stepc("explain", self.path("both.json"), "--kernels").stdout
+        self.assertRegex(said, r"dot .* own, .*tiles of \d+ x \d+ .* % of the FLOPs")
+        self.assertIn('did you mean "h100"?', self.stepc("explain", self.path("both.json"), "--kernels", "--target=cuda", "--card=h10", code=2).stderr)
+        self.assertIn("--card needs --kernels", self.stepc("explain", self.path("both.json"), "--card=h100", code=2).stderr)
+        self.assertIn("explain the document", self.stepc("explain", self.path("both-cpu.so"), "--kernels", code=2).stderr)
 
     # ------------------------------------------------------------ steps one behind another
 

@@ -1,0 +1,75 @@
+/* How commands are run, for people: on a GPU the launches of each, on the CPU what multiplies its matrices. */
+#include "codegen/cuda/cuda.h"
+#include "codegen/llvm/llvm_object.h"
+#include "ir/base/json_tree.h"
+#include <stepc/step_abi.h>
+
+struct stepc_cuda_launch cg_cuda_launch(const struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t entry,
+                                        const struct plan_command *c, struct arena *arena, uint32_t *launches)
+{
+    struct stepc_cuda_launch r = {.kernel = cuda->kernel_of[entry][c->group]};
+    const struct cuda_kernel *kernel = &cuda->kernels.items[r.kernel];
+    struct cg_members members;
+    cg_members(&entries[entry], c, arena, &members);
+    for (uint32_t m = 0; m < members.count; m++)
+        r.blocks += cuda_blocks(kernel, members.ends[m] - (m ? members.ends[m - 1] : 0));
+    *launches = kernel->members ? (members.count + kernel->members - 1) / kernel->members : members.count;
+    return r;
+}
+
+static void add_all(struct json_tree list, const int64_t *numbers, size_t count)
+{
+    struct json_tree row = json_add_array(list, NULL);
+    for (size_t i = 0; i < count; i++) json_add_integer(row, NULL, numbers[i]);
+}
+
+void cg_add_kernels(const struct cg_tables *of, struct json_tree to)
+{
+    struct json_tree all = json_add_object(to, of->cuda ? "launches" : "products");
+    for (uint32_t i = 0; i < of->count; i++) {
+        const struct cg_entry *entry = &of->entries[i];
+        struct json_tree list = json_add_array(all, entry->plan->func->name);
+        for (size_t k = 0; k < entry->plan->commands.count; k++) {
+            const struct plan_command *c = &entry->plan->commands.items[k];
+            if (c->kind != PLAN_KERNEL) continue;
+            const struct cg_kernel *kernel = &entry->kernels[c->group];
+            const struct cg_gemm *g = &kernel->gemm;
+            if (of->cuda) {
+                uint32_t launches;
+                struct stepc_cuda_launch l = cg_cuda_launch(of->cuda, of->entries, i, c, to.arena, &launches);
+                const struct cuda_kernel *run = &of->cuda->kernels.items[l.kernel];
+                add_all(list,
+                        (const int64_t[]){(int64_t)k, l.kernel, l.blocks, run->threads, (int64_t)run->shared_bytes,
+                                          (int64_t)(l.blocks * run->scratch_bytes), launches},
+                        7);
+            } else if (g->valid)
+                add_all(list, (const int64_t[]){(int64_t)k, g->m, g->n, g->k, g->batch, kernel->prefer_gemm}, 6);
+        }
+    }
+}
+
+const char *cg_kernels(const struct plan_module *plans, const struct cg_target *target, struct arena *arena,
+                       struct diags *diags)
+{
+    uint32_t count = (uint32_t)plans->plans.count;
+    struct cg_cuda cuda;
+    struct cg_tables all = {.plans = plans, .target = *target, .count = count, .cuda = target->cuda ? &cuda : NULL};
+    bool ok = true;
+    if (target->cuda) cuda_target(&all.target);
+    all.entries = arena_new_array(arena, struct cg_entry, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct plan *plan = plans->plans.items[i];
+        struct cg_kernel *kernels = arena_new_array(arena, struct cg_kernel, plan->groups.count + 1);
+        ok = cg_lower(plans, plan, &all.target, arena, diags, kernels) && ok;
+        all.entries[i] = (struct cg_entry){.plan = plan, .kernels = kernels};
+    }
+    if (!ok) return NULL;
+    if (target->cuda) cuda_print_module(&cuda, all.entries, count, arena);
+    struct json_tree to = json_object(arena);
+    cg_add_kernels(&all, to);
+    if (!target->cuda) {
+        json_add_integer(to, "tile_rows", cg_panel_rows(&all.target));
+        json_add_integer(to, "tile_columns", cg_panel_columns(&all.target));
+    }
+    return json_print(to);
+}
