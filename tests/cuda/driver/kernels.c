@@ -1,15 +1,14 @@
 /* The text of a module as functions of this machine: cut into kernels, each of which is compiled once, whatever its
  * name and its object, together with all others that are missing at that time. In the cache a kernel is a link, named
  * by the hash of its text, to the library that it came in. */
+#include "../host_compiler.h"
 #include "stand_in.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char head[] = "extern \"C\" __global__";
@@ -66,42 +65,6 @@ static bool known(const struct kernel *k)
     return access(path, R_OK) == 0;
 }
 
-static int run(char *const *arguments)
-{
-    extern char **environ;
-    pid_t child;
-    int status = 0;
-    if (posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ) != 0) return -1;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static bool compile(const char *source, const char *library)
-{
-    const char *compiler = getenv("CXX"), *cpu = getenv("STEPC_TEST_CPU");
-    char march[64];
-    snprintf(march, sizeof march, "-march=%s", cpu && *cpu ? cpu : "native");
-    const char *arguments[] = {compiler && *compiler ? compiler : "c++",
-                               "-x",
-                               "c++",
-                               "-std=c++17",
-                               "-O1",
-                               "-w",
-                               "-ffp-contract=off",
-                               "-fno-strict-aliasing",
-                               march,
-                               "-fvisibility=hidden",
-                               "-shared",
-                               "-fPIC",
-                               "-I",
-                               STAND_IN_SHIM,
-                               "-o",
-                               library,
-                               source,
-                               NULL};
-    return run((char *const *)(uintptr_t)arguments) == 0;
-}
-
 /* Those that the cache lacks as one library. */
 static bool make_missing(const char *text, const struct kernel *kernels, unsigned count)
 {
@@ -127,7 +90,8 @@ static bool make_missing(const char *text, const struct kernel *kernels, unsigne
                 (unsigned long long)k->hash, (int)(k->end - k->name - (ptrdiff_t)k->name_length),
                 k->name + k->name_length, (unsigned long long)k->hash);
     }
-    bool good = fclose(file) == 0 && (!missing || (compile(source, made) && rename(made, library) == 0));
+    bool good = fclose(file) == 0 &&
+                (!missing || (host_compile(source, made, STAND_IN_SHIM) == 0 && rename(made, library) == 0));
     for (unsigned i = 0; good && missing && i < count; i++) {
         snprintf(link, sizeof link, "%s/k%016llx.so", cache(), (unsigned long long)kernels[i].hash);
         if (symlink(target, link) && errno != EEXIST) good = false;

@@ -3,17 +3,15 @@
 #ifndef CUDA_HARNESS_H
 #define CUDA_HARNESS_H
 #include "codegen/cuda/cuda.h"
+#include "tests/cuda/host_compiler.h"
 #include <check.h>
 #include <dlfcn.h>
-#include <errno.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { CUDA_MOST = 4000, CUDA_NO_COMPILER = -2 };
+enum { CUDA_MOST = 4000 };
 typedef int cuda_launcher(unsigned blocks, unsigned threads, void **arguments, int backwards);
 struct cuda_harness {
     struct arena *arena;
@@ -48,21 +46,11 @@ static inline uint32_t cuda_harness_add(struct cuda_harness *h, const struct nes
     return h->count++;
 }
 
-static inline int cuda_run(char *const *arguments)
-{
-    extern char **environ;
-    pid_t child;
-    int status = 0;
-    if (posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ) != 0) return CUDA_NO_COMPILER;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 /* False: there is no C++ compiler. A text that does not compile is a failure. */
 static inline bool cuda_harness_compile(struct cuda_harness *h)
 {
     char folder[] = "/tmp/stepc-cuda-XXXXXX";
-    const char *keep = getenv("STEPC_TEST_TEMPS"), *compiler = getenv("CXX"), *cpu = getenv("STEPC_TEST_CPU");
+    const char *keep = getenv("STEPC_TEST_TEMPS");
     ck_assert(mkdtemp(folder) != NULL);
     const char *source = arena_format(h->arena, "%s/kernels.cpp", keep ? keep : folder),
                *object = arena_format(h->arena, "%s/kernels.so", folder);
@@ -71,30 +59,12 @@ static inline bool cuda_harness_compile(struct cuda_harness *h)
     fprintf(file, "#include \"shim.hpp\"\n%s", str_text(&h->text));
     for (uint32_t i = 0; i < h->count; i++) fprintf(file, "SHIM_LAUNCHER(kernel_%u)\n", i);
     ck_assert_int_eq(fclose(file), 0);
-    char *const arguments[] = {(char *)(uintptr_t)(compiler && *compiler ? compiler : "c++"),
-                               "-x",
-                               "c++",
-                               "-std=c++17",
-                               "-O1",
-                               "-w",
-                               "-ffp-contract=off",
-                               "-fno-strict-aliasing",
-                               (char *)(uintptr_t)arena_format(h->arena, "-march=%s", cpu ? cpu : "native"),
-                               "-fvisibility=hidden",
-                               "-shared",
-                               "-fPIC",
-                               "-I",
-                               "tests/cuda",
-                               "-o",
-                               (char *)(uintptr_t)object,
-                               (char *)(uintptr_t)source,
-                               NULL};
-    int status = cuda_run(arguments);
+    int status = host_compile(source, object, "tests/cuda");
     h->handle = status == 0 ? dlopen(object, RTLD_NOW | RTLD_LOCAL) : NULL;
     unlink(object);
     if (!keep) unlink(source);
     rmdir(folder);
-    if (status == CUDA_NO_COMPILER) return false;
+    if (status == NO_HOST_COMPILER) return false;
     ck_assert_msg(status == 0, "the host compiler does not take the kernels (STEPC_TEST_TEMPS=/tmp keeps them)");
     ck_assert_msg(h->handle != NULL, "%s", dlerror());
     return true;
