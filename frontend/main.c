@@ -380,8 +380,6 @@ static int to_object(struct way *w, const struct way *gpus, const char *output, 
     options.cuda = gpus ? gpus->plans : NULL;
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
     options.target.views = cli_count(cli, "views") > 0;
-    if (options.target.views && (w->cuda || gpus))
-        return cli_usage(cli, "--views: only with --target cpu; what lies on GPUs is copied");
     options.target.without = cli_text(cli, "without", "");
     bool ir = is_ir_text(w->diags.source.name, w->diags.source.text); /* its places are in another text */
     struct cg_sites sites = {.source = ir ? NULL : &w->diags.source};

@@ -20,6 +20,7 @@ enum rt_direction { RT_TO_DEVICE, RT_FROM_DEVICE, RT_BETWEEN };
 
 struct rt_device_ops {
     char name[7]; /* for messages: "cpu" */
+    uint8_t kind; /* as DLPack numbers kinds of devices; 0: tensors are not shown where they lie */
     bool shared;  /* the host reads and writes its memory in place: then `part` and `constants` are NULL */
     /* Whether the program runs on the devices of that name here ("cuda:0,1", NULL: as compiled). */
     step_status (*check)(struct step_instance *, const char *devices);
@@ -31,6 +32,7 @@ struct rt_device_ops {
     uint32_t (*workers)(struct step_instance *, uint32_t asked);
     void *(*alloc)(struct rt_device *, size_t bytes); /* zeroed, 64-byte aligned; NULL: out of memory */
     void (*free)(struct rt_device *, void *, size_t bytes);
+    int32_t (*number)(const struct rt_device *); /* among those of its kind; NULL: 0 */
     /* Of a device; between: also from another one of the same kind. */
     void (*copy)(struct rt_device *, void *to, const void *from, size_t bytes, enum rt_direction);
     /* The device's part of a tensor, dense at `part` in its memory, from or into the whole one of the host (strides in

@@ -30,6 +30,7 @@ static void launch_entry(struct rt_worker *w, const struct stepc_entry *e, void 
 }
 
 const struct rt_device_ops rt_device_cpu = {.name = "cpu",
+                                            .kind = 1,
                                             .shared = true,
                                             .check = check,
                                             .workers = rt_cpu_workers,

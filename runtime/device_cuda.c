@@ -134,6 +134,8 @@ static step_status open_device(struct rt_device *d)
 
 static void close_device(struct rt_device *d) { device_end(d->handle); }
 
+static int32_t number(const struct rt_device *d) { return ((const struct rt_cuda_device *)d->handle)->ordinal; }
+
 /* ---------------------------------------------------------------- memory */
 
 static void *alloc(struct rt_device *d, size_t bytes)
@@ -296,6 +298,8 @@ static void meet(struct rt_device *d)
 }
 
 const struct stepc_gpu stepc_part_gpu = {{.name = "cuda",
+                                          .kind = 2,
+                                          .number = number,
                                           .check = check,
                                           .open = open_device,
                                           .close = close_device,

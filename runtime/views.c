@@ -1,14 +1,14 @@
 /* Views of objects compiled with --views: tensors as the structs of DLPack 1.1, which point at the
- * instance's own memory. They are to be read: what writes past `write` the step would not know of; the older struct
- * cannot say so. An address stays the tensor's as long as its view is there: a step that put the next state into the
- * other block copies it back (rt_views_settle), and destroy stops everything but leaves the memory to the last view
- * (rt_views_keep). */
+ * instance's own memory, on a GPU too. They are to be read: what writes past `write` the step would not know of; the
+ * older struct cannot say so. An address stays the tensor's as long as its view is there: a step that put the next
+ * state into the other block copies it back (rt_views_settle), and destroy stops everything but leaves the memory to
+ * the last view (rt_views_keep). */
 #include "runtime/rt.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { VIEWS_CPU = 1, VIEWS_READ_ONLY = 1, VIEWS_MAJOR = 1, VIEWS_MINOR = 1 };
+enum { VIEWS_READ_ONLY = 1, VIEWS_MAJOR = 1, VIEWS_MINOR = 1 };
 enum { VIEWS_ENDED = 1, VIEWS_ONE = 2 }; /* in step_instance.views: destroyed; that for each view */
 
 struct dl_tensor {
@@ -70,8 +70,8 @@ static step_status find(struct step_instance *t, const char *name, const struct 
     if (rt_slot_sharded(s) && t->mesh_count > 1)
         return rt_fail(t, STEP_EUNSUPPORTED, "dlpack: \"%s\" is split over the mesh of %u devices: use read", name,
                        t->mesh_count);
-    if (!t->device_ops->shared)
-        return rt_fail(t, STEP_EUNSUPPORTED, "dlpack: \"%s\" lies where the host cannot read: use read", name);
+    if (!t->device_ops->kind)
+        return rt_fail(t, STEP_EUNSUPPORTED, "dlpack: \"%s\" lies where nobody else can read: use read", name);
     return t->initialized ? STEP_OK : rt_fail(t, STEP_EINVAL, "dlpack: call init or load first");
 }
 
@@ -90,7 +90,8 @@ static step_status export(struct step_instance *t, const char *name, struct DLMa
     if (s->rank) memcpy(v->shape, s->shape, (size_t)s->rank * sizeof *v->shape);
     rt_c_strides(v->strides, v->shape, s->rank, 1);
     struct dl_tensor tensor = {.data = rt_slot_address(t->devices, s),
-                               .device_type = VIEWS_CPU,
+                               .device_type = t->device_ops->kind,
+                               .device_id = t->device_ops->number ? t->device_ops->number(t->devices) : 0,
                                .rank = s->rank,
                                .code = codes[s->dtype],
                                .bits = (uint8_t)(8 * rt_dtype_bytes(s->dtype)),
@@ -113,7 +114,7 @@ void rt_views_settle(struct step_instance *t)
 {
     struct rt_device *d = t->devices;
     if (!atomic_load(&t->views) || d->state == t->viewed) return;
-    memcpy(t->viewed, d->state, t->program->state_bytes);
+    t->device_ops->copy(d, t->viewed, d->state, t->program->state_bytes, RT_BETWEEN);
     d->other = d->state;
     d->state = d->ahead = t->viewed;
 }

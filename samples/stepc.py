@@ -167,7 +167,7 @@ def compile(document: Union[Dict[str, Any], Path], *, output: Optional[Path] = N
         command = [_compiler(), "compile", source, "-o", into, "-q"]
         for name, value in (constants or {}).items():
             command += ["-D", "%s=%s" % (name, value if isinstance(value, str) else json.dumps(value))]
-        options.setdefault("views", views and "cuda" not in str(options.get("target")))
+        options.setdefault("views", views)
         for name, value in options.items():
             for one in value if isinstance(value, (list, tuple)) else [value]:
                 if one is not False and one is not None:
@@ -431,7 +431,9 @@ class View:
         if t.dtype not in _DTYPES:
             raise StepError(15, 'STEP_EUNSUPPORTED: "%s" has dtype %d, which NumPy lacks' % (name, t.dtype))
         self._step, self.name, self.shape, self.dtype = step, name, tuple(t.shape[:t.rank]), np.dtype(_DTYPES[t.dtype])
-        _Pin(self._managed(True))  # what cannot be viewed is said here
+        managed = self._managed(True)  # what cannot be viewed is said here
+        tensor, _pin = _Versioned.from_address(managed).tensor, _Pin(managed)
+        self._device = int(tensor.device_type), int(tensor.device_id)
 
     def _managed(self, versioned: bool) -> int:
         out = _p()
@@ -443,15 +445,17 @@ class View:
         return "stepc.View(%r, shape=%s, dtype=%s)" % (self.name, self.shape, self.dtype.name)
 
     def __dlpack_device__(self) -> Tuple[int, int]:
-        """DLPack's code of the CPU, and which."""
-        return 1, 0
+        """DLPack's code of the CPU (1) or of CUDA (2), and which."""
+        return self._device
 
     def __dlpack__(self, *, stream: Any = None, max_version: Optional[Tuple[int, int]] = None, dl_device: Optional[Tuple[int, int]] = None,
                    copy: Optional[bool] = None) -> Any:
         """A capsule for from_dlpack of NumPy, PyTorch, JAX: of version 1, marked as read only, where max_version allows it. BufferError:
-        another device or a copy is asked for. bfloat16 is bfloat16."""
-        if dl_device not in (None, (1, 0)) or stream is not None:
-            raise BufferError('view of "%s": it lies in memory of the host: expected device (1, 0) and no stream, found %r, %r' % (self.name, dl_device, stream))
+        another device or a copy is asked for. bfloat16 is bfloat16. On a GPU what calls wrote is there for every stream."""
+        if dl_device not in (None, self._device) or (stream is not None and self._device[0] == 1):
+            raise BufferError('view of "%s": it lies %s: expected device %r%s, found %r, %r' % (
+                self.name, "in memory of the host" if self._device[0] == 1 else "on a GPU", self._device, " and no stream" if self._device[0] == 1 else "",
+                dl_device, stream))
         if copy:
             raise BufferError('view of "%s": copies are made by reading: m["%s"]' % (self.name, self.name))
         versioned = max_version is not None and max_version[0] >= 1
@@ -459,7 +463,9 @@ class View:
         return _capsule(managed, _CAPSULES[versioned], ctypes.cast(_unused, _p))
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
-        """numpy.asarray(view): a read-only array in the instance's memory; bfloat16 as its bits (see `numbers`)."""
+        """numpy.asarray(view): a read-only array in the instance's memory; bfloat16 as its bits (see `numbers`). BufferError: on a GPU."""
+        if self._device[0] != 1:
+            raise BufferError('view of "%s": it lies on a GPU: m["%s"] copies it, from_dlpack of PyTorch, JAX and CuPy does not' % (self.name, self.name))
         managed = self._managed(True)
         pin, tensor = _Pin(managed), _Versioned.from_address(managed).tensor
         size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize

@@ -211,7 +211,8 @@ struct step_api {
     step_status (*write)(struct step_instance *, const struct step_array *in);
     /* a tensor where it lies, to be read only (the older form cannot say so), in objects of `compile --views`; it shows
      * what later calls write. Whoever has it calls its deleter, from any thread, also after destroy: the memory stays
-     * until then. STEP_EUNSUPPORTED where it is split over several devices, lies on a GPU or is computed by read */
+     * until then. STEP_EUNSUPPORTED where it is split over several devices or is computed by read. On a GPU what calls
+     * wrote is there when they return, for every stream */
     step_status (*dlpack)(struct step_instance *, const char *name, struct DLManagedTensorVersioned **out);
     step_status (*dlpack_legacy)(struct step_instance *, const char *name, struct DLManagedTensor **out);
 
