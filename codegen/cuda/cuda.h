@@ -1,9 +1,10 @@
 /* Inside codegen: loop nests as CUDA C (cuda_emit.c, cuda_op.c), compiled by NVRTC (cuda_nvrtc.c), all kernels of a
  * module as one text per architecture (cuda_module.c).
  *
- * The parallel loop becomes the grid (blocks stride over [lo, hi)), a vector loop the threads of a block, everything
- * else is done by all threads alike: a value outside a vector loop is the same in every thread, a store there is thread
- * 0's. A lane register is one register array per thread; the lane of iteration i is thread i % threads. */
+ * The parallel loop becomes the grid (teams stride over [lo, hi)), a vector loop the threads of a team, everything else
+ * is done by all threads alike: a value outside a vector loop is the same in every thread, a store there is thread 0's.
+ * A lane register is one register array per thread; the lane of iteration i is thread i % threads. A team is a block,
+ * or, where iterations are short, a warp, of which a block has several; `thread` is a thread's number in its team. */
 #ifndef CODEGEN_CUDA_H
 #define CODEGEN_CUDA_H
 #include "codegen/codegen.h"
@@ -12,6 +13,7 @@
 
 enum {
     CUDA_LANES = 128,
+    CUDA_WARP = 32,
     CUDA_SHARED_BYTES = 48 * 1024,
     CUDA_MAX_THREADS = 1024,
     CUDA_MOST_BLOCKS = INT32_MAX,
@@ -24,7 +26,8 @@ enum {
  * finite. */
 struct cuda_kernel {
     const char *name;
-    uint32_t threads;        /* of a block, a power of two */
+    uint32_t threads;        /* of a block */
+    uint32_t teams;          /* that the threads are of: iterations of the parallel loop that a block does at once */
     uint32_t argument_count; /* of the nest */
     uint64_t shared_bytes;   /* static */
     uint64_t scratch_bytes;  /* per block */

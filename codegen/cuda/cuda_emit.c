@@ -32,6 +32,8 @@ struct emitter {
     struct cuda_order order;
     struct cuda_register *regs;
     bool folds, in_parallel;
+    bool warps;    /* an iteration of the parallel loop is a warp's, else a block's */
+    uint32_t team; /* threads that an iteration has */
     const struct nest_stmt *vector;
     VEC(struct cuda_access) open; /* since the last barrier */
 };
@@ -84,6 +86,12 @@ static bool is_solo(const struct emitter *e, const struct nest_stmt *vector, str
     return false;
 }
 
+static int64_t local_bytes(const struct nest_buffer *buffer)
+{
+    int64_t extent = buffer->extent > 0 ? buffer->extent : 1;
+    return (extent * (int64_t)ir_dtype_bytes((enum ir_dtype)buffer->dtype) + 63) / 64 * 64;
+}
+
 /* The longest vector loop, and the longest that needs a thread per iteration. */
 struct lengths {
     int64_t longest, tile;
@@ -109,15 +117,41 @@ static void measure(struct emitter *e, struct nest_stmt *const *items, size_t co
     }
 }
 
-static uint32_t choose_threads(struct emitter *e)
+enum {
+    SHORT = 128 /* of a row that a warp walks whatever their number */,
+    MIDDLE = 1024 /* of one where a warp each keeps all schedulers busy */,
+    LONG = 4096 /* of one that is worth the most threads, where rows are fewer than multiprocessors */,
+    MOST_TEAMS = 8
+};
+
+/* Warps instead of blocks go through the iterations: these need no barrier of the block, and several share one. */
+static uint32_t choose_teams(const struct emitter *e, const struct lengths *lengths)
+{
+    const struct nest *nest = e->nest;
+    int64_t iterations = nest->parallel_extent, teams = iterations / CG_CUDA_BLOCKS, room = CUDA_SHARED_BYTES;
+    bool fits = lengths->longest <= SHORT ||
+                (lengths->longest <= MIDDLE && iterations >= CG_CUDA_BLOCKS / 2 * MOST_TEAMS);
+    if (nest->flat || iterations < 2 || lengths->tile > CUDA_WARP || !fits) return 0;
+    for (uint32_t i = nest->argument_count; i < nest->buffers.count; i++) room -= local_bytes(&nest->buffers.items[i]);
+    if (room < 0) return 0;
+    teams = teams < 1 ? 1 : teams < MOST_TEAMS ? teams : MOST_TEAMS;
+    while (teams > 1 && (CUDA_SHARED_BYTES - room) * teams > CUDA_SHARED_BYTES) teams--;
+    return (uint32_t)teams;
+}
+
+static void choose_threads(struct emitter *e)
 {
     struct lengths lengths = {0, 0};
-    uint32_t threads = 32;
     measure(e, e->nest->body.items, e->nest->body.count, &lengths);
-    while (threads < 256 && (int64_t)threads < lengths.longest) threads *= 2;
+    bool few = e->nest->parallel_extent < CG_CUDA_BLOCKS / 2 && !e->nest->flat && lengths.longest >= LONG;
+    uint32_t threads = CUDA_WARP, most = few ? CUDA_MAX_THREADS : 256, teams = choose_teams(e, &lengths);
+    while (threads < most && (int64_t)threads < lengths.longest) threads *= 2;
     while ((int64_t)threads < lengths.tile && threads < CUDA_MAX_THREADS) threads *= 2;
     if ((int64_t)threads < lengths.tile) BUG("a tile of %lld lanes", (long long)lengths.tile);
-    return threads;
+    e->warps = teams > 0;
+    e->team = e->warps ? CUDA_WARP : threads;
+    e->kernel.teams = e->warps ? teams : 1;
+    e->kernel.threads = e->team * e->kernel.teams;
 }
 
 /* ---------------------------------------------------------------- text */
@@ -179,7 +213,7 @@ static const char *element(struct emitter *e, char kind, uint32_t number, const 
 
 static void barrier(struct emitter *e)
 {
-    line(e, "__syncthreads();");
+    line(e, e->warps ? "__syncwarp();" : "__syncthreads();");
     e->open.count = 0;
 }
 
@@ -272,10 +306,12 @@ static void print_repeated(struct emitter *e, const struct nest_stmt *s)
     merge_open(e, kept, count); /* the loop may not run at all */
 }
 
+enum { UNROLLED = 8 /* steps of a thread, whose loads are then under way together */ };
+
 static void print_vector(struct emitter *e, const struct nest_stmt *s)
 {
     bool solo = is_solo(e, s, s->body.items, s->body.count);
-    uint32_t threads = e->kernel.threads;
+    uint32_t threads = e->team;
     if (body_meets(e, s, solo, s->body.items, s->body.count)) barrier(e);
     open_loop_accesses(e, s, solo, s->body.items, s->body.count);
     if (e->quiet) return;
@@ -287,10 +323,12 @@ static void print_vector(struct emitter *e, const struct nest_stmt *s)
     else if (solo)
         open_brace(e, arena_format(e->arena, "for (long long i%u = 0; i%u < (thread == 0 ? %lldll : 0); i%u++)", s->var,
                                    s->var, (long long)s->extent, s->var));
-    else if (s->extent > threads)
+    else if (s->extent > threads) {
+        if (s->extent % threads == 0 && s->extent / threads <= UNROLLED) line(e, "#pragma unroll");
         open_brace(e, arena_format(e->arena, "for (long long i%u = thread; i%u < %lldll; i%u += %u)", s->var, s->var,
                                    (long long)s->extent, s->var, threads));
-    else open_brace(e, s->extent == threads ? "" : arena_format(e->arena, "if (thread < %lld)", (long long)s->extent));
+    } else
+        open_brace(e, s->extent == threads ? "" : arena_format(e->arena, "if (thread < %lld)", (long long)s->extent));
     if (s->extent >= 0 && !solo && s->extent <= threads) line(e, "const long long i%u = thread;", s->var);
     e->vector = s;
     print_body(e, s->body.items, s->body.count);
@@ -384,8 +422,8 @@ static const char *fold_text(struct emitter *e, const struct nest_stmt *s)
     const struct cuda_register *reg = &e->regs[s->reg];
     const char *place = element(e, 'r', s->reg, &s->index), *type = cuda_register_type((enum ir_dtype)reg->dtype);
     if (!reg->lanes) return place;
-    return arena_format(e->arena, "stepc_fold<%u>(tree, %s, [](%s x, %s y) -> %s { return %s; })", e->kernel.threads,
-                        place, type, type, type, combine_text(e, s, "x", "y"));
+    return arena_format(e->arena, "stepc_fold<%u>(%s, %s, [](%s x, %s y) -> %s { return %s; })", e->team,
+                        e->team > CUDA_WARP ? "folded" : "0", place, type, type, type, combine_text(e, s, "x", "y"));
 }
 
 static void print_value(struct emitter *e, const struct nest_stmt *s)
@@ -394,7 +432,8 @@ static void print_value(struct emitter *e, const struct nest_stmt *s)
     if (s->kind == NEST_LOAD && !e->vector) order_access(e, s);
     if (s->kind == NEST_GET && e->regs[s->reg].lanes && !e->vector)
         BUG("a lane register is read outside a vector loop");
-    if (s->kind == NEST_FOLD && e->regs[s->reg].lanes) e->open.count = 0; /* it has barriers of its own */
+    if (s->kind == NEST_FOLD && e->regs[s->reg].lanes && e->team > CUDA_WARP)
+        e->open.count = 0; /* it has barriers of its own; shuffles order no memory */
     if (e->quiet) return;
     switch (s->kind) {
     case NEST_NUMBER: text = cuda_number(e->arena, (enum ir_dtype)s->dtype, s->number); break;
@@ -477,18 +516,23 @@ static void print_body(struct emitter *e, struct nest_stmt *const *items, size_t
 static void place_locals(struct emitter *e, struct str *out)
 {
     const struct nest *nest = e->nest;
-    if (e->folds) {
-        e->kernel.shared_bytes = 8 * (uint64_t)e->kernel.threads;
-        str_addf(out, "    __shared__ double tree[%u];\n", e->kernel.threads);
+    if (e->folds && e->team > CUDA_WARP) {
+        e->kernel.shared_bytes = 8 * (uint64_t)e->team / CUDA_WARP;
+        str_addf(out, "    __shared__ double folded[%u];\n", e->team / CUDA_WARP);
     }
     struct str scratch = STR(e->arena);
     for (uint32_t i = nest->argument_count; i < nest->buffers.count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
         const char *type = cuda_memory_type((enum ir_dtype)buffer->dtype);
         int64_t extent = buffer->extent > 0 ? buffer->extent : 1;
-        uint64_t bytes = ((uint64_t)extent * ir_dtype_bytes((enum ir_dtype)buffer->dtype) + 63) / 64 * 64;
+        uint64_t bytes = (uint64_t)local_bytes(buffer) * e->kernel.teams;
         if (e->kernel.shared_bytes + bytes <= CUDA_SHARED_BYTES) {
-            str_addf(out, "    __shared__ __align__(16) %s b%u[%lld];\n", type, i, (long long)extent);
+            if (e->kernel.teams == 1)
+                str_addf(out, "    __shared__ __align__(16) %s b%u[%lld];\n", type, i, (long long)extent);
+            else
+                str_addf(out,
+                         "    __shared__ __align__(16) %s of_teams_%u[%u][%lld];\n    %s *const b%u = of_teams_%u[threadIdx.x / %u];\n",
+                         type, i, e->kernel.teams, (long long)extent, type, i, i, e->team);
             e->kernel.shared_bytes += bytes;
         } else {
             str_addf(&scratch, "    %s *b%u = (%s *)(block + %llu);\n", type, i, type,
@@ -539,7 +583,13 @@ static void print_head(struct emitter *e, const char *locals)
     if (e->kernel.members) print_members(e);
     else print_parameters(e);
     str_add(e->out, locals);
-    line(e, "const unsigned thread = threadIdx.x;");
+    if (e->kernel.teams == 1) {
+        line(e, "const unsigned thread = threadIdx.x;");
+    } else {
+        line(e, "const unsigned thread = threadIdx.x %% %u;", e->team);
+        e->block = arena_format(e->arena, "%s * %u + threadIdx.x / %u", e->block, e->kernel.teams, e->team);
+        e->blocks = arena_format(e->arena, "%s * %u", e->blocks, e->kernel.teams);
+    }
     if (e->kernel.checks) line(e, "bool bad = false;");
 }
 
@@ -564,7 +614,7 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     e.regs = arena_new_array(arena, struct cuda_register, nest->reg_count + 1);
     survey(&e, nest->body.items, nest->body.count, false);
     e.kernel = (struct cuda_kernel){.name = name, .argument_count = nest->argument_count, .flat = nest->flat};
-    e.kernel.threads = choose_threads(&e);
+    choose_threads(&e);
     e.kernel.members = members_of(nest, calls);
     for (uint32_t i = 0; i < nest->argument_count; i++)
         e.kernel.checks = e.kernel.checks || nest->buffers.items[i].checked != NEST_ANY;
@@ -582,7 +632,7 @@ struct stepc_cuda_kernel cuda_table(const struct cuda_kernel *kernel)
     return (struct stepc_cuda_kernel){.threads = kernel->threads,
                                       .argument_count = kernel->argument_count,
                                       .members = kernel->members,
-                                      .iterations = kernel->flat ? kernel->threads : 1,
+                                      .iterations = kernel->flat ? kernel->threads : kernel->teams,
                                       .most_blocks = (uint32_t)(most < 1                  ? 1
                                                                 : most < CUDA_MOST_BLOCKS ? most
                                                                                           : CUDA_MOST_BLOCKS),

@@ -152,18 +152,28 @@ static __device__ stepc_member stepc_find_member(const unsigned long long *word,
     return m;
 }
 
-/* ---- one value per thread to one for all: halves onto halves, the same tree in every run ---- */
+/* ---- one value per thread to one for all, in the same order in every run: by shuffles in each warp, then over the warps'
+ * results ---- */
+
+/* That of the lane whose number differs in these bits. */
+template <typename T> static __device__ T stepc_from_lane(T x, unsigned bits)
+{
+    if constexpr (sizeof(T) < 4) return (T)__shfl_xor_sync(0xffffffffu, (int)x, bits);
+    else return __shfl_xor_sync(0xffffffffu, x, bits);
+}
 
 template <unsigned threads, typename T, typename F> static __device__ T stepc_fold(void *shared, T x, F combine)
 {
-    T *tree = (T *)shared;
-    tree[threadIdx.x] = x;
-    __syncthreads();
-    for (unsigned half = threads / 2; half > 0; half /= 2) {
-        if (threadIdx.x < half) tree[threadIdx.x] = combine(tree[threadIdx.x], tree[threadIdx.x + half]);
+#pragma unroll
+    for (unsigned bits = 16; bits > 0; bits /= 2) x = combine(x, stepc_from_lane(x, bits));
+    if constexpr (threads > 32) {
+        T *warps = (T *)shared;
+        if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
         __syncthreads();
+        x = warps[threadIdx.x % (threads / 32)];
+#pragma unroll
+        for (unsigned bits = threads / 64; bits > 0; bits /= 2) x = combine(x, stepc_from_lane(x, bits));
+        __syncthreads(); /* the memory may be used again */
     }
-    x = tree[0];
-    __syncthreads(); /* the tree may be used again */
     return x;
 }

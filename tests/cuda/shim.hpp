@@ -1,7 +1,8 @@
 /* Runs CUDA kernels on the CPU: what generated kernels use of CUDA C, and a launch that runs the blocks of a grid one
  * after the other, the threads of a block as fibers that change at barriers. Everything happens in one thread of the
  * machine in a fixed order, forwards or backwards, so a missing barrier shows as a wrong result in one of the two, the
- * same way in every run. Threads that wait at different barriers, or end while others wait, are an error. */
+ * same way in every run. The threads of a warp change at its own barriers, too, and at shuffles. Threads that wait at
+ * different barriers, or end while others wait, are an error. */
 #ifndef CUDA_SHIM_HPP
 #define CUDA_SHIM_HPP
 #include <cmath>
@@ -89,26 +90,43 @@ static void make_fiber()
     fibers[fiber_count++].stack = top;
 }
 
-/* One turn: every living thread runs to its next barrier or its end. 0: all have ended; -1: they disagree. */
-static int turn(unsigned threads, bool backwards)
+enum { WARP = 32 };
+
+/* Runs the living threads of a warp until all of them wait for the block: the barrier's line. 0: all have ended; -1:
+ * they disagree. A warp's own barrier has a line below zero. */
+static int run_warp(unsigned first, unsigned threads, bool backwards)
 {
-    int at = 0;
-    unsigned alive = 0, ended = 0;
-    for (unsigned k = 0; k < threads; k++) {
-        unsigned i = backwards ? threads - 1 - k : k;
-        fiber *f = &fibers[i];
-        if (!f->done) {
-            threadIdx = {i, 0, 0};
-            resume(f);
-        }
-        if (f->done) {
-            ended++;
-        } else {
+    for (;;) {
+        unsigned alive = 0;
+        int at = 0;
+        for (unsigned k = 0; k < threads; k++) {
+            unsigned i = first + (backwards ? threads - 1 - k : k);
+            fiber *f = &fibers[i];
+            if (!f->done) {
+                threadIdx = {i, 0, 0};
+                resume(f);
+            }
+            if (f->done) continue;
             if (alive++ && at != f->waits) return -1;
             at = f->waits;
         }
+        if (alive && alive < threads) return -1;
+        if (at >= 0) return at;
     }
-    return alive && ended ? -1 : alive != 0;
+}
+
+/* One turn: every warp runs to the block's next barrier or its end. 0: all have ended; -1: they disagree. */
+static int turn(unsigned threads, bool backwards)
+{
+    unsigned warps = (threads + WARP - 1) / WARP;
+    int at = 0;
+    for (unsigned k = 0; k < warps; k++) {
+        unsigned first = WARP * (backwards ? warps - 1 - k : k);
+        int here = run_warp(first, threads - first < WARP ? threads - first : WARP, backwards);
+        if (here < 0 || (k && here != at)) return -1;
+        at = here;
+    }
+    return at != 0;
 }
 
 /* Words by value, structures by their address. */
@@ -153,6 +171,19 @@ static void shim_barrier(int line)
     shim::yield();
 }
 #define __syncthreads() shim_barrier(__LINE__)
+#define __syncwarp() shim_barrier(-__LINE__)
+
+/* What lanes give one another waits in one of two places each, in turn, so that one barrier is enough. */
+template <typename T> static T __shfl_xor_sync(unsigned mask, T x, unsigned bits)
+{
+    static T given[2][shim::MOST];
+    static bool turns[shim::MOST];
+    bool turn = turns[threadIdx.x] = !turns[threadIdx.x];
+    if (mask != 0xffffffffu || bits >= shim::WARP) abort();
+    given[turn][threadIdx.x] = x;
+    __syncwarp();
+    return given[turn][threadIdx.x ^ bits];
+}
 
 /* The way in for the test: arguments as for cuLaunchKernel, but by value, each as wide as a pointer. */
 #define SHIM_LAUNCHER(kernel) \
