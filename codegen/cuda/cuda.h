@@ -32,6 +32,7 @@ struct cuda_kernel {
     uint64_t shared_bytes;   /* static */
     uint64_t scratch_bytes;  /* per block */
     uint32_t members;        /* sets of buffers that one launch takes, at most; 0: it takes one, and no table */
+    uint32_t few;            /* iterations that a thread of a flat map does at once */
     bool flat;               /* [lo, hi) is shared out to threads, not to blocks */
     bool checks;             /* what it stores to some of its arguments (nest_buffer.checked) */
 };

@@ -10,7 +10,10 @@
  *     is walked without printing until what its end leaves open is known at its beginning. What a loop needs to be
  *     closed when it is entered is closed before it.
  *   - Additions whose lanes may meet are left to thread 0, one lane after the other, in order.
- *   - Loops are printed as loops; unrolled ones carry the pragma, which makes register indices constant. */
+ *   - Loops are printed as loops; unrolled ones carry the pragma, which makes register indices constant.
+ *   - In a flat map a thread takes a few neighbours at a time (`few`), of what lies side by side by one access of up to
+ * 16 bytes. Where they end before the range does, or memory is not aligned, they are loaded one by one, and the last
+ * one is computed again in place of those that are missing. */
 #include "codegen/cuda/cuda.h"
 #include <stdarg.h>
 #include <stepc/step_abi.h>
@@ -34,6 +37,7 @@ struct emitter {
     bool folds, in_parallel;
     bool warps;    /* an iteration of the parallel loop is a warp's, else a block's */
     uint32_t team; /* threads that an iteration has */
+    uint32_t few;  /* of a flat map: elements that a thread has at a time */
     const struct nest_stmt *vector;
     VEC(struct cuda_access) open; /* since the last barrier */
 };
@@ -139,6 +143,37 @@ static uint32_t choose_teams(const struct emitter *e, const struct lengths *leng
     return (uint32_t)teams;
 }
 
+/* Does the access of a flat map's loop touch neighbours one after the other? */
+static bool is_side_by_side(const struct emitter *e, const struct nest_stmt *loop, const struct nest_stmt *s)
+{
+    const struct nest_index *index = &s->index;
+    if ((s->kind != NEST_LOAD && s->kind != NEST_STORE) || s->cond || s->word || index->term_count != 1) return false;
+    for (uint32_t i = 0; i < index->scaled_count; i++)
+        if (e->order.varies[index->scaled[i].value] || index->scaled[i].scale % e->few) return false;
+    return index->terms[0].var == loop->var && index->terms[0].scale == 1 && index->offset % e->few == 0;
+}
+
+/* As many as 16 bytes hold of the widest type that lies so. What is stored elsewhere, or added to, would be touched
+ * once more for elements that are missing. */
+static void choose_few(struct emitter *e)
+{
+    uint64_t widest = 0;
+    const struct nest_stmt *loop = NULL;
+    e->few = 1;
+    for (size_t i = 0; e->nest->flat && i < e->nest->body.count; i++)
+        if (e->nest->body.items[i]->kind == NEST_FOR) loop = e->nest->body.items[i];
+    for (size_t i = 0; loop && i < loop->body.count; i++) {
+        const struct nest_stmt *s = loop->body.items[i];
+        bool is_access = s->kind == NEST_LOAD || s->kind == NEST_STORE, wide = is_side_by_side(e, loop, s);
+        uint64_t bytes = is_access ? ir_dtype_bytes((enum ir_dtype)e->nest->buffers.items[s->buffer].dtype) : 0;
+        if (wide && bytes > widest) widest = bytes;
+        if (s->body.count || s->kind == NEST_ADD_TO || (s->kind == NEST_STORE && !wide)) loop = NULL;
+    }
+    if (loop && widest && widest < 16) e->few = (uint32_t)(16 / widest);
+    for (size_t i = 0; loop && i < loop->body.count; i++) /* an offset may cut it */
+        if (loop->body.items[i]->kind == NEST_STORE && !is_side_by_side(e, loop, loop->body.items[i])) e->few = 1;
+}
+
 static void choose_threads(struct emitter *e)
 {
     struct lengths lengths = {0, 0};
@@ -148,6 +183,7 @@ static void choose_threads(struct emitter *e)
     while (threads < most && (int64_t)threads < lengths.longest) threads *= 2;
     while ((int64_t)threads < lengths.tile && threads < CUDA_MAX_THREADS) threads *= 2;
     if ((int64_t)threads < lengths.tile) BUG("a tile of %lld lanes", (long long)lengths.tile);
+    choose_few(e);
     e->warps = teams > 0;
     e->team = e->warps ? CUDA_WARP : threads;
     e->kernel.teams = e->warps ? teams : 1;
@@ -306,6 +342,52 @@ static void print_repeated(struct emitter *e, const struct nest_stmt *s)
     merge_open(e, kept, count); /* the loop may not run at all */
 }
 
+static void print_lanes(struct emitter *e, const struct nest_stmt *s)
+{
+    e->vector = s;
+    print_body(e, s->body.items, s->body.count);
+    e->vector = NULL;
+}
+
+/* The loop of a flat map by a few elements: their loads, the work for each of them, their stores. */
+static void print_few(struct emitter *e, const struct nest_stmt *s)
+{
+    uint32_t few = e->few;
+    struct str aligned = STR(e->arena);
+    for (size_t i = 0; i < s->body.count; i++)
+        if (is_side_by_side(e, s, s->body.items[i]))
+            str_addf(&aligned, " && stepc_is_aligned<%u>(b%u)", few, s->body.items[i]->buffer);
+    line(e, "const bool wide = lo %% %u == 0%s;", few, str_text(&aligned));
+    open_brace(e, arena_format(e->arena,
+                               "for (long long at = lo + ((long long)%s * %u + thread) * %u; at < hi; at += "
+                               "(long long)%s * %u)",
+                               e->block, e->team, few, e->blocks, e->team * few));
+    line(e, "const long long i%u = at;", s->var);
+    line(e, "const int count = hi - at < %u ? (int)(hi - at) : %u;", few, few);
+    line(e, "const bool whole = wide && count == %u;", few);
+    for (size_t i = 0; i < s->body.count; i++) {
+        const struct nest_stmt *one = s->body.items[i];
+        const struct nest_buffer *buffer = &e->nest->buffers.items[one->buffer];
+        if (!is_side_by_side(e, s, one)) continue;
+        if (one->kind == NEST_LOAD)
+            line(e, "const auto few%u = stepc_load_few<%u>(b%u + (%s), count, whole);", one->result, few, one->buffer,
+                 index_text(e, &one->index));
+        else line(e, "stepc_few<%s, %u> out%u;", cuda_memory_type((enum ir_dtype)buffer->dtype), few, one->buffer);
+    }
+    line(e, "#pragma unroll");
+    open_brace(e, arena_format(e->arena, "for (int k = 0; k < %u; k++)", few));
+    line(e, "const long long i%u = at + (k < count ? k : count - 1);", s->var);
+    print_lanes(e, s);
+    close_brace(e);
+    for (size_t i = 0; i < s->body.count; i++) {
+        const struct nest_stmt *one = s->body.items[i];
+        if (one->kind == NEST_STORE)
+            line(e, "stepc_store_few(b%u + (%s), out%u, count, whole);", one->buffer, index_text(e, &one->index),
+                 one->buffer);
+    }
+    close_brace(e);
+}
+
 enum { UNROLLED = 8 /* steps of a thread, whose loads are then under way together */ };
 
 static void print_vector(struct emitter *e, const struct nest_stmt *s)
@@ -315,6 +397,10 @@ static void print_vector(struct emitter *e, const struct nest_stmt *s)
     if (body_meets(e, s, solo, s->body.items, s->body.count)) barrier(e);
     open_loop_accesses(e, s, solo, s->body.items, s->body.count);
     if (e->quiet) return;
+    if (s->extent < 0 && e->few > 1) {
+        print_few(e, s);
+        return;
+    }
     if (s->extent < 0)
         open_brace(e, arena_format(e->arena,
                                    "for (long long i%u = lo + (long long)%s * %u + thread; i%u < hi; i%u += "
@@ -330,9 +416,7 @@ static void print_vector(struct emitter *e, const struct nest_stmt *s)
     } else
         open_brace(e, s->extent == threads ? "" : arena_format(e->arena, "if (thread < %lld)", (long long)s->extent));
     if (s->extent >= 0 && !solo && s->extent <= threads) line(e, "const long long i%u = thread;", s->var);
-    e->vector = s;
-    print_body(e, s->body.items, s->body.count);
-    e->vector = NULL;
+    print_lanes(e, s);
     close_brace(e);
 }
 
@@ -429,6 +513,7 @@ static const char *fold_text(struct emitter *e, const struct nest_stmt *s)
 static void print_value(struct emitter *e, const struct nest_stmt *s)
 {
     const char *text = NULL;
+    bool few = s->kind == NEST_LOAD && e->vector && e->few > 1 && is_side_by_side(e, e->vector, s);
     if (s->kind == NEST_LOAD && !e->vector) order_access(e, s);
     if (s->kind == NEST_GET && e->regs[s->reg].lanes && !e->vector)
         BUG("a lane register is read outside a vector loop");
@@ -438,7 +523,11 @@ static void print_value(struct emitter *e, const struct nest_stmt *s)
     switch (s->kind) {
     case NEST_NUMBER: text = cuda_number(e->arena, (enum ir_dtype)s->dtype, s->number); break;
     case NEST_POSITION: text = arena_format(e->arena, "(int)(%s)", index_text(e, &s->index)); break;
-    case NEST_LOAD: text = load_text(e, s); break;
+    case NEST_LOAD:
+        text = few ? cuda_from_memory(e->arena, (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype,
+                                      arena_format(e->arena, "few%u.item[k]", s->result))
+                   : load_text(e, s);
+        break;
     case NEST_GET: text = element(e, 'r', s->reg, &s->index); break;
     case NEST_FOLD: text = fold_text(e, s); break;
     default: text = op_text(e, s); break;
@@ -452,6 +541,7 @@ static void print_store(struct emitter *e, const struct nest_stmt *s)
     if (!e->vector) order_access(e, s);
     if (e->quiet) return;
     const char *place = element(e, 'b', s->buffer, &s->index), *value = name_of(e, s->args[0]), *guard = "";
+    if (e->vector && e->few > 1) place = arena_format(e->arena, "out%u.item[k]", s->buffer);
     if (s->kind == NEST_ADD_TO) {
         const char *args[] = {cuda_from_memory(e->arena, dtype, place), value};
         if (dtype == IR_BOOL) args[0] = arena_format(e->arena, "(%s)", args[0]);
@@ -615,6 +705,7 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     survey(&e, nest->body.items, nest->body.count, false);
     e.kernel = (struct cuda_kernel){.name = name, .argument_count = nest->argument_count, .flat = nest->flat};
     choose_threads(&e);
+    e.kernel.few = e.few;
     e.kernel.members = members_of(nest, calls);
     for (uint32_t i = 0; i < nest->argument_count; i++)
         e.kernel.checks = e.kernel.checks || nest->buffers.items[i].checked != NEST_ANY;
@@ -632,7 +723,7 @@ struct stepc_cuda_kernel cuda_table(const struct cuda_kernel *kernel)
     return (struct stepc_cuda_kernel){.threads = kernel->threads,
                                       .argument_count = kernel->argument_count,
                                       .members = kernel->members,
-                                      .iterations = kernel->flat ? kernel->threads : kernel->teams,
+                                      .iterations = kernel->flat ? kernel->threads * kernel->few : kernel->teams,
                                       .most_blocks = (uint32_t)(most < 1                  ? 1
                                                                 : most < CUDA_MOST_BLOCKS ? most
                                                                                           : CUDA_MOST_BLOCKS),

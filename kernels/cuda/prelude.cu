@@ -152,6 +152,37 @@ static __device__ stepc_member stepc_find_member(const unsigned long long *word,
     return m;
 }
 
+/* ---- a few neighbours in one access of up to 16 bytes ---- */
+
+template <typename T, unsigned n> struct alignas(n * sizeof(T)) stepc_few { T item[n]; };
+
+template <unsigned n, typename T> static __device__ bool stepc_is_aligned(const T *at)
+{
+    return (unsigned long long)at % (n * sizeof(T)) == 0;
+}
+
+/* Those from `count` on are the last one again. */
+template <unsigned n, typename T> static __device__ stepc_few<T, n> stepc_load_few(const T *from, int count, bool whole)
+{
+    stepc_few<T, n> few;
+    if (whole) return *(const stepc_few<T, n> *)from;
+#pragma unroll
+    for (int k = 0; k < n; k++) few.item[k] = from[k < count ? k : count - 1];
+    return few;
+}
+
+template <typename T, unsigned n>
+static __device__ void stepc_store_few(T *to, const stepc_few<T, n> &few, int count, bool whole)
+{
+    if (whole) {
+        *(stepc_few<T, n> *)to = few;
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < n; k++)
+        if (k < count) to[k] = few.item[k];
+}
+
 /* ---- one value per thread to one for all, in the same order in every run: by shuffles in each warp, then over the warps'
  * results ---- */
 
