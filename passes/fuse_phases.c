@@ -7,6 +7,7 @@
 
 enum {
     LANES = 128 /* columns of a block */,
+    MORE_BLOCKS = 4 /* times as many for these, whose threads have a column each */,
     LEAST_ROWS = 32 /* of a part, where neighbours are kept */,
     LEAST_ELEMENTS = 4096 /* of a part, where neighbours are reduced */,
     LEAST_PARTS = 4 /* that are worth another launch */
@@ -33,8 +34,11 @@ static int64_t parts_wanted(uint32_t blocks, const struct ir_type *x, const stru
     if (!last || reduced < 2) return 1;
     bool rows = reduces(n, last - 1);
     int64_t busy = rows ? kept : (kept + LANES - 1) / LANES, wanted = blocks / (busy ? busy : 1);
+    if (!rows) wanted *= MORE_BLOCKS;
     int64_t most = reduced / (rows ? LEAST_ELEMENTS : LEAST_ROWS);
-    return wanted < most ? wanted : most;
+    wanted = wanted < most ? wanted : most;
+    while (!rows && wanted > 1 && wanted * wanted > 2 * reduced) wanted--; /* nor too much for the second phase */
+    return wanted;
 }
 
 /* The most parts that are no more than wanted; false: they are too few. */

@@ -440,6 +440,17 @@ static void open_parallel(struct emitter *e, const struct nest_stmt *s)
     }
 }
 
+/* Does a loop load and reduce, and nothing else that would keep the next steps' loads from being under way? */
+static bool only_reduces(const struct nest_stmt *s)
+{
+    for (size_t i = 0; i < s->body.count; i++) {
+        const struct nest_stmt *one = s->body.items[i];
+        bool lanes = one->kind == NEST_FOR && (one->loop == NEST_VECTOR || one->extent == 1);
+        if (lanes ? !only_reduces(one) : one->kind != NEST_REDUCE && !one->result) return false;
+    }
+    return true;
+}
+
 static void print_for(struct emitter *e, const struct nest_stmt *s)
 {
     if (s->extent == 0 && s->loop != NEST_PARALLEL) return;
@@ -458,6 +469,7 @@ static void print_for(struct emitter *e, const struct nest_stmt *s)
     /* Before the loop rather than in it, where it would be met in every iteration. */
     if (body_meets(e, NULL, false, s->body.items, s->body.count)) barrier(e);
     if (s->loop == NEST_UNROLL) line(e, "#pragma unroll");
+    else if (!parallel && s->extent >= UNROLLED && only_reduces(s)) line(e, "#pragma unroll %d", UNROLLED);
     if (parallel) open_parallel(e, s);
     else
         open_brace(e, arena_format(e->arena, "for (long long i%u = 0; i%u < %lldll; i%u++)", s->var, s->var,
@@ -621,7 +633,8 @@ static void place_locals(struct emitter *e, struct str *out)
                 str_addf(out, "    __shared__ __align__(16) %s b%u[%lld];\n", type, i, (long long)extent);
             else
                 str_addf(out,
-                         "    __shared__ __align__(16) %s of_teams_%u[%u][%lld];\n    %s *const b%u = of_teams_%u[threadIdx.x / %u];\n",
+                         "    __shared__ __align__(16) %s of_teams_%u[%u][%lld];\n    %s *const b%u = "
+                         "of_teams_%u[threadIdx.x / %u];\n",
                          type, i, e->kernel.teams, (long long)extent, type, i, i, e->team);
             e->kernel.shared_bytes += bytes;
         } else {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What is emitted for the plans of tests/golden/emitted, NAME.sir: the nests, as NAME.nests says, and how many instructions
-of each kind the functions have before LLVM's own passes, as NAME.llvm says. Decisions about speed show here: what is shared,
-vectorised, unrolled, kept in registers, loaded once.
+of each kind the functions have before LLVM's own passes, as NAME.llvm says; for those that end with _cuda the kernels' text
+behind the prelude, as NAME.cu says. Decisions about speed show here: what is shared, vectorised, unrolled, kept in registers,
+loaded once; which threads have what.
 
 STEPC_GOLDEN_UPDATE=1 writes what is expected: look at the difference before committing it. A plan is made anew of its
 document, which stands in it: --plans does that.
@@ -19,6 +20,9 @@ sys.path[:0] = [os.path.join(HERE, "..")]
 from tool import runner
 
 GOLDEN = os.path.join(HERE, "..", "golden", "emitted")
+CUDA = ("--target", "cuda", "--cuda-arch", "text")
+with open(os.path.join(HERE, "..", "..", "kernels", "cuda", "prelude.cu"), encoding="utf-8") as prelude:
+    PRELUDE = prelude.read() + "\n"
 FLAGS = r"nuw|nsw|fast|exact|inbounds|contract|reassoc|nnan|ninf|nsz|arcp|afn|[osun]\w\w|eq|ne|true|false"
 
 
@@ -52,12 +56,16 @@ def counted(text):
 
 
 class Emitted(runner.Case):
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as f:
+            return f.read()
+
     def test_golden(self):
         for name in names():
             with self.subTest(name):
-                self.stepc("compile", os.path.join(GOLDEN, name + ".sir"), "-q", "-o", self.path("x.so"), "--cpu", "x86-64-v3", "--save-temps=" + self.path(""))
-                with open(self.path("x.nests"), encoding="utf-8") as nests, open(self.path("x.ll"), encoding="utf-8") as llvm:
-                    texts = {".nests": nests.read(), ".llvm": counted(llvm.read())}
+                options = CUDA if name.endswith("_cuda") else ("--cpu", "x86-64-v3")
+                self.stepc("compile", os.path.join(GOLDEN, name + ".sir"), "-q", "-o", self.path("x.so"), *options, "--save-temps=" + self.path(""))
+                texts = {".cu": self.read("x.cu")[len(PRELUDE):]} if options is CUDA else {".nests": self.read("x.nests"), ".llvm": counted(self.read("x.ll"))}
                 for ending, text in texts.items():
                     at = os.path.join(GOLDEN, name + ending)
                     if os.environ.get("STEPC_GOLDEN_UPDATE"):
@@ -77,7 +85,7 @@ def make_plans(program):
         with open(at, encoding="utf-8") as f:
             document = re.search(r"^document (\".*\")$", f.read(), re.M).group(1)
         runner.write_json(at + ".json", json.loads(json.loads(document)))
-        runner.call(program, "compile", at + ".json", "-q", "--stop-after", "memplan", "-o", at)
+        runner.call(program, "compile", at + ".json", "-q", "--stop-after", "memplan", "-o", at, *(CUDA[:2] if name.endswith("_cuda") else ()))
         os.remove(at + ".json")
 
 
