@@ -122,6 +122,7 @@ struct rt_cuda_device { /* rt_device.handle */
     void *copies; /* the stream of posted inputs */
     struct rt_cuda_batch batches[CUDA_BATCHES], *posted; /* posted: that of the run in progress */
     struct rt_cuda_seen seen[CUDA_SEEN];
+    void *followed;           /* event: where the stream of a host was */
     void *ended[CUDA_PLACES]; /* events: all that was seen of a posted run has arrived */
     uint32_t place;           /* where `seen` is read */
     bool fresh;               /* what was seen is as the device has it, or had it when a posted run ended */
@@ -148,7 +149,9 @@ step_status rt_cuda_queue_make(struct rt_device *, struct rt_cuda_device *);
 void rt_cuda_queue_free(struct rt_cuda_device *);
 /* Answers from what came with the last run, or remembers to bring it with the next one. */
 bool rt_cuda_seen_read(struct rt_device *, void *to, const void *from, size_t bytes);
-int rt_cuda_input(struct rt_device *, const struct stepc_slot *, char *at, char *host, const int64_t *stride);
+/* `far`: the array is the device's own, in C order. */
+int rt_cuda_input(struct rt_device *, const struct stepc_slot *, char *at, char *host, const int64_t *stride, bool far);
+void rt_cuda_follow(struct rt_device *, void *stream);
 int rt_cuda_inputs_arrive(struct rt_cuda_device *); /* before kernels */
 int rt_cuda_run_ends(struct rt_device *);           /* behind them: waits, or posts */
 bool rt_cuda_ready(const struct rt_device *);

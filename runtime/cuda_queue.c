@@ -27,6 +27,7 @@ step_status rt_cuda_queue_make(struct rt_device *d, struct rt_cuda_device *g)
         if (!status) status = u->event_create(&b->read, NO_TIMES);
     }
     for (uint32_t i = 0; !status && i < CUDA_PLACES; i++) status = u->event_create(&g->ended[i], NO_TIMES);
+    if (!status) status = u->event_create(&g->followed, NO_TIMES);
     if (status)
         return rt_fail(NULL, STEP_EDEVICE, "cuda:%d: no stream or event: %s", g->ordinal, rt_cuda_why(u, status, why));
     status = u->host_alloc((void **)&g->pinned, bytes, 0);
@@ -43,6 +44,7 @@ void rt_cuda_queue_free(struct rt_cuda_device *g)
     const struct rt_cuda_driver *u = &g->host->driver;
     for (uint32_t i = 0; i < CUDA_PLACES; i++)
         if (g->ended[i]) u->event_destroy(g->ended[i]);
+    if (g->followed) u->event_destroy(g->followed);
     for (struct rt_cuda_batch *b = g->batches; b < g->batches + CUDA_BATCHES; b++) {
         if (b->arrived) u->event_destroy(b->arrived);
         if (b->read) u->event_destroy(b->read);
@@ -54,7 +56,8 @@ void rt_cuda_queue_free(struct rt_cuda_device *g)
 
 /* ---------------------------------------------------------------- inputs */
 
-int rt_cuda_input(struct rt_device *d, const struct stepc_slot *s, char *at, char *host, const int64_t *stride)
+int rt_cuda_input(struct rt_device *d, const struct stepc_slot *s, char *at, char *host, const int64_t *stride,
+                  bool far)
 {
     struct rt_cuda_device *g = d->handle;
     struct step_instance *t = d->instance;
@@ -66,10 +69,25 @@ int rt_cuda_input(struct rt_device *d, const struct stepc_slot *s, char *at, cha
     if (begins && b->copied) status = b->posted ? u->event_wait(b->arrived) : u->stream_wait(g->stream);
     if (!status && begins && b->posted && t->post) status = u->stream_wait_event(g->copies, b->read, 0);
     if (begins) b->posted = t->post, b->ready = false;
-    rt_shard_copy(t, d->index, s, NULL, own, host, stride, RT_TO_DEVICE);
+    if (!far) rt_shard_copy(t, d->index, s, NULL, own, host, stride, RT_TO_DEVICE);
     b->copied = own;
     g->posted = b->posted ? b : NULL;
-    return status ? status : u->to_device(at, own, rt_slot_bytes(s, true), b->posted ? g->copies : g->stream);
+    void *stream = b->posted ? g->copies : g->stream;
+    if (status) return status;
+    return far ? u->between(at, host, rt_slot_bytes(s, true), stream)
+               : u->to_device(at, own, rt_slot_bytes(s, true), stream);
+}
+
+/* Nothing is posted before a run of the call was waited for, so the other stream need not follow. */
+void rt_cuda_follow(struct rt_device *d, void *stream)
+{
+    struct rt_cuda_device *g = rt_cuda_enter(d);
+    if (!g) return;
+    const struct rt_cuda_driver *u = &g->host->driver;
+    int status = u->event_record(g->followed, stream);
+    if (!status) status = u->stream_wait_event(g->stream, g->followed, 0);
+    if (status) rt_cuda_failed(d, status, "following the stream of the batch");
+    rt_cuda_leave(g);
 }
 
 int rt_cuda_inputs_arrive(struct rt_cuda_device *g)

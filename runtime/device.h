@@ -46,6 +46,10 @@ struct rt_device_ops {
                    uint32_t chunks);
     void (*launch_entry)(struct rt_worker *, const struct stepc_entry *, void *const *buffers);
     void (*meet)(struct rt_device *); /* until all that was launched has ended; with step_instance.post: see `steps` */
+    /* Whether an input may be this array of the device's own memory: then `part` takes it by RT_BETWEEN. */
+    bool (*takes)(const struct step_instance *, const struct step_array *);
+    /* What was given to the stream of a host comes before what is given to the device from now on. */
+    void (*follow)(struct rt_device *, void *stream);
     /* Steps k to n of a call that needs no decision of the host, which are launched one behind another; their results
      * come some steps later. Their inputs have `batches` places at which they may wait (0: one). `ready`: the step
      * before left nothing open that they would have to ask for. */

@@ -134,6 +134,12 @@ static step_status open_device(struct rt_device *d)
 
 static void close_device(struct rt_device *d) { device_end(d->handle); }
 
+static bool takes(const struct step_instance *t, const struct step_array *a)
+{
+    const struct rt_cuda_device *g = t->devices->handle;
+    return t->mesh_count == 1 && a->device_type == stepc_part_gpu.ops.kind && a->device_id == g->ordinal;
+}
+
 static int32_t number(const struct rt_device *d) { return ((const struct rt_cuda_device *)d->handle)->ordinal; }
 
 /* ---------------------------------------------------------------- memory */
@@ -201,13 +207,13 @@ static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, 
 static void part(struct rt_device *d, const struct stepc_slot *s, char *at, char *host, const int64_t *stride,
                  enum rt_direction direction)
 {
-    if (s->role != STEP_INPUT || direction != RT_TO_DEVICE) {
+    if (s->role != STEP_INPUT || direction == RT_FROM_DEVICE) {
         rt_staged_part(d, s, at, host, stride, direction);
         return;
     }
     struct rt_cuda_device *g = rt_cuda_enter(d);
     if (!g) return;
-    int status = rt_cuda_input(d, s, at, host, stride);
+    int status = rt_cuda_input(d, s, at, host, stride, direction == RT_BETWEEN);
     if (status) rt_cuda_failed(d, status, "copying an input");
     rt_cuda_leave(g);
 }
@@ -310,6 +316,8 @@ const struct stepc_gpu stepc_part_gpu = {{.name = "cuda",
                                           .constants = rt_staged_constants,
                                           .launch = launch,
                                           .meet = meet,
+                                          .takes = takes,
+                                          .follow = rt_cuda_follow,
                                           .ready = rt_cuda_ready,
                                           .steps = rt_cuda_steps,
                                           .batches = CUDA_BATCHES}};

@@ -17,8 +17,8 @@ static step_status range_error(struct step_instance *t, const struct stepc_slot 
                    s->initial, (long long)s->index_limit);
 }
 
-static step_status range(struct step_instance *t, const struct stepc_slot *s, const char *base, const int64_t *stride,
-                         const int64_t *shape, int32_t rank)
+static step_status near_range(struct step_instance *t, const struct stepc_slot *s, const char *base,
+                              const int64_t *stride, const int64_t *shape, int32_t rank)
 {
     int64_t at[RT_MAX_RANK + 1] = {0}, count = 1, least = (int64_t)s->initial;
     size_t item = rt_dtype_bytes(s->dtype);
@@ -53,6 +53,21 @@ static step_status range(struct step_instance *t, const struct stepc_slot *s, co
     }
 }
 
+static step_status range(struct step_instance *t, const struct stepc_slot *s, bool far, const char *base,
+                         const int64_t *stride, const int64_t *shape, int32_t rank)
+{
+    size_t bytes = rt_dtype_bytes(s->dtype);
+    for (int32_t i = 0; far && i < rank; i++) bytes *= (size_t)shape[i];
+    if (!far || !bytes) return near_range(t, s, base, stride, shape, rank);
+    char *near = rt_host_get(t, bytes); /* it is dense there */
+    if (!near) return rt_fail(t, STEP_ENOMEM, "input \"%s\": no memory for %zu bytes to look at", s->name, bytes);
+    t->device_ops->copy(t->devices, near, base, bytes, RT_FROM_DEVICE);
+    step_status status = (step_status)atomic_load(&t->failed);
+    if (!status) status = near_range(t, s, near, stride, shape, rank);
+    rt_host_put(t, near, bytes);
+    return status;
+}
+
 static bool make_room(struct step_instance *t)
 {
     uint64_t most = 0;
@@ -73,7 +88,7 @@ static step_status check_step(struct step_instance *t, enum rt_entry_kind kind, 
         if (s->role != RT_INDEX || !rt_slot_made_by(t->entries[kind].table, s)) continue;
         rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
         rt_gather(t, s, t->index_room, stride);
-        status = range(t, s, t->index_room, stride, s->shape, s->rank);
+        status = near_range(t, s, t->index_room, stride, s->shape, s->rank);
     }
     return status;
 }

@@ -30,13 +30,17 @@ static step_status bind_array(struct step_instance *t, struct rt_bound *bound, c
     if (b->given) return rt_fail(t, STEP_EINVAL, "input \"%s\" is given twice", a.name);
     step_status status = rt_array_check(t, &a, s, steps, stride, false);
     if (status) return status;
+    bool far = a.device_type == 2;
+    if (far && !rt_dense(stride, a.shape, a.rank, rt_dtype_bytes(s->dtype)))
+        return rt_fail(t, STEP_EUNSUPPORTED, "input \"%s\": an array of a device has to be in C order", s->name);
     if (s->index_limit > 0 && !(t->flags & STEP_CHECK_INPUTS_OFF)) {
-        status = t->program->indices->range(t, s, a.data, stride, a.shape, a.rank);
+        status = t->program->indices->range(t, s, far, a.data, stride, a.shape, a.rank);
         if (status) return status;
     }
     int32_t extra = steps != 0;
     size_t item = rt_dtype_bytes(s->dtype);
     b->given = true;
+    b->far = far;
     b->shape = a.shape + extra;
     b->step_stride = extra ? stride[0] : 0;
     for (int32_t k = 0; k < s->rank; k++) b->stride[k] = stride[k + extra];
@@ -101,6 +105,10 @@ step_status rt_bind(struct step_instance *t, const struct step_batch *batch, enu
                     step_status status)
 {
     if (!status && !batch->inputs && batch->input_count) status = rt_fail(t, STEP_EINVAL, "batch: inputs is NULL");
+    if (!status && batch->stream && !t->device_ops->follow)
+        status = rt_fail(t, STEP_EUNSUPPORTED, "batch: a stream, and this instance has no GPU");
+    if (!status && batch->stream)
+        for (RT_MINE(t, d)) t->device_ops->follow(d, batch->stream);
     if (!status && (batch->inputs || !t->input_count || steps || !bind_staged(t)))
         status = bind_arrays(t, t->bound, batch, kind == RT_INFER, steps);
     if (t->ranks > 1) {
@@ -139,7 +147,8 @@ void rt_bind_step(struct step_instance *t, uint64_t k)
             const char *part = part_in_place(t, d, s, b, base);
             if (!part) { /* uneven parts end in the zeros that the area began with */
                 char *staged = d->staging + place + t->staging_offset[i];
-                rt_shard_copy(t, d->index, s, d, staged, (char *)(uintptr_t)base, b->stride, RT_TO_DEVICE);
+                rt_shard_copy(t, d->index, s, d, staged, (char *)(uintptr_t)base, b->stride,
+                              b->far ? RT_BETWEEN : RT_TO_DEVICE);
                 part = staged;
             }
             d->bound[t->input_slots[i]] = part;
@@ -152,6 +161,9 @@ static step_status stage_locked(struct step_instance *t, const struct step_batch
     struct rt_bound *bound = malloc((t->input_count + 1) * sizeof *bound);
     if (!bound) return rt_fail(t, STEP_ENOMEM, "stage: out of memory");
     step_status status = bind_arrays(t, bound, batch, false, 0);
+    for (uint32_t i = 0; !status && i < t->input_count; i++)
+        if (bound[i].far)
+            status = rt_fail(t, STEP_EUNSUPPORTED, "stage: inputs of the host alone; others need no staging");
     size_t bytes = staged_offset(t, t->input_count) + RT_ALIGN;
     void *block = NULL;
     if (!status && !t->staged && !posix_memalign(&block, RT_ALIGN, bytes)) t->staged = block;

@@ -177,7 +177,7 @@ struct rt_bound {
     const char *base;     /* of the whole tensor, of which the array may be this rank's part */
     const int64_t *shape; /* of the array */
     int64_t step_stride, stride[RT_MAX_RANK];
-    bool given, dense;
+    bool given, dense, far; /* far: of the device's own memory */
 };
 
 typedef void rt_sgemm_fn(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
@@ -506,8 +506,8 @@ struct stepc_checkpoint { /* checkpoint.c */
 };
 struct stepc_indices { /* indices.c */
     /* Values used as indices lie in [initial, index_limit). Generated code relies on it. */
-    step_status (*range)(struct step_instance *, const struct stepc_slot *, const char *base, const int64_t *stride,
-                         const int64_t *shape, int32_t rank);
+    step_status (*range)(struct step_instance *, const struct stepc_slot *, bool far, const char *base,
+                         const int64_t *stride, const int64_t *shape, int32_t rank);
     /* What an entry computes of the batch that is bound. */
     step_status (*computed)(struct step_instance *, enum rt_entry_kind, uint64_t steps);
 };

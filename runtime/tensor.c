@@ -201,9 +201,11 @@ step_status rt_array_check(struct step_instance *t, const struct step_array *a, 
                        s->name, wanted, readable ? found : "an array of rank beyond 8 or without a shape");
     }
     if (!a->data && rt_slot_bytes(s, false)) return rt_fail(t, STEP_EINVAL, "\"%s\": data is NULL", s->name);
-    if (a->device_type > 1 && a->device_type != 3)
-        return rt_fail(t, STEP_EUNSUPPORTED, "\"%s\": memory of device type %d; expected memory of the host", s->name,
-                       a->device_type);
+    const struct rt_device_ops *ops = t->device_ops;
+    if (a->device_type > 1 && a->device_type != 3 && (s->role != STEP_INPUT || !ops->takes || !ops->takes(t, a)))
+        return rt_fail(
+            t, STEP_EUNSUPPORTED, "\"%s\": memory of device type %d, number %d; expected memory of the host%s", s->name,
+            a->device_type, a->device_id, ops->takes ? ", or for inputs of the one device of this instance" : "");
     size_t item = rt_dtype_bytes(s->dtype);
     rt_c_strides(stride, a->shape, a->rank, item);
     for (int32_t i = 0; a->strides && i < a->rank; i++) {

@@ -46,6 +46,8 @@ Path = Union[str, "os.PathLike[str]"]
 
 _DTYPES = {1: np.bool_, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.uint32, 7: np.int32, 8: np.uint64,
            9: np.int64, 12: np.float16, 13: np.uint16, 14: np.float32, 15: np.float64}  # 13: bfloat16, as its bits
+_OF_DLPACK = {(6, 8): 1, (1, 8): 2, (0, 8): 3, (1, 16): 4, (0, 16): 5, (1, 32): 6, (0, 32): 7, (1, 64): 8, (0, 64): 9,
+              (2, 16): 12, (4, 16): 13, (2, 32): 14, (2, 64): 15}
 _CODES = {np.dtype(t): code for code, t in _DTYPES.items() if code != 13}
 BFLOAT16, FLOAT16 = 13, 12
 PARAM, EMA, OPT_STATE, STATE, INPUT, METRIC, OUTPUT = range(1, 8)
@@ -69,7 +71,7 @@ _Options = _struct("step_options", host=_p, transport=_s, communicator=_p, devic
                    seed=ctypes.POINTER(_u64), timeout_ms=_i64, max_memory=_u64)
 _HYPER = type("step_hyper", (ctypes.Structure,), {"_fields_": [("size", ctypes.c_size_t), ("name", _s), ("value", _f64)]})
 _Batch = _struct("step_batch", inputs=_p, input_count=ctypes.c_size_t, hypers=_p, hyper_count=ctypes.c_size_t,
-                 microbatches=_u32, flags=_u32, accept=_p, user=_p)
+                 microbatches=_u32, flags=_u32, accept=_p, user=_p, stream=_p)
 _Result = _struct("step_result", step=_u64, loss=_f64, flags=_u32, metric_capacity=_u32, metric_count=_u32,
                   metrics=ctypes.POINTER(_f64), ns_total=_u64, ns_communication=_u64)
 _RESULT = type(_Result())
@@ -405,6 +407,7 @@ def _unused(capsule: int) -> None:
 
 _valid = ctypes.PYFUNCTYPE(ctypes.c_int, _p, _s)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer = ctypes.PYFUNCTYPE(_p, _p, _s)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_content = ctypes.PYFUNCTYPE(_p, ctypes.py_object, _s)(("PyCapsule_GetPointer", ctypes.pythonapi))
 _capsule = ctypes.PYFUNCTYPE(ctypes.py_object, _p, _s, _p)(("PyCapsule_New", ctypes.pythonapi))
 
 
@@ -493,7 +496,8 @@ def _cast(name: str, a: np.ndarray, want: np.dtype) -> np.ndarray:
 
 
 class Step:
-    """One trainer. Arrays go in with the shape that the document declares; any strides. Floats are rounded to narrower ones if
+    """One trainer. Arrays go in with the shape that the document declares; any strides. Arrays on the GPU of the
+    step (PyTorch, CuPy, JAX: whatever shows __dlpack__) do not go through the host, in C order and in the dtype of the input. Floats are rounded to narrower ones if
     they do not become infinite; integers become others if every value fits; a bfloat16 comes as its bits (see `numbers`). All
     else, floats for integers too, is refused. What is wrong is a StepError with the status of stepc/step.h and a text that says
     what was expected. One thread at a time may be inside (STEP_EBUSY); after `close` every call is STEP_EINVAL; a child of a
@@ -517,6 +521,7 @@ class Step:
             setattr(self, "_" + name, entry)
         options = _Options(threads=threads, devices=devices.encode() if devices is not None else None)
         self._check(self._create(ctypes.byref(options), ctypes.byref(self._instance)))
+        self._minor = api.contents.abi_minor
         self._inputs = {t.name.decode(): t for t in self._tensors(INPUT)}
         self._metrics = [t.name.decode() for t in self._tensors(METRIC) if t.rank == 0]
 
@@ -566,6 +571,8 @@ class Step:
         """The same of what the object only reads: in this machine's byte order, and rounded where 16-bit floats are wanted."""
         if isinstance(value, np.ma.MaskedArray):
             raise StepError(1, 'STEP_EINVAL: "%s": a masked array; the object would read what is masked' % name)
+        if getattr(value, "__dlpack_device__", None) and int(value.__dlpack_device__()[0]) == 2:
+            return self._far(name, value, keep)
         try:
             a = np.asarray(value)
         except (ValueError, TypeError) as e:
@@ -586,6 +593,17 @@ class Step:
             a = a.copy()
         return self._array(name, a, keep, own)
 
+    def _far(self, name: str, value: Any, keep: List[Any]) -> Any:
+        """An array on a GPU, as DLPack shows it: filled as far as the default stream has come (`_batch`)."""
+        if self._minor < 3:
+            raise StepError(8, 'STEP_EVERSION: "%s": an array on a GPU, and the object was made before there were such inputs' % name)
+        capsule = value.__dlpack__(stream=1)  # gives it back when it goes
+        t = _Managed.from_address(_content(capsule, _CAPSULES[False])).tensor
+        shape, strides = (_i64 * max(t.rank, 1))(*t.shape[:t.rank]), (_i64 * max(t.rank, 1))(*t.strides[:t.rank]) if t.strides else None
+        keep += [capsule, shape, strides]
+        return _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), data=(t.data or 0) + t.byte_offset, dtype=_OF_DLPACK.get((t.code, t.bits), 0),
+                      rank=t.rank, shape=shape, strides=strides, device_type=t.device_type, device_id=t.device_id)
+
     def _room(self, tensor: Any, keep: List[Any]) -> Tuple[np.ndarray, Any]:
         """An array for a tensor to be written to, and what tells the object of it."""
         name = tensor.name.decode()
@@ -604,7 +622,8 @@ class Step:
         hypers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in values.items() if n not in self._inputs]
         arrays, numbers = (_ARRAY * max(len(inputs), 1))(*inputs), (_HYPER * max(len(hypers), 1))(*hypers)
         keep += [arrays, numbers]
-        return _Batch(inputs=ctypes.cast(arrays, _p), input_count=len(inputs), hypers=ctypes.cast(numbers, _p), hyper_count=len(hypers))
+        on_gpu = any(a.device_type == 2 for a in inputs)
+        return _Batch(stream=1 if on_gpu else None, inputs=ctypes.cast(arrays, _p), input_count=len(inputs), hypers=ctypes.cast(numbers, _p), hyper_count=len(hypers))
 
     def names(self, role: int = PARAM) -> List[str]:
         """The tensors of a role (PARAM, EMA, OPT_STATE, STATE, INPUT, METRIC, OUTPUT), in the document's order."""

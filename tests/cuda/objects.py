@@ -395,6 +395,109 @@ del view
 gc.collect()
 """
 
+    DEVICE_ARRAYS = """
+import ctypes
+from objects import every, results_of
+driver, p = ctypes.CDLL(os.environ["STEPC_CUDA_DRIVER"]), ctypes.c_void_p
+context, stream, event = p(), p(), p()
+m, n = stepc.Step(SO), stepc.Step(SO)
+m.init(), n.init()
+assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and driver.cuCtxPushCurrent_v2(context) == 0
+driver.cuStreamCreate(ctypes.byref(stream), 1), driver.cuEventCreate(ctypes.byref(event), 2)
+
+class Array:  # of a library that fills it on a stream of its own
+    def __init__(self, a, device=0):
+        self.a, self.at, self.device, self.shape = np.ascontiguousarray(a), p(), device, a.shape
+        assert driver.cuMemAlloc_v2(ctypes.byref(self.at), ctypes.c_size_t(a.nbytes)) == 0
+        self.fill(a)
+    def fill(self, a):
+        assert driver.cuMemcpyHtoDAsync_v2(self.at, p(np.ascontiguousarray(a).ctypes.data), ctypes.c_size_t(a.nbytes), stream) == 0
+    def __dlpack_device__(self):
+        return 2, self.device
+    def __dlpack__(self, stream=None):
+        assert stream == 1
+        driver.cuEventRecord(event, globals()["stream"]), driver.cuStreamWaitEvent(p(stream), event, 0)
+        t = stepc._DLTensor(data=self.at.value, device_type=2, device_id=self.device, rank=self.a.ndim, code={"f": 2, "i": 0}[self.a.dtype.kind],
+                            bits=8 * self.a.itemsize, lanes=1, shape=(ctypes.c_int64 * self.a.ndim)(*self.a.shape))
+        self.managed = stepc._Managed(tensor=t, deleter=stepc._DELETER(lambda _: None))
+        return stepc._capsule(ctypes.addressof(self.managed), b"dltensor", None)
+    def end(self):
+        driver.cuMemFree_v2(self.at)
+
+def there(values):
+    return {name: Array(v) for name, v in values.items()}
+
+arrays, more = there(batch(0)), there(batch(1))  # two sets of addresses
+for k in range(6):
+    values = [arrays, more][k % 2]
+    for name, v in batch(k).items():
+        values[name].fill(v)
+    assert m.step(**values).loss == n.step(**batch(k)).loss, k
+assert m.eval("params", **arrays).loss == n.eval("params", **batch(4)).loss
+assert m.step(x=arrays["x"], y=batch(4)["y"]).loss == n.step(**batch(4)).loss  # one here, one there
+long = there(every(range(12)))
+assert results_of(m, 12, long) == results_of(n, 12, every(range(12)))
+for name in m.names():
+    np.testing.assert_array_equal(m[name], n[name])
+
+def refused(text, call):
+    try:
+        call()
+    except stepc.StepError as e:
+        assert text in str(e), e
+    else:
+        raise SystemExit("not refused: " + text)
+
+arrays["x"].device = 1
+refused("memory of device type 2, number 1; expected memory of the host, or for inputs of the one device", lambda: m.step(**arrays))
+arrays["x"].device = 0
+refused("stage: inputs of the host alone", lambda: m._check(m._stage(m._instance, ctypes.byref(m._batch(arrays, [])))))
+refused("expected float32[8, 6]", lambda: m.step(x=arrays["y"], y=arrays["y"]))
+for a in (*arrays.values(), *more.values(), *long.values()):
+    a.end()
+driver.cuEventDestroy_v2(event), driver.cuStreamDestroy_v2(stream), driver.cuCtxPopCurrent_v2(ctypes.byref(context))
+driver.cuDevicePrimaryCtxRelease_v2(0)
+m.close(), n.close()
+"""
+
+    def test_inputs_on_the_device(self):
+        """Behind the stream that fills them; whatever addresses; other devices are refused."""
+        for eager in "013":
+            self.host("import os\n" + self.DEVICE_ARRAYS.replace("SO", repr(self.path("both-cuda.so"))), STAND_IN_EAGER=eager)
+        said = self.host("""
+import os
+b = stepc._Batch(stream=1)
+m = stepc.Step(%r)
+m.init()
+print(m._step(m._instance, __import__("ctypes").byref(b), None), m._last_error(m._instance))
+""" % self.path("both-cpu.so"))
+        self.assertIn("a stream, and this instance has no GPU", said)
+
+    def test_indices_on_the_device(self):
+        """Are looked at before anything runs, as those of the host."""
+        document = {"stepc": 1, "name": "rows", "inputs": {"x": {"shape": [4, 6]}, "at": {"shape": [4], "dtype": "int32"}},
+                    "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 7}]},
+                    "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "at", "reduction": "mean"},
+                    "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+        path = runner.write_json(self.path("rows.json"), document)
+        self.stepc("compile", path, "-o", self.path("rows.so"), "--target=cuda", "--cuda-arch=text")
+        begin = self.DEVICE_ARRAYS.split("def there")[0]
+        self.host("import os\n" + begin.replace("SO", repr(self.path("rows.so"))) + """
+x = batch(0)["x"][:4]
+good, bad = Array(np.array([0, 6, 3, 3], "i4")), Array(np.array([0, 7, 3, 3], "i4"))
+assert m.step(x=x, at=good).loss == n.step(x=x, at=np.array([0, 6, 3, 3], "i4")).loss
+try:
+    m.step(x=x, at=bad)
+except stepc.StepError as e:
+    assert '"at"[1] is 7; expected 0 <= value < 7' in str(e), e
+else:
+    raise SystemExit("not refused")
+good.end(), bad.end()
+driver.cuEventDestroy_v2(event), driver.cuStreamDestroy_v2(stream), driver.cuCtxPopCurrent_v2(ctypes.byref(context))
+driver.cuDevicePrimaryCtxRelease_v2(0)
+m.close(), n.close()
+""")
+
     def test_views(self):
         """Tensors where they lie, which keep their address and outlive the instance."""
         for target in "cuda", "cpu,cuda":

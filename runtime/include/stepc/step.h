@@ -1,4 +1,4 @@
-/* stepc/step.h: host interface of a compiled training step, ABI 1.2. C99 and C++11. */
+/* stepc/step.h: host interface of a compiled training step, ABI 1.3. C99 and C++11. */
 #ifndef STEPC_STEP_H
 #define STEPC_STEP_H
 
@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 #define STEP_ABI_MAJOR 1u /* breaks: a field or entry removed, moved or retyped */
-#define STEP_ABI_MINOR 2u /* grows: a table entry or a struct tail added */
+#define STEP_ABI_MINOR 3u /* grows: a table entry or a struct tail added */
 
 struct step_instance; /* one trainer: state, threads, devices, transport */
 struct step_job;      /* one background save */
@@ -86,7 +86,7 @@ struct step_tensor { /* filled by the object; pointers live as long as the insta
     uint64_t bytes_global, bytes_local;
 };
 
-struct step_array { /* memory of the host; never written when used as an input */
+struct step_array { /* memory of the host, inputs of a step also of its GPU; never written when used as an input */
     size_t size;
     const char *name;
     void *data;
@@ -145,6 +145,9 @@ struct step_batch { /* borrowed until the call returns; eval and infer refuse mi
      * mesh if one of them says so. May not call the instance. NULL: every step counts */
     int (*accept)(void *user, const struct step_result *);
     void *user;
+    /* since 1.3, on a GPU: what fills the inputs goes on there (CUstream); the call's work comes behind it, and has
+     * ended when it returns. NULL: they are filled */
+    void *stream;
 };
 enum { STEP_ON_NONFINITE_CONTINUE = 0u, STEP_ON_NONFINITE_STOP = 1u, STEP_ON_NONFINITE_SKIP = 2u };
 enum { STEP_COMPUTE = 4u }; /* since 1.2, of `step`: with the above; the step counts when `commit` says so */

@@ -119,9 +119,14 @@ static struct thing *make(enum kind kind)
     return things = t;
 }
 
-/* The handle, if it is one of that kind in the current context. */
+/* The handle, if it is one of that kind in the current context. Streams 0 and 1 are the context's own. */
 static struct thing *of(const char *name, void *handle, enum kind kind)
 {
+    struct context *c = current[depth - 1];
+    if (kind == STREAM && (uintptr_t)handle <= 1) {
+        if (!c->own) (c->own = make(STREAM))->unowned = true;
+        return c->own;
+    }
     for (struct thing *t = things; t; t = t->next) {
         if (t != handle || t->kind != kind) continue;
         if (t->gone) report("%s: a %s that was destroyed", name, kind_names[kind]);
@@ -257,7 +262,8 @@ API cuDevicePrimaryCtxRelease_v2(int device)
     if (--c->retained) return end(SUCCESS);
     for (struct thing *t = things; t; t = t->next) {
         if (t->context != c || t->gone) continue;
-        if (!c->failed) report("device %d: a %s was left (%zu bytes)", device, kind_names[t->kind], t->bytes);
+        if (!c->failed && !t->unowned)
+            report("device %d: a %s was left (%zu bytes)", device, kind_names[t->kind], t->bytes);
         t->gone = true;
         ops_free(&t->ops);
     }

@@ -47,7 +47,8 @@ enum { MOST_DEVICES = 16, ADDRESS_BIT = 62 };
 
 struct context {
     int ordinal, retained;
-    int failed; /* of all that follows */
+    struct thing *own; /* its default stream, when somebody has asked for it */
+    int failed;        /* of all that follows */
 };
 enum kind { BLOCK = 1, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC };
 extern const char *const kind_names[];
@@ -92,7 +93,7 @@ struct thing { /* whatever has a handle or an address */
     size_t bytes;
     struct ops ops;        /* STREAM, GRAPH, EXEC */
     struct thing *capture; /* STREAM: the graph that takes what is launched */
-    bool eager;            /* STREAM */
+    bool eager, unowned;   /* STREAM; of the context, which nobody destroys */
     struct thing *on;      /* EVENT: recorded there */
     uint64_t asked, done;  /* EVENT: records, and those that were run */
     struct function *functions;
