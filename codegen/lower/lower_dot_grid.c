@@ -47,9 +47,14 @@ struct grid {
     nest_var thread;
 };
 
+/* Read where it stands, or made element by element: behind views, whose places digits tell. */
 static bool plain(const struct lower *l, const struct lower_dot_operand *o)
 {
-    return l->argument[o->value] || ir_is_ewise((enum ir_op)ir_get(l->f, o->value)->op);
+    for (ir_value v = o->value;; v = ir_get(l->f, v)->args[0]) {
+        enum ir_op op = (enum ir_op)ir_get(l->f, v)->op;
+        if (l->argument[v] || ir_is_ewise(op)) return true;
+        if (op != OP_reshape && op != OP_transpose && op != OP_broadcast && op != OP_slice) return false;
+    }
 }
 
 bool dot_wants_grid(const struct lower_dot_product *p)
