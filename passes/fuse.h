@@ -187,9 +187,18 @@ bool fuse_needs(struct fuse *, ir_value, uint32_t cluster);
 bool fuse_makes_cycle(struct fuse *, uint32_t a, uint32_t b);
 void fuse_raise(struct fuse *, uint32_t cluster, uint32_t height);
 void fuse_lift(struct fuse *, uint32_t cluster, ir_value added);
-/* fuse_phases.c: reductions that give few blocks work, in two phases. */
+/* fuse_phases.c: reductions that give few blocks work, in two phases. A cut makes parts of whole steps of one
+ * dimension, and of all before it: the most that are no more than wanted. */
+struct fuse_cut {
+    uint32_t at;        /* the dimension */
+    int64_t parts, all; /* of it; with those before it. all 1: there is none */
+};
+struct fuse_cut fuse_find_cut(const int64_t *extent, uint32_t count, int64_t wanted);
 bool fuse_wants_phases(uint32_t blocks, const struct ir_func *, const struct ir_node *);
 ir_value fuse_phases(uint32_t blocks, struct ir_builder *, const struct ir_node *, ir_value x);
+/* fuse_split.c: products of few tiles, too. */
+bool fuse_wants_split(uint32_t blocks, const struct ir_func *, ir_value);
+ir_value fuse_split(uint32_t blocks, struct ir_builder *, const struct ir_node *, const ir_value *map);
 /* fuse_sums.c: sums of very many scalars become trees. */
 ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old,
                   const ir_value *map);

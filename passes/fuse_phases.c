@@ -13,12 +13,6 @@ enum {
     LEAST_PARTS = 4 /* that are worth another launch */
 };
 
-/* The dimension that is cut, and into how many parts; those before it that are reduced are parts, too. */
-struct cut {
-    uint32_t dim;
-    int64_t parts, all; /* of the dimension; with those of the dimensions before it */
-};
-
 static bool reduces(const struct ir_node *n, uint32_t dim)
 {
     for (uint32_t i = 0; i < n->attr[0].n; i++)
@@ -41,17 +35,26 @@ static int64_t parts_wanted(uint32_t blocks, const struct ir_type *x, const stru
     return wanted;
 }
 
-/* The most parts that are no more than wanted; false: they are too few. */
-static bool find_cut(uint32_t blocks, const struct ir_type *x, const struct ir_node *n, struct cut *cut)
+struct fuse_cut fuse_find_cut(const int64_t *extent, uint32_t count, int64_t wanted)
 {
-    int64_t wanted = parts_wanted(blocks, x, n), outer = 1;
-    *cut = (struct cut){.all = 1};
-    for (uint32_t d = 0; d < x->rank && outer <= wanted; d++) {
-        if (!reduces(n, d)) continue;
-        for (int64_t part = 1; part <= x->dim[d] && outer * part <= wanted; part++)
-            if (x->dim[d] % part == 0 && outer * part > cut->all) *cut = (struct cut){d, part, outer * part};
-        outer *= x->dim[d];
-    }
+    struct fuse_cut cut = {.all = 1};
+    int64_t outer = 1;
+    for (uint32_t i = 0; i < count && outer <= wanted; outer *= extent[i++])
+        for (int64_t part = 1; part <= extent[i] && outer * part <= wanted; part++)
+            if (extent[i] % part == 0 && outer * part > cut.all) cut = (struct fuse_cut){i, part, outer * part};
+    return cut;
+}
+
+/* Of the dimensions that are reduced, in their order; `dim`: the one that is cut. False: the parts are too few. */
+static bool find_cut(uint32_t blocks, const struct ir_type *x, const struct ir_node *n, struct fuse_cut *cut,
+                     uint32_t *dim)
+{
+    int64_t extent[IR_MAX_RANK];
+    uint32_t dims[IR_MAX_RANK] = {0}, count = 0;
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (reduces(n, d)) extent[count] = x->dim[d], dims[count++] = d;
+    *cut = fuse_find_cut(extent, count, parts_wanted(blocks, x, n));
+    *dim = dims[cut->at];
     return cut->all >= LEAST_PARTS;
 }
 
@@ -65,25 +68,26 @@ static bool may_cut(const struct ir_func *f, const struct ir_node *n)
 
 bool fuse_wants_phases(uint32_t blocks, const struct ir_func *f, const struct ir_node *n)
 {
-    struct cut cut;
+    struct fuse_cut cut;
+    uint32_t dim;
     return blocks && may_cut(f, n) && ir_type(f, n->args[0])->rank < IR_MAX_RANK &&
-           find_cut(blocks, ir_type(f, n->args[0]), n, &cut);
+           find_cut(blocks, ir_type(f, n->args[0]), n, &cut, &dim);
 }
 
 ir_value fuse_phases(uint32_t blocks, struct ir_builder *b, const struct ir_node *n, ir_value x)
 {
     struct ir_type from = *ir_type(b->f, x);
-    struct cut cut;
+    struct fuse_cut cut;
     int64_t shape[IR_MAX_RANK], first[IR_MAX_RANK], second[IR_MAX_RANK];
-    uint32_t rank = 0, first_count = 0, second_count = 0, kept = 0;
-    if (!find_cut(blocks, &from, n, &cut)) BUG("a reduction that is not cut");
+    uint32_t rank = 0, first_count = 0, second_count = 0, kept = 0, dim;
+    if (!find_cut(blocks, &from, n, &cut, &dim)) BUG("a reduction that is not cut");
     for (uint32_t d = 0; d < from.rank; d++) {
-        bool reduced = reduces(n, d), part = reduced && d <= cut.dim;
-        if (d == cut.dim) shape[rank++] = cut.parts;
+        bool reduced = reduces(n, d), part = reduced && d <= dim;
+        if (d == dim) shape[rank++] = cut.parts;
         if (part || !reduced) kept++;
         if (part) second[second_count++] = kept - 1;
-        if (d == cut.dim || (reduced && !part)) first[first_count++] = rank;
-        shape[rank++] = d == cut.dim ? from.dim[d] / cut.parts : from.dim[d];
+        if (d == dim || (reduced && !part)) first[first_count++] = rank;
+        shape[rank++] = d == dim ? from.dim[d] / cut.parts : from.dim[d];
     }
     x = ir_reduce_plain(b, (enum ir_op)n->op, ir_reshape(b, x, rank, shape), first, first_count);
     return ir_reduce_plain(b, (enum ir_op)n->op, x, second, second_count);

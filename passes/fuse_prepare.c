@@ -10,6 +10,7 @@ struct preparing {
     struct fuse_sums sums;
     struct fuse_panels panels;
     struct fuse_transposed *transposed;
+    bool **attention;   /* by function, of its values (fuse_mark_attention); NULL: not looked for yet */
     ir_value **numbers; /* by function, of its values: equal where the same is made again; NULL: nothing is */
 };
 
@@ -117,6 +118,15 @@ static ir_value rewrite_wide_join(struct preparing *p, struct ir_builder *b, con
     return ir_transpose(b, ir_concat(b, part, node->arg_count, 0), back);
 }
 
+/* The products of attention have their own tiles. */
+static bool wants_split(struct preparing *p, const struct ir_func *f, ir_value v)
+{
+    if (p->pass->options->invariant || !fuse_wants_split(p->pass->options->blocks, f, v)) return false;
+    bool **marks = &p->attention[ir_func_index(f)];
+    if (!*marks) *marks = fuse_mark_attention(f, true, &p->pass->scratch);
+    return !(*marks)[v];
+}
+
 static bool has_many(struct preparing *p, const struct ir_module *m)
 {
     bool any = false;
@@ -125,7 +135,8 @@ static bool has_many(struct preparing *p, const struct ir_module *m)
         for (ir_value v = 1; v < m->funcs.items[i]->count; v++) {
             terms += fuse_is_scalar_sum(ir_get(m->funcs.items[i], v));
             any |= fuse_wants_phases(p->pass->options->blocks, m->funcs.items[i], ir_get(m->funcs.items[i], v)) ||
-                   is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v) ||
+                   wants_split(p, m->funcs.items[i], v) || is_wide_join(p, m->funcs.items[i], v) ||
+                   fuse_wants_panels(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_even(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_rows(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_rows_first(&p->panels, m->funcs.items[i], v);
@@ -145,6 +156,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     if (sum) return sum;
     uint32_t blocks = p->pass->options->blocks;
     if (fuse_wants_phases(blocks, from, node)) return fuse_phases(blocks, b, node, map[node->args[0]]);
+    if (wants_split(p, from, old)) return fuse_split(blocks, b, node, map);
     if (is_large_reduction(from, node)) {
         bool tree = node->op == OP_reduce_sum && node->attr[1].n;
         ir_value r = (tree ? rewrite_tree : rewrite_full)(b, node, map[node->args[0]]);
@@ -187,6 +199,7 @@ struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
                               .rows = p->options->panel_rows,
                               .pairs = p->options->panel_pairs},
                              arena_new(&p->scratch, struct fuse_transposed),
+                             arena_new_array(&p->scratch, bool *, m->funcs.count),
                              NULL};
     fuse_panels_of_loops(&user.panels, m);
     if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;

@@ -30,12 +30,17 @@ CASES = {
     "batch": step({"x": [3, 34, 20]}, "einsum('bik,bkj->bij', x, w) * v", {"w": [3, 20, 50], "v": [50]}),
     "heads": step({"x": [2, 18, 4, 24]}, "einsum('bqhd,bkhd->bhqk', x * v, x + w)", {"w": [24], "v": [4, 24]}),
     "prologue": step({"x": [66, 35]}, "relu(x + v) @ exp(w)", {"w": [35, 49], "v": [35]}),
+    "split": product(40, 512, 72), "split_float64": product(33, 640, 18, precision={"params": "float64"}),
+    "split_rows": step({"x": [3, 256, 20]}, "tanh(x @ w)", {"w": [20, 36]}), "chunked": product(96, 40, 150),
     "float64": product(65, 33, 34, precision={"params": "float64"}),
     "bfloat16": product(96, 40, 80, precision={"compute": "bfloat16"}), "float16": product(96, 40, 80, precision={"compute": "float16"}),
     "bfloat16_ragged": product(131, 37, 67, precision={"compute": "bfloat16"}), "bfloat16_turned": step({"x": [48, 80]}, "(w.T @ x.T) + v", {"w": [80, 40], "v": [48]}, precision={"compute": "bfloat16"}),
 }
 # Of the largest of a tensor: by what the order of a sum differs, which an activation of 16 bits then rounds to its neighbour.
 MOST = {"bfloat16": "2e-2", "float16": "3e-3", "float64": "1e-12"}
+
+
+MORE = {"chunked": ["--chunk-rows", "32"]}
 
 
 class Products(runner.Case):
@@ -46,8 +51,19 @@ class Products(runner.Case):
             with self.subTest(name=name):
                 most = MOST.get(name.split("_")[0], "2e-5")
                 model = self.write("model.json", o)
-                self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text")
+                self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", *MORE.get(name, []))
                 self.stepc("check", model, "--against", "step.so", "--rtol", most, "--atol", most)
+
+    def test_all_by_tiles(self):
+        """Where rows are made in chunks the operands of products are views; there, and where products are split, all of them go through shared memory."""
+        for name, products in ("chunked", 2), ("split", 2), ("split_rows", 1):
+            model = self.write("model.json", CASES[name])
+            self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", "--save-temps=" + self.folder, *MORE.get(name, []))
+            with open(self.path("step.cu")) as f:
+                kernels = f.read().split('extern "C" __global__')[1:]
+            self.assertGreaterEqual(sum("__align__(16)" in k for k in kernels), products)
+            for kernel in kernels:
+                self.assertTrue("fmaf" not in kernel or "__align__(16)" in kernel, kernel)
 
     def test_text(self):
         """Both operands go through shared memory: barriers before what has come is stored there and before it is read, none between the elements of a

@@ -1,0 +1,92 @@
+/* Products in two phases, where a GPU has more blocks than there are tiles of the result: a gradient of small weights
+ * over many rows, a layer of a small model. The first phase contracts parts, all as one product with a dimension of
+ * batches more, the second one adds the parts, in their order, and does what is element-wise behind the product: the
+ * result is the same in every run. Parts are cut as those of reductions are (fuse_phases.c). Attention, views of taps
+ * and sums with an order of their own stay as they are. What another launch costs is estimated, not measured. */
+#include "passes/fuse.h"
+
+enum {
+    TILE_ROWS = 128,
+    TILE_COLUMNS = 64, /* codegen/lower/lower_dot_grid.c: the largest */
+    LEAST_SIDE = 16,   /* of what it makes by tiles */
+    LEAST_STEPS = 128, /* of a part */
+    LAUNCH_STEPS = 256 /* at least that many fewer one after the other, for another launch */
+};
+
+static bool is_view_of_many(const struct ir_func *f, ir_value v)
+{
+    for (;; v = ir_get(f, v)->args[0]) {
+        enum ir_op op = (enum ir_op)ir_get(f, v)->op;
+        if (op == OP_concat) return true;
+        if (op != OP_reshape && op != OP_transpose && op != OP_cast && op != OP_slice) return false;
+    }
+}
+
+static int64_t extent_of(const struct ir_type *t, struct ir_ints dims)
+{
+    int64_t extent = 1;
+    for (uint32_t i = 0; i < dims.n; i++) extent *= t->dim[dims.v[i]];
+    return extent;
+}
+
+static struct fuse_cut cut_of(uint32_t blocks, const struct ir_type *x, const struct ir_type *y,
+                              const struct ir_node *n)
+{
+    int64_t steps = extent_of(x, n->attr[2]), extent[IR_MAX_RANK];
+    struct fuse_cut none = {.all = 1};
+    if (!steps || n->attr[2].n >= IR_MAX_RANK) return none;
+    int64_t rows = ir_type_elements(x) / steps, columns = ir_type_elements(y) / steps;
+    if (rows < LEAST_SIDE || columns < LEAST_SIDE) return none;
+    int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS * ((columns + TILE_COLUMNS - 1) / TILE_COLUMNS);
+    int64_t wanted = blocks / tiles, most = steps / LEAST_STEPS;
+    for (uint32_t i = 0; i < n->attr[2].n; i++) extent[i] = x->dim[n->attr[2].v[i]];
+    struct fuse_cut cut = fuse_find_cut(extent, n->attr[2].n, wanted < most ? wanted : most);
+    return steps - steps / cut.all >= LAUNCH_STEPS ? cut : none;
+}
+
+bool fuse_wants_split(uint32_t blocks, const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (!blocks || n->op != OP_dot || (n->type.dtype != IR_F32 && n->type.dtype != IR_F64)) return false;
+    const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
+    if (n->attr[0].n || n->attr[4].n || n->attr[5].n || n->attr[6].n) return false;
+    if (x->rank == IR_MAX_RANK || y->rank == IR_MAX_RANK || n->type.rank + n->attr[2].n > IR_MAX_RANK) return false;
+    return cut_of(blocks, x, y, n).all > 1 && !is_view_of_many(f, n->args[0]) && !is_view_of_many(f, n->args[1]);
+}
+
+/* The operand with its cut dimension as two; what becomes a batch of it, and what is left to contract. */
+struct cut_operand {
+    ir_value value;
+    int64_t batch[IR_MAX_RANK], contract[IR_MAX_RANK];
+};
+
+static void cut_operand(struct ir_builder *b, ir_value v, struct ir_ints contract, struct fuse_cut cut,
+                        struct cut_operand *out)
+{
+    struct ir_type from = *ir_type(b->f, v);
+    int64_t shape[IR_MAX_RANK], at = contract.v[cut.at];
+    for (uint32_t d = 0; d < from.rank; d++) shape[d + (d > at)] = from.dim[d];
+    shape[at] = cut.parts, shape[at + 1] = from.dim[at] / cut.parts;
+    for (uint32_t i = 0; i < contract.n; i++) {
+        int64_t dim = contract.v[i] + (contract.v[i] >= at);
+        if (i < cut.at) out->batch[i] = dim;
+        else out->contract[i - cut.at] = dim;
+    }
+    out->batch[cut.at] = at;
+    out->value = ir_reshape(b, v, from.rank + 1, shape);
+}
+
+ir_value fuse_split(uint32_t blocks, struct ir_builder *b, const struct ir_node *n, const ir_value *map)
+{
+    struct cut_operand x, y;
+    ir_value from[] = {map[n->args[0]], map[n->args[1]]};
+    struct fuse_cut cut = cut_of(blocks, ir_type(b->f, from[0]), ir_type(b->f, from[1]), n);
+    int64_t parts[IR_MAX_RANK];
+    uint32_t batch = cut.at + 1, rest = n->attr[2].n - cut.at;
+    cut_operand(b, from[0], n->attr[2], cut, &x);
+    cut_operand(b, from[1], n->attr[3], cut, &y);
+    for (uint32_t i = 0; i < batch; i++) parts[i] = i;
+    ir_value products = ir_dot(b, x.value, y.value, (struct ir_ints){x.batch, batch}, (struct ir_ints){y.batch, batch},
+                               (struct ir_ints){x.contract, rest}, (struct ir_ints){y.contract, rest});
+    return ir_reduce_plain(b, OP_reduce_sum, products, parts, batch);
+}
