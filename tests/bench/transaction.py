@@ -10,6 +10,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,8 +19,9 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
-sys.path[:0] = [os.path.join(ROOT, "samples")]
+sys.path[:0] = [os.path.join(ROOT, "samples"), os.path.join(ROOT, "tests"), os.path.join(ROOT, "tests", "update")]
 import stepc
+import update
 
 RATE = {"learning_rate": 1e-4}
 ADAM, ADAMW, SGD, MOMENTUM = (dict(RATE, type="adam"), dict(RATE, type="adamw", weight_decay=0.1), dict(RATE, type="sgd"),
@@ -58,7 +60,7 @@ def workloads(options):
             subprocess.run([options.stepc, "init", name, path], check=True, capture_output=True)
             with open(path) as f:
                 return json.load(f)
-    wide = lambda optimizer, **more: mlp(512, 64, optimizer, **more)
+    wide = lambda optimizer, **more: mlp(options.width, options.batch, optimizer, **more)
     every = lambda n: {"type": "multi_steps", "opt": ADAMW, "every_k_schedule": n}
     return {
         "toy": cookbook, "mlp_sgd": lambda: wide(SGD), "mlp_momentum": lambda: wide(MOMENTUM), "mlp_adam": lambda: wide(ADAM),
@@ -85,7 +87,27 @@ def workloads(options):
     }
 
 
-def measure(options, name, document, library):
+def optimizers(options):
+    """Every row of the table of optimizers, with what it needs; what makes no small step itself is made to."""
+    small = {"type": "scale", "step_size": -1e-6}
+    with open(update.TABLE) as f:
+        rows = re.findall(r"^(FORMULA|TRANSFORM|ALIAS)\((\w+),", f.read(), re.M)
+    for kind, name in rows:
+        if name not in update.WRAPPERS:
+            own = update.ARGUMENTS.get(name, {})
+            rows = [dict(more, type=name) for more in (dict(own, **RATE), own)]
+            yield name, [mlp(options.width, options.batch, row if kind == "ALIAS" else chain(row, small)) for row in rows]
+
+
+def compiles(options, document):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.json")
+        with open(path, "w") as f:
+            json.dump(document, f)
+        return subprocess.run([options.stepc, "check", path], capture_output=True).returncode == 0
+
+
+def measure(options, document, library):
     with tempfile.TemporaryDirectory() as folder:
         model, so = os.path.join(folder, "model.json"), os.path.join(folder, "step.so")
         with open(model, "w") as f:
@@ -93,9 +115,11 @@ def measure(options, name, document, library):
         subprocess.run([options.stepc, "compile", "-q", model, "-o", so, *options.compile], check=True)
         late = json.loads(subprocess.run([options.stepc, "explain", so, "--json"], capture_output=True, check=True).stdout).get("late")
         m = stepc.Step(so, threads=options.threads)
+        object_file = ctypes.CDLL(so)
     m.init()
     rng, keep = np.random.default_rng(0), []
-    step, commit = (ctypes.cast(f, ctypes.c_void_p) for f in (m._step, m._commit))
+    object_file.step_query.restype = ctypes.POINTER(stepc._Api)
+    table = object_file.step_query(ctypes.c_uint32(1), ctypes.c_uint32(2)).contents
     data = {n: rng.integers(0, 8, t.shape[:t.rank]).astype("i4") if stepc._DTYPES[t.dtype] == np.int32 else rng.standard_normal(t.shape[:t.rank]).astype("f4")
             for n, t in m._inputs.items()}
     batches = {kind: m._batch(data, keep) for kind in ("plain", "stop", "skip", "accept", "commit")}
@@ -104,9 +128,9 @@ def measure(options, name, document, library):
     batches["accept"].user = 1
 
     def timed(kind, steps):
-        seconds = library.transaction_run(step, commit, m._instance, ctypes.byref(batches[kind]), steps, int(options.cpu_time))
+        seconds = library.transaction_run(table.step, table.commit, m._instance, ctypes.byref(batches[kind]), steps, int(options.cpu_time))
         if seconds < 0:
-            sys.exit("%s, %s: %s" % (name, kind, m._last_error(m._instance).decode()))
+            raise stepc.StepError(0, "%s: %s" % (kind, m._last_error(m._instance).decode()))
         return seconds / steps
     for kind in batches:
         timed(kind, 2)
@@ -134,10 +158,17 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--json")
+    parser.add_argument("--width", type=int, default=512, help="of most of the networks; with 4096 and few rows memory counts")
+    parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--compile", action="append", default=[], help="an argument of `stepc compile`")
+    parser.add_argument("--optimizers", action="store_true", help="workloads are rows of the table of optimizers; all that need no more than a rate")
     parser.add_argument("workloads", nargs="*", default=[])
     options = parser.parse_args()
     results, table = {}, workloads(options)
+    if options.optimizers:
+        tried = {n: [d for d in documents if compiles(options, d)] for n, documents in optimizers(options)}
+        table = {n: (lambda d=d[0]: d) for n, d in tried.items() if d}
+        print("left out: %s" % " ".join(n for n in tried if n not in table))
     with tempfile.TemporaryDirectory() as folder:
         so = os.path.join(folder, "transaction.so")
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-I" + os.path.join(ROOT, "runtime", "include"), os.path.join(HERE, "transaction.c"), "-o", so], check=True)
@@ -145,7 +176,11 @@ def main():
     library.transaction_run.restype = ctypes.c_double
     library.transaction_run.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int, ctypes.c_int]
     for name in options.workloads or table:
-        r = results[name] = measure(options, name, table[name](), library)
+        try:
+            r = results[name] = measure(options, table[name](), library)
+        except stepc.StepError as e:
+            print("%-24s %s" % (name, e), flush=True)
+            continue
         kinds = [k for k in r if isinstance(r[k], dict)]
         print("%-24s %9.2f us %-5s %s" % (name, r["us"], "late" if r["late"] else "", "; ".join(
             "%s %.3f (%.3f to %.3f)" % (k, r[k]["ratio"], *r[k]["quartiles"]) for k in kinds)), flush=True)
