@@ -114,6 +114,8 @@ static void add_node(struct fuse *z, uint32_t c, ir_value v, int level)
     z->node[v].level = (uint8_t)level;
     z->clusters.items[c].region |= z->node[v].region;
     z->clusters.items[c].windows |= z->node[v].window;
+    z->clusters.items[c].follows |= z->node[v].follows;
+    z->clusters.items[c].decides |= z->node[v].decides;
     z->clusters.items[c].reductions += z->node[v].class == FUSE_REDUCE;
     z->clusters.items[c].work += z->node[v].inline_cost;
     if (leaf) z->clusters.items[c].leaf = leaf;
@@ -188,6 +190,8 @@ static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level)
     }
     a->region |= b->region;
     a->windows |= b->windows;
+    a->follows |= b->follows;
+    a->decides |= b->decides;
     a->reductions += b->reductions;
     a->work += b->work;
     if (b->leaf) a->leaf = b->leaf;
@@ -246,7 +250,7 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
     if ((x->windows && y->kind != GROUP_MAP) || (y->windows && x->kind != GROUP_MAP)) return UINT32_MAX;
     if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || x->work + y->work > max_work ||
         is_behind(z, x->nodes.items[0]) != is_behind(z, y->nodes.items[0]) || !(is_near(z, a, b) || is_near(z, b, a)) ||
-        !regions_fit(z, a, b) || fuse_apart(z, a, b))
+        !regions_fit(z, a, b) || fuse_apart(z, a, b) || (x->follows && y->decides) || (x->decides && y->follows))
         return UINT32_MAX;
     int level_a = -1, level_b = -1;
     if (is_reduction(x->kind) && is_reduction(y->kind)) {
@@ -304,7 +308,8 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
     const struct fuse_node *n = &z->node[v];
     if (k->lone || k->kind == GROUP_SCATTER || k->kind == GROUP_ATTENTION || k->nodes.count >= MAX_NODES ||
         is_behind(z, v) != is_behind(z, k->nodes.items[0]) || k->work + n->inline_cost > max_work ||
-        !leaves_fit(k->leaf, leaf_of(z, v)) || !shallow(z, c, c, v) || fuse_outsider(z, v, c))
+        !leaves_fit(k->leaf, leaf_of(z, v)) || !shallow(z, c, c, v) || fuse_outsider(z, v, c) ||
+        (k->decides && n->follows) || (k->follows && n->decides))
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;

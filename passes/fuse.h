@@ -53,6 +53,8 @@ struct fuse_node {
     VEC(ir_value) readers; /* material nodes that have it as a dependency */
     bool late;             /* whatever follows from it reads small values only */
     bool replaced;         /* a parameter whose slot gets another value */
+    bool follows;          /* is made of tensors of the new state */
+    bool decides;          /* a metric that is not: with these a step is accepted or refused */
     bool window;           /* see plan_group: its elements are those of the row that is written */
     bool tile;             /* scores, and what is element-wise with them: made where it is needed, however often */
     uint8_t sink;          /* enum fuse_sink */
@@ -64,6 +66,7 @@ struct fuse_node {
 struct fuse_cluster {
     enum plan_group_kind kind;
     bool lone, region, windows; /* windows: a member is one; then a map it stays */
+    bool follows, decides;      /* a member does; never both: the new state is made when it is decided */
     int64_t full, rows;
     uint32_t segments; /* ROW, COLUMN */
     uint32_t merged;   /* the cluster it became part of, or itself */

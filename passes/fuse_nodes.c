@@ -395,8 +395,9 @@ void fuse_classify(struct fuse *z)
     for (size_t i = 0; i < f->results.count; i++) {
         int32_t slot = f->results.items[i].slot;
         enum ir_role role = slot < 0 ? IR_ROLE_METRIC : f->module->slots.items[slot].role;
-        store(z, f->results.items[i].value)->state |= role == IR_ROLE_PARAM || role == IR_ROLE_EMA ||
-                                                      role == IR_ROLE_OPT_STATE;
+        struct fuse_node *stored = store(z, f->results.items[i].value);
+        stored->state |= role == IR_ROLE_PARAM || role == IR_ROLE_EMA || role == IR_ROLE_OPT_STATE;
+        stored->decides |= role == IR_ROLE_METRIC;
     }
     mark_replaced(z);
     find_taps(z);
@@ -469,12 +470,14 @@ void fuse_dependencies(struct fuse *z)
         n->dep_count = (uint32_t)w.deps.count;
         for (size_t i = 0; i < w.deps.count; i++) {
             ir_value d = w.deps.items[i].value;
+            n->follows |= z->node[d].follows || (z->node[d].state && z->node[d].elements > 1);
             vec_push(z->arena, &z->node[d].readers, v);
             if (ir_get(z->f, d)->op == OP_proj) vec_push(z->arena, &z->node[ir_get(z->f, d)->args[0]].readers, v);
         }
     }
     for (ir_value v = z->f->count; v-- > 1;) {
         struct fuse_node *n = &z->node[v];
+        n->decides &= !n->follows;
         n->late = n->class != FUSE_CONTROL;
         for (size_t i = 0; i < n->readers.count && n->late; i++) {
             const struct fuse_node *r = &z->node[n->readers.items[i]];

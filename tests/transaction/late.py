@@ -30,10 +30,10 @@ LATE = set("""
     adam nadam adamw nadamw amsgrad adamax adamaxw adabelief adagrad lion signum adan ademamix adopt rprop sgd adadelta radam hyper-parameters rmsprop lars polyak_sgd
     optimistic_gradient_descent optimistic_adam clip_by_global_norm clip_by_block_rms normalize_by_update_norm momentum nesterov
     partition lookahead masked lamb yogi scale_by_yogi schedule_free_adamw schedule_free_sgd scale_by_trust_ratio fromage dog
-    acprop simplified_ademamix reduce_on_plateau""".split()) | {"clip, adamw with a mask", "clip, lion", "values clipped, adamax", "decay, momentum", "adam, plateau",
+    acprop simplified_ademamix reduce_on_plateau momo momo_adam""".split()) | {"clip, adamw with a mask", "clip, lion", "values clipped, adamax", "decay, momentum", "adam, plateau",
                                              "a schedule", "finite only", "finite only, clip"}
 QUICK = ("adamw", "adan", "lars", "sgd", "yogi", "clip, adamw with a mask", "finite only, clip", "every third, clip", "lookahead", "a schedule",
-         "adadelta", "radam", "hyper-parameters", "lamb", "schedule_free_adamw", "momentum, clip", "float16", "adam, plateau")
+         "adadelta", "radam", "hyper-parameters", "lamb", "momo", "schedule_free_adamw", "momentum, clip", "float16", "adam, plateau")
 MORE = {"momentum, clip": {"type": "chain", "transforms": [{"type": "trace", "decay": 0.9}, update.CLIP, {"type": "scale_by_learning_rate", **update.RATE}]},
         "float16": dict(update.RATE, type="adam"),
         "adam, plateau": {"type": "chain", "transforms": [dict(update.RATE, type="adam"), {"type": "reduce_on_plateau", "patience": 2, "accumulation_size": 2}]}}
