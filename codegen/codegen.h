@@ -41,8 +41,9 @@ enum { CG_PART_COUNT = 5 };
 extern const char *const cg_part_names[CG_PART_COUNT];
 
 /* A kernel command's code: the nest, and for a contraction what a library needs to do the same. */
-struct cg_gemm {                                       /* row-major sgemm: C[m,n] (+)= A op B, `batch` times */
-    bool valid, trans_a, trans_b, accumulate, bounded; /* bounded: see NEST_BOUNDED */
+struct cg_gemm { /* row-major sgemm: C[m,n] (+)= A op B, `batch` times */
+    bool valid, trans_a, trans_b, accumulate;
+    uint8_t checked; /* 0; NEST_BOUNDED, NEST_CLOSE: what is made is seen to be */
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     uint32_t a, b, c; /* which kernel arguments */
     uint32_t site;    /* of the product among cg_sites, from 1; 0: values are not checked */

@@ -28,7 +28,7 @@ static void blas_open(struct step_instance *t)
 enum { CBLAS_ROW_MAJOR = 101, CBLAS_NO_TRANS = 111, CBLAS_TRANS = 112 };
 
 /* What kernels see of what they store (STEPC_FLAG_LARGE), of a product. */
-static void look_at(struct rt_worker *w, const float *c, int64_t rows, int64_t columns, int64_t ld)
+static void look_at(struct rt_worker *w, const float *c, int64_t rows, int64_t columns, int64_t ld, double bound)
 {
     uint32_t *flag = (uint32_t *)(void *)((char *)w->scratch - STEPC_FLAG_BEFORE);
     float most = 0;
@@ -39,8 +39,7 @@ static void look_at(struct rt_worker *w, const float *c, int64_t rows, int64_t c
             nan |= x != x;
             most = x > most ? x : most;
         }
-    if (nan || most >= (float)STEPC_BOUND)
-        *flag |= STEPC_FLAG_LARGE | (nan || isinf(most) ? STEPC_FLAG_NOT_FINITE : 0u);
+    if (nan || most >= (float)bound) *flag |= STEPC_FLAG_LARGE | (nan || isinf(most) ? STEPC_FLAG_NOT_FINITE : 0u);
 }
 
 /* Rows are cut at multiples of 8, so that a piece does not split the library's own tiles. */
@@ -64,7 +63,9 @@ static void blas_run(struct rt_worker *w, const struct stepc_gemm *g, void *cons
         if (finite)
             finite->product(w, g, a + item * g->stride_a, b + item * g->stride_b, c, item * g->stride_c + row * g->ldc,
                             rows);
-        if (g->prefer > 1) look_at(w, c + item * g->stride_c + row * g->ldc, rows, g->n, g->ldc);
+        if (g->prefer > 1)
+            look_at(w, c + item * g->stride_c + row * g->ldc, rows, g->n, g->ldc,
+                    g->prefer > 2 ? STEPC_BOUND_CLOSE : STEPC_BOUND);
         at += last - first;
     }
 }

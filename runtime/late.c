@@ -9,16 +9,19 @@
 typedef int32_t lanes __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* Every step that waits asks this of its inputs, so it is not made as small as the rest. */
-__attribute__((optimize("O3"))) static bool floats_within(const char *at, uint64_t bytes, bool positive)
+__attribute__((optimize("O3"))) static bool floats_within(const char *at, uint64_t bytes, int32_t most, int32_t least)
 {
-    lanes bad = {0}, also = {0}, none = {0}, rest[4] = {none, none, none, none};
+    /* As integers floats from 0 on are in order, and those below are below 0; the least of these is -0. */
+    int32_t zero = least ? INT32_MAX : INT32_MIN;
+    bool ordered = least > INT32_MIN;
+    lanes bad = {0}, also = {0}, none = {0}, full = none + (least > 0 ? least : 0), rest[4] = {full, full, full, full};
     const lanes *x = (const void *)at;
     uint64_t tail = bytes % sizeof rest;
     memcpy(rest, at + bytes - tail, tail);
     for (const lanes *end = x + bytes / sizeof rest * 4;; x += 4) {
         if (x == end) x = rest;
-        for (int i = 0; i < 4; i++) bad |= (x[i] & INT32_MAX) > 0x4e7fffff; /* the last bits below 2^30 */
-        for (int i = 0; i < 4 && positive; i++) also |= (x[i] < 0) & (x[i] != INT32_MIN);
+        for (int i = 0; i < 4; i++) bad |= (x[i] & INT32_MAX) > most;
+        for (int i = 0; i < 4 && ordered; i++) also |= (x[i] < least) & (x[i] != zero);
         if (x == rest) break;
     }
     bad |= also;
@@ -27,14 +30,20 @@ __attribute__((optimize("O3"))) static bool floats_within(const char *at, uint64
 
 static bool slot_within(const struct stepc_slot *s, const char *at)
 {
-    bool positive = s->bits & STEPC_PACKED_POSITIVE, hyper = s->role == RT_HYPER;
+    bool positive = s->bits & STEPC_PACKED_POSITIVE, hyper = s->role == RT_HYPER, close = s->bits & STEPC_PACKED_CLOSE;
+    bool apart = !hyper && s->bits & STEPC_PACKED_FIXED;
     bool bounded = hyper || s->role == STEP_INPUT || (rt_dtype_float(s->dtype) && (s->rank || s->role <= STEP_EMA));
     uint64_t item = rt_dtype_bytes(s->dtype), count = rt_slot_bytes(s, true) / item;
-    if (s->dtype == STEP_F32 && bounded && !hyper) return floats_within(at, item * count, positive);
-    double most = hyper ? STEPC_BOUND_HYPER : STEPC_BOUND;
+    enum { UP_TO_2_30 = 0x4e7fffff, UP_TO_2_14 = 0x467fffff, FROM_2_MINUS_30 = 0x30800000 }; /* bits of floats */
+    if (s->dtype == STEP_F32 && bounded && !hyper)
+        return floats_within(at, item * count, close ? UP_TO_2_14 : UP_TO_2_30,
+                             apart      ? FROM_2_MINUS_30
+                             : positive ? 0
+                                        : INT32_MIN);
+    double most = hyper ? STEPC_BOUND_HYPER : close ? STEPC_BOUND_CLOSE : STEPC_BOUND, least = apart / STEPC_BOUND;
     for (uint64_t i = 0; i < count && (bounded || positive); i++) {
         double x = rt_number_at(at, s->dtype, (int64_t)i);
-        if ((bounded && !(x > -most && x < most)) || (positive && x < 0)) return false;
+        if ((bounded && !(x > -most && x < most)) || (positive && !(x >= least))) return false;
         if (hyper && s->bits & STEPC_PACKED_FIXED && x != s->initial && x != (double)(float)s->initial) return false;
     }
     return true;

@@ -110,7 +110,7 @@ static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel
                            g->trans_a,
                            g->trans_b,
                            g->accumulate,
-                           k->prefer_gemm + g->bounded,
+                           (uint8_t)(k->prefer_gemm + (g->checked ? g->checked - NEST_FINITE : 0)),
                            g->site};
     return record(d, &r, sizeof r, 0);
 }

@@ -243,11 +243,13 @@ struct cg_packed pack_tables(const struct plan_module *plans, const struct cg_en
         unsigned more = 0;
         for (uint32_t e = 0; e < count; e++) {
             if (!entries[e].late) continue;
-            if (entries[e].late->positive[i]) more |= STEPC_PACKED_POSITIVE;
+            if (entries[e].late->least[i]) more |= STEPC_PACKED_POSITIVE;
+            if (entries[e].late->close) more |= STEPC_PACKED_CLOSE;
             bool hyper = plans->module->slots.items[i].role == IR_ROLE_HYPER;
             uint8_t expected = entries[e].late->expected[i];
             if (expected && !hyper) more |= STEPC_PACKED_BOUNDED;
-            if (expected == CG_EXPECTED_APART || (expected && hyper)) more |= STEPC_PACKED_FIXED;
+            bool apart = expected == CG_EXPECTED_APART || entries[e].late->least[i] == CG_APART;
+            if (apart || (expected && hyper)) more |= STEPC_PACKED_FIXED;
         }
         add_slot(&p, i, plans->slot_offset ? plans->slot_offset[i] : 0, bits[i] | more);
     }

@@ -18,12 +18,18 @@ struct cg_bounds {
  * that they are what they were at first, of single numbers of an optimizer that they are below the bound, integers not
  * negative, and floats, if they are to be APART from 0, not below 1 / STEPC_BOUND. */
 enum { CG_NOT_EXPECTED, CG_EXPECTED, CG_EXPECTED_APART };
-/* Of the values of a step, its parameters and inputs being what the runtime sees to: floats of the state that kernels
- * look at (STEPC_BOUND), hyper-parameters (STEPC_BOUND_HYPER), of slots marked `positive` not below 0, and what is
- * `expected`. `seen`: by value, those that are stored and seen to be below the bound, or finite, if of 16 bits. Slots
- * that a step may make negative lose their mark. */
-struct cg_bounds *cg_bounds_find(const struct ir_func *step, const bool *seen, bool *positive, const uint8_t *expected,
-                                 struct arena *);
+/* What no element of a slot is below: not below 0; not below 1 / STEPC_BOUND. */
+enum { CG_ANY, CG_POSITIVE, CG_APART };
+/* What is known of a step before it runs. */
+struct cg_known {
+    const bool *seen;        /* by value: it is stored and seen to be below the bound, or finite, if of 16 bits */
+    uint8_t *least;          /* by slot: CG_ANY.. */
+    const uint8_t *expected; /* by slot */
+    double bound;            /* of floats that kernels look at, and inputs: STEPC_BOUND, STEPC_BOUND_CLOSE */
+};
+/* Of the values of a step, its parameters and inputs being what the runtime sees to: that, and hyper-parameters below
+ * STEPC_BOUND_HYPER. Slots of which a step may make less than is known of them (`least`) lose that. */
+struct cg_bounds *cg_bounds_find(const struct ir_func *step, const struct cg_known *, struct arena *);
 bool cg_bounds_finite(const struct ir_type *, struct cg_bounds);
 /* A single number of an optimizer, at which kernels do not look. */
 bool cg_is_number(enum ir_role, const struct ir_type *);
@@ -38,8 +44,9 @@ struct cg_late {
     uint32_t *held;    /* by buffer of the arena that late commands read: its place among these; CG_NOT_HELD: none */
     bool *early;       /* by buffer of the next state: an early command writes it */
     bool **seen;       /* by command, then by what it writes: it is seen to be below the bound; NULL: none of it */
-    bool *positive;    /* by slot */
+    uint8_t *least;    /* by slot: CG_ANY.. */
     uint8_t *expected; /* by slot: CG_EXPECTED.. */
+    bool close;        /* it is STEPC_BOUND_CLOSE that things are seen to be below */
 };
 /* NULL: no command may wait, or it would not pay; `always`: that is not asked. */
 const struct cg_late *cg_late_find(const struct plan *step, bool always, struct arena *);

@@ -26,9 +26,9 @@ bool cg_bounds_finite(const struct ir_type *t, struct cg_bounds b)
 }
 
 /* What kernels see. */
-static struct cg_bounds bounded(const struct ir_type *t)
+static struct cg_bounds bounded(const struct ir_type *t, double bound)
 {
-    double most = t->dtype == IR_F16 ? MOST_F16 : STEPC_BOUND;
+    double most = t->dtype == IR_F16 ? MOST_F16 : bound;
     return (struct cg_bounds){-most, most, false};
 }
 
@@ -131,10 +131,12 @@ static struct cg_bounds divided(const struct cg_evaluation *e, const struct ir_n
 {
     const struct ir_type *t = &n->type;
     struct cg_bounds out = quotient_of(t, x, y);
+    if (!ir_dtype_is_float((enum ir_dtype)t->dtype)) return out;
+    double part = cg_order_exponent(e, n->args[0], n->args[1]);
+    if (part > 0 && part < 1 && x.low >= 0)
+        return rounded(t, pow(x.low, 1 - part), pow(x.high, 1 - part), x.nan || x.low == 0 || x.high == infinite);
     bool small = !out.nan && out.low > -STEPC_BOUND && out.high < STEPC_BOUND;
-    if (small || !ir_dtype_is_float((enum ir_dtype)t->dtype) || y.low < 0 || x.nan || y.nan || has_infinity(x) ||
-        y.high == infinite)
-        return out;
+    if (small || y.low < 0 || x.nan || y.nan || has_infinity(x) || y.high == infinite) return out;
     double most = cg_order_quotient(e, n->args[0], n->args[1], y.low);
     if (most == infinite) return out;
     struct cg_bounds bounds = rounded(t, x.low >= 0 ? 0 : -most, most, y.low == 0);
@@ -341,21 +343,24 @@ static struct cg_bounds added_up(const struct ir_type *t, struct cg_bounds x, do
     return rounded(t, fmin(out.low * part, x.low < 0 ? out.low : 0), fmax(out.high * part, 0), out.nan);
 }
 
+static double least_of(uint8_t least) { return least == CG_APART ? 1 / STEPC_BOUND : 0; }
+
 static struct cg_bounds of_slot(const struct cg_evaluation *e, int32_t slot)
 {
     const struct ir_slot *s = &e->f->module->slots.items[slot];
     struct cg_bounds any = anything(&s->type);
-    if (cg_is_number((enum ir_role)s->role, &s->type) && e->expected[slot]) {
-        any = (struct cg_bounds){e->positive[slot] || any.low > -infinite ? 0 : -STEPC_BOUND, STEPC_BOUND, false};
-        if (e->expected[slot] == CG_EXPECTED_APART) any.low = 1 / STEPC_BOUND;
+    uint8_t expected = e->known_before->expected[slot], least = e->known_before->least[slot];
+    if (cg_is_number((enum ir_role)s->role, &s->type) && expected) {
+        any = (struct cg_bounds){least || any.low > -infinite ? 0 : -STEPC_BOUND, STEPC_BOUND, false};
+        if (expected == CG_EXPECTED_APART) any.low = 1 / STEPC_BOUND;
         return any;
     }
-    if (s->role == IR_ROLE_HYPER && e->expected[slot])
+    if (s->role == IR_ROLE_HYPER && expected)
         return (struct cg_bounds){fmin(s->initial, (float)s->initial), fmax(s->initial, (float)s->initial), false};
-    if (s->role == IR_ROLE_INPUT && !e->expected[slot]) return any;
+    if (s->role == IR_ROLE_INPUT && !expected) return any;
     if (s->role == IR_ROLE_HYPER) return (struct cg_bounds){-STEPC_BOUND_HYPER, STEPC_BOUND_HYPER, false};
-    if (s->role == IR_ROLE_INPUT || cg_is_watched(s->role, &s->type)) any = bounded(&s->type);
-    if (e->positive[slot] && any.low < 0) any.low = 0;
+    if (s->role == IR_ROLE_INPUT || cg_is_watched(s->role, &s->type)) any = bounded(&s->type, e->known_before->bound);
+    if (least) any.low = fmax(any.low, least_of(least));
     return any;
 }
 
@@ -412,9 +417,11 @@ static struct cg_bounds rule(struct cg_evaluation *e, ir_value v, int depth)
     case OP_neg: return rounded(t, -x.high, -x.low, x.nan);
     case OP_abs: {
         double least = has_zero(x) ? 0 : fmin(fabs(x.low), fabs(x.high));
-        return rounded(t, least, fmax(fabs(x.low), fabs(x.high)), x.nan);
+        double most = fmax(fabs(x.low), fabs(x.high));
+        return ir_dtype_is_float((enum ir_dtype)t->dtype) ? (struct cg_bounds){least, most, x.nan}
+                                                          : rounded(t, least, most, x.nan);
     }
-    case OP_sign: return (struct cg_bounds){-1, 1, x.nan};
+    case OP_sign: return (struct cg_bounds){x.low < 0 ? -1 : 0, x.high > 0 ? 1 : 0, x.nan};
     case OP_add: {
         struct cg_bounds out = sum(t, x, y);
         bool between = (x.low >= 0 && is_between(e, n->args[0], n->args[1])) ||
@@ -474,31 +481,29 @@ static struct cg_bounds rule(struct cg_evaluation *e, ir_value v, int depth)
 
 static void evaluate(struct cg_evaluation *e)
 {
+    const struct cg_known *known = e->known_before;
     for (ir_value v = 1; v < e->f->count; v++) {
         if (ir_get(e->f, v)->op == OP_call) called(e, v);
         else e->of[v] = rule(e, v, 0);
-        if (e->seen[v]) e->of[v] = intersected(e->of[v], bounded(ir_type(e->f, v)));
+        if (known->seen[v]) e->of[v] = intersected(e->of[v], bounded(ir_type(e->f, v), known->bound));
     }
 }
 
-struct cg_bounds *cg_bounds_find(const struct ir_func *step, const bool *seen, bool *positive, const uint8_t *expected,
-                                 struct arena *arena)
+struct cg_bounds *cg_bounds_find(const struct ir_func *step, const struct cg_known *known, struct arena *arena)
 {
     struct cg_evaluation e = {.f = step,
                               .of = arena_new_array(arena, struct cg_bounds, step->count + 1),
                               .inner = arena_new_array(arena, struct cg_evaluation *, step->count + 1),
-                              .seen = seen,
-                              .positive = positive,
-                              .expected = expected,
+                              .known_before = known,
                               .arena = arena};
     branches(&e);
     for (uint32_t round = 0;; round++) { /* until what is assumed of the state before a step holds after it */
         bool holds = true;
         evaluate(&e);
         for (size_t i = 0; i < step->results.count; i++) {
-            int32_t slot = step->results.items[i].slot;
-            if (!positive[slot] || (e.of[step->results.items[i].value].low >= 0 && round < MOST_ROUNDS)) continue;
-            positive[slot] = holds = false;
+            uint8_t *least = &known->least[step->results.items[i].slot];
+            double low = e.of[step->results.items[i].value].low;
+            for (; *least && (low < least_of(*least) || round >= MOST_ROUNDS); --*least) holds = false;
         }
         if (holds) return e.of;
     }

@@ -10,8 +10,7 @@ struct cg_evaluation {
     const struct cg_bounds *operands;   /* of a function that is called, by parameter */
     const struct cg_evaluation *caller; /* and who calls it */
     const struct ir_node *call;
-    const bool *seen, *positive;
-    const uint8_t *expected;
+    const struct cg_known *known_before; /* of the step */
     struct arena *arena;
     /* in one branch of a select: a value and what is known of it there */
     ir_value refined;
@@ -23,6 +22,7 @@ struct cg_evaluation {
 double cg_order_least(const struct cg_evaluation *, ir_value); /* the least that it is if it is above 0 */
 /* Of |x / y|, where y is not below `least`; 0: where it is not 0. */
 double cg_order_quotient(const struct cg_evaluation *, ir_value x, ir_value y, double least);
-double cg_order_product(const struct cg_evaluation *, ir_value x, ir_value y); /* of |x * y|, where y is finite */
-bool cg_order_above(const struct cg_evaluation *, ir_value x, ir_value y);     /* x - y is not negative, if x is not */
+double cg_order_product(const struct cg_evaluation *, ir_value x, ir_value y);  /* of |x * y|, where y is finite */
+double cg_order_exponent(const struct cg_evaluation *, ir_value x, ir_value y); /* y is x to that; NAN: it is not */
+bool cg_order_above(const struct cg_evaluation *, ir_value x, ir_value y);      /* x - y is not negative, if x is not */
 #endif

@@ -3,9 +3,15 @@
  * as it was planned. What an early command writes of the next state goes into the second block, as without all this,
  * and is copied when the step counts; so there should be little of it. */
 #include "codegen/late/late.h"
+#include <stepc/step_abi.h>
 #include <string.h>
 
 enum { LEAST_BYTES = 1 << 16, EARLY_PART = 16, MOST_ROUNDS = 16, MOST_TRIES = 16 };
+
+/* `always`: also where it would not pay; `close`: of what lies below STEPC_BOUND_CLOSE. */
+struct asked {
+    bool always, close;
+};
 
 struct search {
     const struct plan *plan;
@@ -219,6 +225,31 @@ static void see_numbers(struct search *s)
         }
 }
 
+/* Whether a tensor of the state begins with a number that is not below 1 / STEPC_BOUND. */
+static bool begins_apart(const struct ir_func *init, const struct ir_result *r)
+{
+    const struct ir_slot *slot = &init->module->slots.items[r->slot];
+    const struct ir_node *n = ir_get(init, r->value);
+    while (n->op == OP_broadcast || n->op == OP_reshape) n = ir_get(init, n->args[0]);
+    return cg_is_watched((enum ir_role)slot->role, &slot->type) && n->op == OP_constant &&
+           (n->splat || ir_type_elements(&n->type) == 1) &&
+           ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0) >= 1 / STEPC_BOUND;
+}
+
+/* What may be known of the state, by slot, until a step does not keep it. */
+static void suppose(struct search *s)
+{
+    const struct ir_module *m = s->f->module;
+    for (size_t i = 0; i < m->slots.count; i++) s->out->least[i] = s->slot_written[i] ? CG_POSITIVE : CG_ANY;
+    for (size_t f = 0; f < m->funcs.count; f++) {
+        const struct ir_func *init = m->funcs.items[f];
+        for (size_t i = 0; i < init->results.count && init->entry && strcmp(init->name, "init") == 0; i++) {
+            uint8_t *least = &s->out->least[init->results.items[i].slot];
+            if (*least && begins_apart(init, &init->results.items[i])) *least = CG_APART;
+        }
+    }
+}
+
 /* Whether all floats that late commands make of the state are finite; those of which it is not known do not wait. */
 static bool prove(struct search *s)
 {
@@ -226,8 +257,9 @@ static bool prove(struct search *s)
     see_all(s);
     see_numbers(s);
     bool good = true, *proved = arena_new_array(s->arena, bool, s->f->module->slots.count + 1);
-    for (size_t i = 0; i < s->f->module->slots.count; i++) s->out->positive[i] = s->slot_written[i];
-    const struct cg_bounds *bounds = cg_bounds_find(s->f, s->seen, s->out->positive, s->out->expected, s->arena);
+    suppose(s);
+    struct cg_known known = {s->seen, s->out->least, s->out->expected, s->out->close ? STEPC_BOUND_CLOSE : STEPC_BOUND};
+    const struct cg_bounds *bounds = cg_bounds_find(s->f, &known, s->arena);
     for (size_t i = 0; i < s->f->results.count; i++) {
         const struct ir_type *t = ir_type(s->f, s->f->results.items[i].value);
         struct cg_bounds b = bounds[s->f->results.items[i].value];
@@ -310,8 +342,9 @@ static struct search start(const struct plan *plan, struct cg_late *out, struct 
     *out = (struct cg_late){.late = arena_new_array(arena, bool, count + 1),
                             .early = arena_new_array(arena, bool, buffers + 1),
                             .held = arena_new_array(arena, uint32_t, buffers + 1),
-                            .positive = arena_new_array(arena, bool, slots + 1),
-                            .expected = out->expected};
+                            .least = arena_new_array(arena, uint8_t, slots + 1),
+                            .expected = out->expected,
+                            .close = out->close};
     s.may = arena_new_array(arena, bool, count + 1);
     s.in_loop = arena_new_array(arena, bool, count + 1);
     s.whole = arena_new_array(arena, uint32_t, buffers + 1);
@@ -339,13 +372,14 @@ static struct search start(const struct plan *plan, struct cg_late *out, struct 
     return s;
 }
 
-static const struct cg_late *find(const struct plan *plan, uint8_t *expected, bool always, struct arena *arena)
+static const struct cg_late *find(const struct plan *plan, uint8_t *expected, struct asked how, struct arena *arena)
 {
     struct cg_late *out = arena_new(arena, struct cg_late);
     out->expected = expected;
+    out->close = how.close;
     struct search s = start(plan, out, arena);
     for (uint32_t round = 0; round < MOST_ROUNDS; round++)
-        if (mark(&s) && no_overwriting(&s) && prove(&s)) return pays(&s, always) && hold(&s) ? out : NULL;
+        if (mark(&s) && no_overwriting(&s) && prove(&s)) return pays(&s, how.always) && hold(&s) ? out : NULL;
     return NULL;
 }
 
@@ -372,19 +406,19 @@ static uint8_t *expect(const struct plan *plan, const bool *kinds, struct arena 
 }
 
 /* First nothing is expected, then everything, and if that helps as little as will do. */
-const struct cg_late *cg_late_find(const struct plan *plan, bool always, struct arena *arena)
+static const struct cg_late *find_least(const struct plan *plan, struct asked how, struct arena *arena)
 {
     bool kinds[KINDS] = {false};
     uint8_t *expected = expect(plan, kinds, arena);
-    const struct cg_late *found = find(plan, expected, always, arena);
+    const struct cg_late *found = find(plan, expected, how, arena);
     if (found) return found;
     memset(kinds, true, sizeof kinds);
     expected = expect(plan, kinds, arena);
-    found = find(plan, expected, always, arena);
+    found = find(plan, expected, how, arena);
     for (int kind = 0; found && kind < KINDS; kind++) {
         kinds[kind] = false;
         uint8_t *fewer = expect(plan, kinds, arena);
-        const struct cg_late *less = find(plan, fewer, always, arena);
+        const struct cg_late *less = find(plan, fewer, how, arena);
         kinds[kind] = !less;
         if (less) found = less, expected = fewer;
     }
@@ -392,7 +426,7 @@ const struct cg_late *cg_late_find(const struct plan *plan, bool always, struct 
     for (size_t i = 0; found && i < plan->func->module->slots.count; i++)
         while (expected[i] && tries++ < MOST_TRIES) {
             expected[i]--;
-            const struct cg_late *less = find(plan, expected, always, arena);
+            const struct cg_late *less = find(plan, expected, how, arena);
             if (less) found = less;
             if (less) continue;
             expected[i]++;
@@ -401,11 +435,18 @@ const struct cg_late *cg_late_find(const struct plan *plan, bool always, struct 
     return found;
 }
 
+const struct cg_late *cg_late_find(const struct plan *plan, bool always, struct arena *arena)
+{
+    const struct cg_late *found = find_least(plan, (struct asked){always, false}, arena);
+    return found ? found : find_least(plan, (struct asked){always, true}, arena);
+}
+
 /* One pass over the commands: all members of one have the same code. Whether another one is needed, because groups
  * share their code with others. */
 static bool watch(const struct plan *plan, const struct cg_late *late, struct cg_kernel *kernels)
 {
     bool again = false;
+    uint8_t bounded = late->close ? NEST_CLOSE : NEST_BOUNDED;
     for (size_t i = 0; i < plan->commands.count; i++) {
         const struct plan_command *c = &plan->commands.items[i];
         size_t outputs = c->kind == PLAN_KERNEL ? plan->groups.items[c->group].outputs.count : 0;
@@ -415,12 +456,12 @@ static bool watch(const struct plan *plan, const struct cg_late *late, struct cg
                     struct cg_kernel *kernel = &kernels[plan_member(c, m)];
                     uint32_t argument = kernel->nest->argument_count - (uint32_t)(outputs - o);
                     struct nest_buffer *stored = &kernel->nest->buffers.items[argument];
-                    uint8_t *checked = &stored->checked, wanted = stored->dtype == IR_F16 ? NEST_FINITE : NEST_BOUNDED;
+                    uint8_t *checked = &stored->checked, wanted = stored->dtype == IR_F16 ? NEST_FINITE : bounded;
                     needed |= *checked || (late->seen[i] && late->seen[i][m * outputs + o]);
                     if (!set) continue;
                     again |= *checked != wanted;
                     *checked = wanted;
-                    kernel->gemm.bounded = true;
+                    kernel->gemm.checked = bounded;
                 }
     }
     return again;

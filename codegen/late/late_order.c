@@ -164,11 +164,31 @@ double cg_order_product(const struct cg_evaluation *e, ir_value x, ir_value y)
     return scaled((struct place){e, x}, (struct place){e, y}, 4);
 }
 
+static double exponent(const struct cg_evaluation *e, ir_value x, ir_value y, uint32_t depth)
+{
+    const struct ir_node *n = ir_get(e->f, y);
+    if (n->op == OP_mul && depth) return exponent(e, x, n->args[0], depth - 1) + exponent(e, x, n->args[1], depth - 1);
+    if (n->op != OP_pow || n->args[0] != x || n->type.dtype == IR_F16) return NAN;
+    struct cg_bounds by = e->of[n->args[1]];
+    return by.low == by.high && by.low > 0 ? by.low : NAN;
+}
+
+/* Products of powers by a number; between x and 1 none of them is too small or too large. */
+double cg_order_exponent(const struct cg_evaluation *e, ir_value x, ir_value y) { return exponent(e, x, y, 2); }
+
+/* (x - q) / c, where c is not below 1 and q not negative, in any order. */
+static bool is_less(struct place x, struct place part, struct comparison *c)
+{
+    for (; node(part)->op == OP_div && bounds(operand(part, 1)).low >= 1; part = operand(part, 0)) continue;
+    return node(part)->op == OP_sub && bounds(operand(part, 1)).low >= 0 && same(made(operand(part, 0), c), made(x, c));
+}
+
 /* Of x - y: y is a part of x, or of what is not above x where its sign is that of x - z. */
 bool cg_order_above(const struct cg_evaluation *e, ir_value x, ir_value y)
 {
     struct comparison c = {.exact = true, .left = MOST_VALUES};
     struct place part = {e, y}, at = part;
+    if (is_less((struct place){e, x}, part, &c)) return true;
     for (int depth = 0; depth < 4 && node(at)->op == OP_mul; depth++) { /* c * sign * z, in any order */
         bool first = bounds(operand(at, 0)).low < 0, second = bounds(operand(at, 1)).low < 0;
         if (first == second) break; /* the others are not negative */

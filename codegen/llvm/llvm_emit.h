@@ -46,7 +46,7 @@ struct emit {
     struct {
         LLVMValueRef sum, zero;
         uint32_t copy, way;
-        bool bounded;
+        uint8_t kind;          /* NEST_FINITE.. */
     } checks[EMIT_MAX_CHECKS]; /* sums of 0 * x: NaN once an x was not finite; or of x * x */
     uint32_t check_count;
 
@@ -139,7 +139,7 @@ void emit_loop_end(struct emit *, struct emit_loop);
 
 /* llvm_emit_check.c: what is stored to a checked buffer (mask NULL: all lanes), and at a function's end the flag.
  * Stores of one `way`, below EMIT_CHECK_WAYS, wait for each other. */
-void emit_check(struct emit *, uint32_t way, bool bounded, LLVMValueRef stored, LLVMValueRef mask);
+void emit_check(struct emit *, uint32_t way, uint8_t kind, LLVMValueRef stored, LLVMValueRef mask);
 void emit_flag(struct emit *, LLVMValueRef scratch);
 
 /* llvm_emit_finite.c: NEST_CHECK. */

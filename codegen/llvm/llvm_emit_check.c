@@ -6,26 +6,26 @@
 #include <math.h>
 #include <stepc/step_abi.h>
 
-void emit_check(struct emit *e, uint32_t way, bool bounded, LLVMValueRef stored, LLVMValueRef mask)
+void emit_check(struct emit *e, uint32_t way, uint8_t kind, LLVMValueRef stored, LLVMValueRef mask)
 {
     LLVMTypeRef type = LLVMTypeOf(stored);
     LLVMValueRef zero = LLVMConstNull(type);
     uint32_t i = 0;
     while (i < e->check_count && (e->checks[i].copy != e->copy || e->checks[i].way != way ||
-                                  e->checks[i].zero != zero || e->checks[i].bounded != bounded))
+                                  e->checks[i].zero != zero || e->checks[i].kind != kind))
         i++;
     ASSERT(i < EMIT_MAX_CHECKS);
     if (i == e->check_count) { /* constants are unique: equal zeros, equal types */
         e->checks[e->check_count++].zero = zero;
         e->checks[i].copy = e->copy;
         e->checks[i].way = way;
-        e->checks[i].bounded = bounded;
+        e->checks[i].kind = kind;
         e->checks[i].sum = LLVMBuildAlloca(e->allocas, type, "");
         LLVMBuildStore(e->allocas, zero, e->checks[i].sum);
     }
     if (mask) stored = LLVMBuildSelect(e->b, mask, stored, zero, "");
     LLVMValueRef sum = LLVMBuildLoad2(e->b, type, e->checks[i].sum, "");
-    LLVMBuildStore(e->b, emit_fma(e, stored, bounded ? stored : zero, sum), e->checks[i].sum);
+    LLVMBuildStore(e->b, emit_fma(e, stored, kind == NEST_FINITE ? zero : stored, sum), e->checks[i].sum);
 }
 
 /* Whether a lane of the sum is not below the limit, as NaN is not. */
@@ -34,17 +34,18 @@ static LLVMValueRef not_below(struct emit *e, uint32_t check, double limit)
     LLVMTypeRef type = LLVMTypeOf(e->checks[check].zero);
     uint32_t lanes = emit_lane_count(type);
     LLVMValueRef sum = LLVMBuildLoad2(e->b, type, e->checks[check].sum, ""), most = e->checks[check].zero;
-    if (e->checks[check].bounded) most = LLVMConstReal(lanes ? LLVMGetElementType(type) : type, limit);
-    if (e->checks[check].bounded && lanes) most = emit_splat(e, most, lanes);
-    LLVMValueRef here = LLVMBuildFCmp(e->b, e->checks[check].bounded ? LLVMRealUGE : LLVMRealUNO, sum, most, "");
+    bool bounded = e->checks[check].kind != NEST_FINITE;
+    if (bounded) most = LLVMConstReal(lanes ? LLVMGetElementType(type) : type, limit);
+    if (bounded && lanes) most = emit_splat(e, most, lanes);
+    LLVMValueRef here = LLVMBuildFCmp(e->b, bounded ? LLVMRealUGE : LLVMRealUNO, sum, most, "");
     return lanes ? emit_call1(e, "llvm.vector.reduce.or", here) : here;
 }
 
-static LLVMValueRef any_not_below(struct emit *e, bool bounded, double limit)
+static LLVMValueRef any_not_below(struct emit *e, uint8_t kind, double limit)
 {
     LLVMValueRef bad = NULL;
     for (uint32_t i = 0; i < e->check_count; i++) {
-        if (e->checks[i].bounded != bounded) continue;
+        if (e->checks[i].kind != kind) continue;
         LLVMValueRef here = not_below(e, i, limit);
         bad = bad ? LLVMBuildOr(e->b, bad, here, "") : here;
     }
@@ -53,14 +54,16 @@ static LLVMValueRef any_not_below(struct emit *e, bool bounded, double limit)
 
 void emit_flag(struct emit *e, LLVMValueRef scratch)
 {
-    for (int bounded = 0; bounded < 2; bounded++) {
-        LLVMValueRef bad = any_not_below(e, bounded, STEPC_BOUND * STEPC_BOUND);
+    for (uint8_t kind = NEST_FINITE; kind <= NEST_CLOSE; kind++) {
+        double bound = kind == NEST_CLOSE ? STEPC_BOUND_CLOSE : STEPC_BOUND;
+        bool bounded = kind != NEST_FINITE;
+        LLVMValueRef bad = any_not_below(e, kind, bound * bound);
         if (!bad) continue;
         struct emit_branch branch = emit_if(e, bad);
         LLVMValueRef flag = emit_element(e, e->i8, scratch, -STEPC_FLAG_BEFORE);
         LLVMValueRef raised = LLVMConstInt(e->i32, bounded ? STEPC_FLAG_LARGE : STEPC_FLAG_NOT_FINITE, 0);
         if (bounded) { /* a square that is too large for its dtype looks like infinity */
-            LLVMValueRef also = LLVMBuildZExt(e->b, any_not_below(e, true, (double)INFINITY), e->i32, "");
+            LLVMValueRef also = LLVMBuildZExt(e->b, any_not_below(e, kind, (double)INFINITY), e->i32, "");
             raised = LLVMBuildOr(e->b, LLVMBuildOr(e->b, raised, also, ""), LLVMBuildLoad2(e->b, e->i32, flag, ""), "");
         }
         LLVMBuildStore(e->b, raised, flag);

@@ -243,9 +243,9 @@ void emit_load(struct emit *e, const struct nest_stmt *s)
 
 static void check(struct emit *e, const struct nest_stmt *s, uint32_t way, LLVMValueRef stored, LLVMValueRef mask)
 {
-    bool bounded = e->nest->buffers.items[s->buffer].checked == NEST_BOUNDED;
+    uint8_t kind = e->nest->buffers.items[s->buffer].checked;
     for (int half = 0; half < 1 + s->word; half++)
-        emit_check(e, way, bounded, s->word ? emit_half_of(e, stored, half) : stored, mask);
+        emit_check(e, way, kind, s->word ? emit_half_of(e, stored, half) : stored, mask);
 }
 
 void emit_store(struct emit *e, const struct nest_stmt *s)

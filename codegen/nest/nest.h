@@ -99,7 +99,8 @@ struct nest_stmt {
     VEC(struct nest_stmt *) body;
 };
 
-enum { NEST_ANY, NEST_FINITE, NEST_BOUNDED /* below 2^30 (codegen/late/late.h) */ };
+/* BOUNDED: below STEPC_BOUND, CLOSE: below STEPC_BOUND_CLOSE (codegen/late/late.h). */
+enum { NEST_ANY, NEST_FINITE, NEST_BOUNDED, NEST_CLOSE };
 struct nest_buffer {
     uint8_t dtype;
     bool written, local;

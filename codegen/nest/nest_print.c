@@ -91,7 +91,7 @@ static void print_stmts(struct str *out, struct nest_stmt *const *items, size_t 
 
 void nest_print(const struct nest *nest, struct str *out)
 {
-    static const char *const checks[] = {"", " checked", " bounded"};
+    static const char *const checks[] = {"", " checked", " bounded", " close"};
     str_addf(out, "nest lanes %u parallel %lld grain %lld scratch %llu%s\n", nest->lanes,
              (long long)nest->parallel_extent, (long long)nest->grain, (unsigned long long)nest->scratch_bytes,
              nest->flat ? " flat" : "");

@@ -25,15 +25,16 @@ SHAPES = {"x": (32, 256), "y": (32, 10)}
 SCALES = (0, 1e-25, 1, 1e3, 1e8, 1e11, 1e13, 1e16, 1e19, 1e25, 1e38)  # a step refuses some, goes around the proof for others
 VALUES = (1e13, 1e20, 3e38, 1e-30, -1.0, np.inf, np.nan)  # put into the state
 NUMBERS = (-1, 2**30 + 1, 2**31 - 1)  # and into integers
+EVERYWHERE = (1e9, 1e-30)  # put into all of a tensor
 # Rows and chains whose update must wait: those not named here may, or nothing is proved of them, or no gradient is stored.
 LATE = set("""
     adam nadam adamw nadamw amsgrad adamax adamaxw adabelief adagrad lion signum adan ademamix adopt rprop sgd adadelta radam hyper-parameters rmsprop lars polyak_sgd
     optimistic_gradient_descent optimistic_adam clip_by_global_norm clip_by_block_rms normalize_by_update_norm momentum nesterov
     partition lookahead masked lamb yogi scale_by_yogi schedule_free_adamw schedule_free_sgd scale_by_trust_ratio fromage dog
-    acprop simplified_ademamix reduce_on_plateau momo momo_adam""".split()) | {"clip, adamw with a mask", "clip, lion", "values clipped, adamax", "decay, momentum", "adam, plateau",
+    acprop simplified_ademamix reduce_on_plateau momo momo_adam dowg cocob scale_by_cocob madgrad scale_by_madgrad""".split()) | {"clip, adamw with a mask", "clip, lion", "values clipped, adamax", "decay, momentum", "adam, plateau",
                                              "a schedule", "finite only", "finite only, clip"}
 QUICK = ("adamw", "adan", "lars", "sgd", "yogi", "clip, adamw with a mask", "finite only, clip", "every third, clip", "lookahead", "a schedule",
-         "adadelta", "radam", "hyper-parameters", "lamb", "momo", "schedule_free_adamw", "momentum, clip", "float16", "adam, plateau")
+         "adadelta", "radam", "hyper-parameters", "lamb", "momo", "dowg", "cocob", "madgrad", "schedule_free_adamw", "momentum, clip", "float16", "adam, plateau")
 MORE = {"momentum, clip": {"type": "chain", "transforms": [{"type": "trace", "decay": 0.9}, update.CLIP, {"type": "scale_by_learning_rate", **update.RATE}]},
         "float16": dict(update.RATE, type="adam"),
         "adam, plateau": {"type": "chain", "transforms": [dict(update.RATE, type="adam"), {"type": "reduce_on_plateau", "patience": 2, "accumulation_size": 2}]}}
@@ -112,7 +113,8 @@ def compare(what, plain, m, batch, asked):
 
 
 @np.errstate(over="ignore")
-def play(m, plain):
+def play(begun, plain):
+    m = begun()
     rng = np.random.default_rng(0)
     batch = lambda scale: {n: rng.standard_normal(s).astype("f4") * np.float32(scale) for n, s in SHAPES.items()}
     begin = m.state()
@@ -132,18 +134,21 @@ def play(m, plain):
         if scale > 1e3:
             for t in (m, plain):
                 restore(t, begin)
-    for name in [n for n, v in begin.items() if v.dtype.kind in "fi" and v.size < 2000]:
-        for value in VALUES if begin[name].dtype.kind == "f" else NUMBERS:
-            for t in (m, plain):
-                changed = begin[name].copy()
-                changed.flat[changed.size // 2] = value
-                t[name] = changed
-            for i in range(2):  # the second time nothing was written in between
-                wrong, _ = compare("%s with %g" % (name, value), plain, m, batch(1), False)
-                if wrong:
-                    return wrong
+    for name in [n for n, v in begin.items() if v.dtype.kind in "fi" and v.size < 20000]:
+        one = [(v, False) for v in (VALUES if begin[name].dtype.kind == "f" else NUMBERS)]
+        for value, everywhere in one + [(v, True) for v in EVERYWHERE if begin[name].dtype.kind == "f"]:
+            m.close()
+            m = begun()  # one that has found bad states does not look at the next ones for a while
             for t in (m, plain):
                 restore(t, begin)
+                changed = begin[name].copy()
+                changed.flat[slice(None) if everywhere else changed.size // 2] = value
+                t[name] = changed
+            for scale in (0, 1, 1e5) if everywhere else (1, 1):  # the second time nothing was written in between
+                wrong, _ = compare("%s with %g" % (name, value), plain, m, batch(scale), False)
+                if wrong:
+                    return wrong
+    m.close()
     return None if taken == {True, False} else "no step was %s" % ("refused" if True in taken else "accepted")
 
 
@@ -162,14 +167,15 @@ def one(arguments):
             return label, None, p.stderr.strip().splitlines()[0]
         report = json.loads(runner.attempt(options.stepc, "explain", so, "--json").stdout)
         late = report.get("late")
-        plain, m = stepc.Step(so, threads=options.threads), stepc.Step(so, threads=options.threads)
-        plain.init()
-        m.init()
+        def begun():
+            m = stepc.Step(so, threads=options.threads)
+            m.init()
+            return m
+        plain = begun()
         try:
-            wrong = play(m, plain)
+            wrong = play(begun, plain)
         except stepc.StepError as e:
             wrong = str(e)
-        m.close()
         plain.close()
         return label, late, wrong
 

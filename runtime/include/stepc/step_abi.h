@@ -15,6 +15,7 @@ enum {
     STEPC_FLAG_LARGE = 2 /* one whose absolute value is STEPC_BOUND or more; in entries with commands that are `late` */
 };
 #define STEPC_BOUND 0x1p30
+#define STEPC_BOUND_CLOSE 0x1p14 /* in its place, in entries whose late commands need a closer one */
 #define STEPC_BOUND_HYPER 0x1p20
 struct stepc_seen {  /* a value that is not finite */
     uint64_t at;     /* `now` of it */
@@ -56,7 +57,7 @@ enum { STEPC_SUM, STEPC_MAX, STEPC_MIN };
 struct stepc_gemm { /* what a BLAS needs to do a kernel's work: C (+)= op(A) op(B), row-major f32 */
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     uint32_t a, b, c;                             /* which of the command's buffers */
-    uint8_t trans_a, trans_b, accumulate, prefer; /* prefer 2: C must be seen to be below STEPC_BOUND */
+    uint8_t trans_a, trans_b, accumulate, prefer; /* prefer 2: C must be seen to be below STEPC_BOUND, 3: _CLOSE */
     uint32_t site;                                /* with checks of values: the product's, from 1 */
 };
 
@@ -259,7 +260,8 @@ enum {
     STEPC_PACKED_POSITIVE = 256, /* late commands must find nothing here that is below 0 */
     STEPC_PACKED_BOUNDED = 512,  /* an input: nothing that is STEPC_BOUND or more; a number of the state: nor that,
                                     and, if it is an integer, not below 0 */
-    STEPC_PACKED_FIXED = 1024    /* a hyper-parameter: its initial value; a number: not below 1 / STEPC_BOUND */
+    STEPC_PACKED_FIXED = 1024,   /* a hyper-parameter: its initial value; others: not below 1 / STEPC_BOUND */
+    STEPC_PACKED_CLOSE = 2048    /* tensors, inputs and parameters: STEPC_BOUND_CLOSE in place of STEPC_BOUND */
 };
 enum { STEPC_TABLES = 9 };
 #define STEPC_FILE_BYTES (UINT64_C(8) << 30) /* of a file of a checkpoint; larger ones become several */

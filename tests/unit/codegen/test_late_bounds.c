@@ -11,18 +11,20 @@ enum { N = 6, OPS = 24, FUNCTIONS = 400, DRAWS = 30, MOST = 64 };
 static struct fixture x;
 static struct arena arena;
 static ir_value w, v, p, s; /* two parameters, moments that are not negative, and a number of the optimizer */
-static bool positive[MOST + 8];
-static uint8_t expected[MOST + 8];
+static uint8_t least[MOST + 8], expected[MOST + 8];
+static double bound;
 
+/* `apart`: of the number. */
 static void begin(int apart)
 {
     x = fixture_new();
-    memset(positive, 0, sizeof positive);
+    memset(least, 0, sizeof least);
+    bound = STEPC_BOUND;
     memset(expected, 0, sizeof expected);
     w = parameter(&x, F32(N)), v = parameter(&x, F32(N));
     p = fixture_param(&x, IR_ROLE_OPT_STATE, F32(N));
     s = fixture_param(&x, IR_ROLE_OPT_STATE, ir_type_scalar(IR_F32));
-    positive[2] = true, expected[3] = (uint8_t)apart;
+    least[2] = CG_POSITIVE, expected[3] = (uint8_t)apart;
 }
 
 static ir_value un(enum ir_op op, ir_value a) { return ir_unary(&x.b, op, a); }
@@ -37,7 +39,7 @@ static ir_value is_zero(ir_value a) { return two(OP_eq, a, number_like(&x, a, 0)
 static struct cg_bounds *find(void)
 {
     bool *seen = arena_new_array(&arena, bool, x.b.f->count + 1);
-    return cg_bounds_find(x.b.f, seen, positive, expected, &arena);
+    return cg_bounds_find(x.b.f, &(struct cg_known){seen, least, expected, bound}, &arena);
 }
 
 static void proved(ir_value a, bool is)
@@ -136,6 +138,49 @@ START_TEST(numbers)
 }
 END_TEST
 
+/* By Newton's method, as `decompose` makes it; a power of x, and so x over it. */
+static ir_value cube_root(ir_value a)
+{
+    ir_value size = un(OP_abs, a), y = two(OP_pow, size, number_like(&x, a, 1.0 / 3));
+    ir_value part = two(OP_div, two(OP_sub, y, two(OP_div, size, two(OP_mul, y, y))), number_like(&x, a, 3));
+    ir_value good = two(OP_and, two(OP_lt, size, number_like(&x, a, (double)INFINITY)), un(OP_not, is_zero(a)));
+    return where(good, two(OP_mul, two(OP_sub, y, part), un(OP_sign, a)), a);
+}
+
+START_TEST(roots)
+{ /* of what is not negative it is not negative, so what is added keeps it from 0 */
+    begin(0);
+    proved(cube_root(p), true);
+    proved(two(OP_div, w, two(OP_add, cube_root(p), number_like(&x, p, 1e-6))), true);
+    proved(two(OP_div, w, two(OP_add, cube_root(v), number_like(&x, p, 1e-6))), false);
+    ir_value y = two(OP_pow, p, number_like(&x, p, 0.6)); /* x over x ** 1.2 */
+    proved(if_above(sum(p), two(OP_mul, two(OP_div, p, two(OP_mul, y, y)), two(OP_mul, w, w))), false);
+}
+END_TEST
+
+START_TEST(close)
+{ /* what is below 2^14 has a seventh power, and what is not below 2^-30 can be divided by */
+    for (int i = 0; i < 2; i++) {
+        begin(0);
+        bound = i ? STEPC_BOUND_CLOSE : STEPC_BOUND, least[2] = i ? CG_APART : CG_POSITIVE;
+        ir_value two_of = two(OP_mul, w, w), four = two(OP_mul, two_of, two_of);
+        proved(four, true);
+        proved(two(OP_mul, two(OP_mul, four, two_of), w), i == 1);
+        proved(two(OP_mul, two(OP_mul, four, four), w), false);
+        proved(two(OP_div, w, p), i == 1);
+        ir_value less = two(OP_mul, p, number_like(&x, p, 0.5)), more = two(OP_max, p, un(OP_abs, w));
+        output(&x, more);
+        x.b.f->results.items[0].slot = 2;
+        for (uint8_t take = 0; take < 2; take++) { /* what a step makes lets the mark be, or takes it */
+            least[2] = CG_APART;
+            if (take) x.b.f->results.items[0].value = less;
+            find();
+            ck_assert_uint_eq(least[2], take ? CG_POSITIVE : CG_APART);
+        }
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- random functions */
 
 static uint64_t state = 11;
@@ -173,7 +218,7 @@ static void grow(void)
     static const double factors[] = {0.001, 0.5, 0.95, 2, 1e-20};
     bool tensor = below(3) > 0;
     ir_value a = pick(tensor), b = pick(tensor);
-    switch (below(12)) {
+    switch (below(14)) {
     case 0:
     case 1:
     case 2: two(binary[below(6)], a, b); break;
@@ -190,6 +235,8 @@ static void grow(void)
         break;
     }
     case 10: two(OP_sub, a, two(OP_mul, times(un(OP_sign, two(OP_sub, a, b)), 0.1), b)); break;
+    case 11: two(OP_sub, a, two(OP_div, two(OP_sub, a, b), number_like(&x, a, 3))); break;
+    case 12: cube_root(a); break;
     default: two(OP_add, a, times(two(OP_sub, b, a), 0.5)); break;
     }
 }
@@ -209,7 +256,10 @@ static void hold(const struct cg_bounds *of, uint32_t *checked)
     struct ir_tensor params[4], *results = arena_new_array(&arena, struct ir_tensor, f->results.count + 1);
     for (int i = 0; i < 4; i++) {
         params[i] = (struct ir_tensor){.type = f->params.items[i].type, .v = arena_new_array(&arena, double, N)};
-        for (int k = 0; k < N; k++) params[i].v[k] = drawn_number(i != 2 && !(i == 3 && expected[3] == 2));
+        for (int k = 0; k < N; k++)
+            params[i].v[k] = drawn_number(i != 2 && !(i == 3 && expected[3] == 2)) * (i < 3 ? bound / STEPC_BOUND : 1);
+        for (int k = 0; k < N && i == 2 && least[2] == CG_APART; k++)
+            params[i].v[k] = fmax(params[i].v[k], 1 / STEPC_BOUND);
     }
     if (expected[3] == CG_EXPECTED_APART) params[3].v[0] = fmax(params[3].v[0], 0x1p-30);
     ir_eval(f, IR_EVAL_EXACT_DTYPES, params, results, &arena);
@@ -231,6 +281,8 @@ START_TEST(random_functions)
     uint32_t checked = 0, finite = 0;
     for (int n = 0; n < FUNCTIONS; n++) {
         begin(n % 3);
+        if (n & 1) bound = STEPC_BOUND_CLOSE;
+        if (n & 2) least[2] = CG_APART;
         if (!expected[3]) s = norm(w);
         for (int i = 0; i < OPS; i++) grow();
         uint32_t count = x.b.f->count;
@@ -246,4 +298,7 @@ START_TEST(random_functions)
 }
 END_TEST
 
-int main(void) { return run_case("late_bounds", CASE_OF(120, norms, parts, shares, numbers, random_functions)); }
+int main(void)
+{
+    return run_case("late_bounds", CASE_OF(120, norms, parts, shares, numbers, roots, close, random_functions));
+}

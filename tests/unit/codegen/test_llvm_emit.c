@@ -2,6 +2,7 @@
  * compilations, the same bits at -O0 and -O2. */
 #include "nest_samples.h"
 #include "tests/unit/suite.h"
+#include <stepc/step_abi.h>
 
 /* c[16, n] = a[16, 2k] b[k, n, 2] in bfloat16 pairs: b's are copied first, a's last ones made of single numbers. */
 static void pair_product(int64_t n, int64_t k, double tolerance)
@@ -148,4 +149,48 @@ START_TEST(levels_agree)
 }
 END_TEST
 
-int main(void) { return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree)); }
+/* b = a, of which one number is looked at. */
+static uint32_t flag_of(const struct harness *h, size_t kernel, float number)
+{
+    _Alignas(64) float a[16] = {1, -2, 3}, b[16];
+    _Alignas(64) char memory[2 * STEPC_FLAG_BEFORE] = {0};
+    a[11] = number;
+    h->kernels[kernel]((void *[]){a, b}, 0, 16, memory + STEPC_FLAG_BEFORE);
+    ck_assert(memcmp(a, b, sizeof a) == 0);
+    uint32_t flag;
+    memcpy(&flag, memory, sizeof flag);
+    return flag;
+}
+
+START_TEST(flags)
+{ /* what is stored and is not as it is to be raises them */
+    static const struct {
+        float number;
+        uint32_t flag[NEST_CLOSE + 1];
+    } cases[] = {{16383, {0, 0, 0, 0}},
+                 {0x1p14F, {0, 0, 0, STEPC_FLAG_LARGE}},
+                 {-0x1p29F, {0, 0, 0, STEPC_FLAG_LARGE}},
+                 {-0x1p30F, {0, 0, STEPC_FLAG_LARGE, STEPC_FLAG_LARGE}},
+                 {INFINITY,
+                  {0, STEPC_FLAG_NOT_FINITE, STEPC_FLAG_LARGE | STEPC_FLAG_NOT_FINITE,
+                   STEPC_FLAG_LARGE | STEPC_FLAG_NOT_FINITE}}};
+    struct cg_target target = harness_target(&arena, "native", 2);
+    struct nest *nests[NEST_CLOSE + 1];
+    for (uint8_t kind = 0; kind <= NEST_CLOSE; kind++) {
+        struct nest_builder b = begin();
+        uint32_t x = nest_argument(&b, IR_F32, false, "a"), y = nest_argument(&b, IR_F32, true, "b");
+        b.nest->parallel_extent = 16;
+        nest_var i = nest_open(&b, NEST_PARALLEL, 16);
+        nest_store(&b, y, AT(&arena, 0, {i, 1}), nest_load(&b, x, AT(&arena, 0, {i, 1}), 0), 0);
+        nest_close_to(&b, 0);
+        nests[kind] = b.nest;
+        nests[kind]->buffers.items[y].checked = kind;
+    }
+    struct harness h = harness_open(&arena, &target, nests, NEST_CLOSE + 1);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (size_t kind = 0; kind <= NEST_CLOSE; kind++)
+            ck_assert_uint_eq(flag_of(&h, kind, cases[c].number), cases[c].flag[kind]);
+}
+END_TEST
+
+int main(void) { return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree, flags)); }
