@@ -2,7 +2,8 @@
 """Times of a step on a GPU. The objects are made where the compiler is, without a GPU, and timed where the GPU is:
 
     tests/gpu/bench.py pack --stepc build/stepc --arch sm_90        compiles the documents below into build/gpu/bench-NAME.so.gz
-    tests/gpu/bench.py run                                          best and median of rounds, per step; the copy that all is measured by
+    tests/gpu/bench.py run                                          best and median of rounds, per step, and per step of step_n; the copy that
+                                                                    all is measured by
 """
 import argparse
 import ctypes
@@ -108,13 +109,20 @@ def run(options):
                         m.step(**batch)
                         n += 1
                     times.append((time.perf_counter() - begin) / n)
-                row = {"name": name, "best_us": 1e6 * min(times), "median_us": 1e6 * statistics.median(times), "create_to_first_step_s": first,
+                n = max(8, min(1000, int(options.seconds / options.rounds / min(times))))
+                many, behind = {k: np.broadcast_to(v, (n, *v.shape)) for k, v in batch.items()}, []
+                for _ in range(options.rounds):
+                    begin = time.perf_counter()
+                    m.step_n(n, **many)
+                    behind.append((time.perf_counter() - begin) / n)
+                row = {"name": name, "best_us": 1e6 * min(times), "median_us": 1e6 * statistics.median(times),
+                       "step_n_us": 1e6 * min(behind), "create_to_first_step_s": first,
                        "first_loss": loss, "peak_bytes": m.memory().measured_peak}
             if speed and name in MOVED:
                 row["of_copy"] = MOVED[name] / min(times) / speed
             rows.append(row)
-            print("%-12s best %10.1f us, median %10.1f us a step; first step after %.2f s; loss %.6g%s" % (
-                name, row["best_us"], row["median_us"], first, loss, "; %.0f %% of a copy" % (100 * row["of_copy"]) if "of_copy" in row else ""), flush=True)
+            print("%-12s best %10.1f us, median %10.1f us a step, %10.1f us of step_n; first step after %.2f s; loss %.6g%s" % (
+                name, row["best_us"], row["median_us"], row["step_n_us"], first, loss, "; %.0f %% of a copy" % (100 * row["of_copy"]) if "of_copy" in row else ""), flush=True)
     if options.json:
         runner.write_json(options.json, {"device": play.device(), "copy": speed, "rows": rows})
     return not rows
