@@ -40,6 +40,8 @@ struct cuda_kernel {
 /* What is known of the commands that call a kernel. */
 struct cuda_calls {
     uint32_t members; /* at most (cg_members) */
+    bool *shares;     /* by argument: of some call in memory that another argument has, too, and that one of the two
+                               writes; NULL: all may */
 };
 
 /* cuda_emit.c */

@@ -424,6 +424,7 @@ static void print_vector(struct emitter *e, const struct nest_stmt *s)
 static void open_parallel(struct emitter *e, const struct nest_stmt *s)
 {
     int64_t inner = nest_inner(s);
+    inner = inner ? inner : 1; /* nothing runs */
     if (inner == 1) {
         open_brace(e, arena_format(e->arena, "for (long long i%u = lo + %s; i%u < hi; i%u += %s)", s->var, e->block,
                                    s->var, s->var, e->blocks));
@@ -436,7 +437,8 @@ static void open_parallel(struct emitter *e, const struct nest_stmt *s)
     line(e, "const long long i%u = (%s)at / %lld;", s->var, type, (long long)inner);
     while ((s = nest_parallel_in(s))) {
         inner = nest_inner(s);
-        line(e, "const long long i%u = (%s)at / %lld %% %lld;", s->var, type, (long long)inner, (long long)s->extent);
+        line(e, "const long long i%u = (%s)at / %lld %% %lld;", s->var, type, (long long)(inner ? inner : 1),
+             (long long)(s->extent ? s->extent : 1));
     }
 }
 
@@ -666,25 +668,26 @@ static void print_members(struct emitter *e)
     e->block = "member.block", e->blocks = "member.blocks";
 }
 
-static void print_parameters(struct emitter *e)
+/* What no other argument shares memory with may be read and written in any order beside these. */
+static void print_parameters(struct emitter *e, const bool *shares)
 {
     const struct nest *nest = e->nest;
     str_add(e->out, "(");
     for (uint32_t i = 0; i < nest->argument_count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
-        str_addf(e->out, "%s%s *b%u, ", buffer->written ? "" : "const ", cuda_memory_type((enum ir_dtype)buffer->dtype),
-                 i);
+        str_addf(e->out, "%s%s *%sb%u, ", buffer->written ? "" : "const ",
+                 cuda_memory_type((enum ir_dtype)buffer->dtype), shares && !shares[i] ? "__restrict__ " : "", i);
     }
     str_addf(e->out, "long long lo, long long hi%s%s)\n{\n", e->kernel.scratch_bytes ? ", unsigned char *scratch" : "",
              e->kernel.checks ? ", unsigned *flag" : "");
     e->block = "blockIdx.x", e->blocks = "gridDim.x";
 }
 
-static void print_head(struct emitter *e, const char *locals)
+static void print_head(struct emitter *e, const char *locals, const bool *shares)
 {
     str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u) %s", e->kernel.threads, e->kernel.name);
     if (e->kernel.members) print_members(e);
-    else print_parameters(e);
+    else print_parameters(e, shares);
     str_add(e->out, locals);
     if (e->kernel.teams == 1) {
         line(e, "const unsigned thread = threadIdx.x;");
@@ -723,7 +726,7 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     for (uint32_t i = 0; i < nest->argument_count; i++)
         e.kernel.checks = e.kernel.checks || nest->buffers.items[i].checked != NEST_ANY;
     place_locals(&e, &locals);
-    print_head(&e, str_text(&locals));
+    print_head(&e, str_text(&locals), calls->shares);
     print_body(&e, nest->body.items, nest->body.count);
     if (e.kernel.checks) line(&e, "if (bad) *flag |= %d;", STEPC_FLAG_NOT_FINITE);
     str_add(out, "}\n\n");

@@ -27,9 +27,30 @@ static uint32_t kernel_at(struct kernels *k, const struct cg_kernel *kernel, str
     uint32_t index = map_get_number(&k->known, kernel->hash);
     if (index != MAP_NONE) return index;
     struct called one = {.nest = kernel->nest};
+    one.calls.shares = arena_new_array(arena, bool, kernel->nest->argument_count + 1);
     vec_push(arena, &k->list, one);
     map_set_number(&k->known, kernel->hash, (uint32_t)k->list.count - 1);
     return (uint32_t)k->list.count - 1;
+}
+
+static bool overlap(const struct plan_buffer *a, const struct plan_buffer *b)
+{
+    if (plan_memory_of(a->space) != plan_memory_of(b->space)) return false;
+    if (a->space == PLAN_INPUT) return a->slot == b->slot;
+    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+static void look_at_sharing(const struct plan *plan, const struct plan_command *c, bool *shares)
+{
+    size_t members = plan_members(c), inputs = c->reads.count / members, outputs = c->writes.count / members;
+    for (size_t m = 0; m < members; m++)
+        for (size_t i = 0; i < outputs; i++)
+            for (size_t j = 0; j < inputs + outputs; j++) {
+                uint32_t to = c->writes.items[m * outputs + i];
+                uint32_t with = j < inputs ? c->reads.items[m * inputs + j] : c->writes.items[m * outputs + j - inputs];
+                if (j == inputs + i || !overlap(&plan->buffers.items[to], &plan->buffers.items[with])) continue;
+                shares[inputs + i] = shares[j] = true;
+            }
 }
 
 static void look_at_calls(struct kernels *k, const struct cg_entry *entry, uint32_t *kernel_of, struct arena *arena)
@@ -39,6 +60,7 @@ static void look_at_calls(struct kernels *k, const struct cg_entry *entry, uint3
         if (c->kind != PLAN_KERNEL) continue;
         struct cuda_calls *calls = &k->list.items[kernel_of[c->group]].calls;
         struct cg_members members;
+        look_at_sharing(entry->plan, c, calls->shares);
         cg_members(entry, c, arena, &members);
         calls->members = members.count > calls->members ? members.count : calls->members;
     }

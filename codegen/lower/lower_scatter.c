@@ -26,6 +26,10 @@ static int64_t block_of(const struct lower *l, int64_t inner)
 void lower_scatter(struct lower *l)
 {
     const struct ir_node *node = ir_get(l->f, l->group->root);
+    if (l->target->cuda) {
+        lower_scatter_rows(l, in_place(l, node->args[0]));
+        return;
+    }
     int64_t shape[3];
     lower_around(&node->type, node->attr[0].v[0], shape);
     int64_t outer = shape[0], extent = shape[1], inner = shape[2];

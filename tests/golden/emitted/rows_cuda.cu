@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256) kernel_0(const float *b0, const float *b1, const float *b2, float *b3, float *b4, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(256) kernel_0(const float *__restrict__ b0, const float *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b3, float *__restrict__ b4, long long lo, long long hi)
 {
     __shared__ __align__(16) float of_teams_5[8][96];
     float *const b5 = of_teams_5[threadIdx.x / 32];
@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_0(const float *b0, cons
     }
 }
 
-extern "C" __global__ void __launch_bounds__(1024) kernel_1(const float *b0, const float *b1, float *b2, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(1024) kernel_1(const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b2, long long lo, long long hi)
 {
     __shared__ double folded[32];
     const unsigned thread = threadIdx.x;
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_1(const float *b0, con
     if (thread == 0) b2[0] = v7;
 }
 
-extern "C" __global__ void __launch_bounds__(256) kernel_2(const float *b0, float *b1, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(256) kernel_2(const float *__restrict__ b0, float *__restrict__ b1, long long lo, long long hi)
 {
     __shared__ double folded[8];
     const unsigned thread = threadIdx.x;
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(const float *b0, floa
     if (thread == 0) b1[0] = v4;
 }
 
-extern "C" __global__ void __launch_bounds__(128) kernel_3(const float *b0, const float *b1, float *b2, float *b3, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(128) kernel_3(const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b2, float *__restrict__ b3, long long lo, long long hi)
 {
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
@@ -173,7 +173,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_4(const __grid_constant
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) kernel_5(const int *b0, const int *b1, int *b2, float *b3, float *b4, int *b5, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(32) kernel_5(const int *b0, const int *b1, int *b2, float *__restrict__ b3, float *__restrict__ b4, int *b5, long long lo, long long hi)
 {
     const unsigned thread = threadIdx.x;
     const int v1 = b1[0];
@@ -198,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(32) kernel_5(const int *b0, const i
     if (thread == 0) b5[0] = v15;
 }
 
-extern "C" __global__ void __launch_bounds__(256) kernel_6(const float *b0, const float *b1, const double *b2, const float *b3, const float *b4, const float *b5, const float *b6, const float *b7, const float *b8, const float *b9, const float *b10, float *b11, float *b12, float *b13, float *b14, float *b15, float *b16, long long lo, long long hi, unsigned *flag)
+extern "C" __global__ void __launch_bounds__(256) kernel_6(const float *b0, const float *b1, const double *__restrict__ b2, const float *b3, const float *b4, const float *b5, const float *b6, const float *__restrict__ b7, const float *__restrict__ b8, const float *__restrict__ b9, const float *__restrict__ b10, float *b11, float *b12, float *b13, float *b14, float *b15, float *b16, long long lo, long long hi, unsigned *flag)
 {
     const unsigned thread = threadIdx.x;
     bool bad = false;
@@ -290,7 +290,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_6(const float *b0, cons
     if (bad) *flag |= 1;
 }
 
-extern "C" __global__ void __launch_bounds__(256) kernel_7(const float *b0, const double *b1, const float *b2, const float *b3, const float *b4, const float *b5, float *b6, float *b7, float *b8, long long lo, long long hi, unsigned *flag)
+extern "C" __global__ void __launch_bounds__(256) kernel_7(const float *b0, const double *__restrict__ b1, const float *b2, const float *b3, const float *__restrict__ b4, const float *__restrict__ b5, float *b6, float *b7, float *b8, long long lo, long long hi, unsigned *flag)
 {
     const unsigned thread = threadIdx.x;
     bool bad = false;
@@ -397,7 +397,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_9(const __grid_constant
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) kernel_10(const float *b0, const float *b1, const float *b2, float *b3, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(256) kernel_10(const float *__restrict__ b0, const float *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b3, long long lo, long long hi)
 {
     __shared__ __align__(16) float of_teams_4[8][96];
     float *const b4 = of_teams_4[threadIdx.x / 32];
@@ -446,7 +446,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_10(const float *b0, con
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) kernel_11(const float *b0, float *b1, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(256) kernel_11(const float *__restrict__ b0, float *__restrict__ b1, long long lo, long long hi)
 {
     const unsigned thread = threadIdx.x;
     const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b0) && stepc_is_aligned<4>(b1);

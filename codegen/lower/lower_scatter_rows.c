@@ -1,0 +1,129 @@
+/* scatter_add for GPUs: every row of the result is a block's own, which looks through the indices for those that name
+ * it and adds their updates in order. So nothing is added atomically, the sums are those of one update after the other,
+ * and no two blocks write one element. Indices are looked at by as many lanes as a block has; the few parts of them
+ * that name the row are walked one by one.
+ *
+ *   parallel row, parallel outer, parallel block of columns
+ *     vector   the operand's, unless the result stands there
+ *     serial   parts of the indices
+ *       vector   does one name the row?
+ *       if so    the row's block to registers, updates added one by one, and back
+ */
+#include "codegen/lower/lower.h"
+
+enum { PART = 128 /* indices that are looked at together */, MOST_COLUMNS = 256 /* of a block */ };
+
+struct scatter {
+    struct lower *l;
+    const struct ir_node *node;
+    int64_t outer, extent, inner, count, block; /* block: columns */
+    struct lower_pos column, row, to;           /* to: of the block in the result */
+    nest_var before;                            /* which of the outer ones */
+    uint32_t out;
+};
+
+static int64_t block_of(int64_t inner)
+{
+    int64_t block = inner < MOST_COLUMNS ? inner : MOST_COLUMNS;
+    while (block > 1 && inner % block) block--;
+    return block;
+}
+
+static nest_value names_row(struct scatter *s, const struct lower_pos *at)
+{
+    struct lower *l = s->l;
+    if (s->count % PART) {
+        nest_value position = lower_pos_value(l, at);
+        l->cond = lower_binary(l, OP_lt, IR_BOOL, position, lower_number(l, s->count));
+    }
+    nest_value index = lower_cast(l, lower_value(l, s->node->args[1], at), IR_I32);
+    nest_value same = lower_and(l, l->cond, lower_binary(l, OP_eq, IR_BOOL, index, lower_pos_value(l, &s->row)));
+    l->cond = 0;
+    return same;
+}
+
+static struct nest_index lane_index(struct scatter *s, const struct lower_pos *block, nest_var lane)
+{
+    struct lower_pos at = *block;
+    lower_pos_add_term(s->l, &at, lane, 1);
+    return lower_pos_index(s->l, &at);
+}
+
+/* The updates of one part of the indices that name the row. */
+static void add_part(struct scatter *s, nest_var part)
+{
+    struct lower *l = s->l;
+    struct nest_builder *b = &l->b;
+    struct nest_index zero = {0};
+    enum ir_dtype dtype = (enum ir_dtype)s->node->type.dtype;
+    uint32_t sum = nest_reg(b, dtype, 1, true, 0), depth = b->depth;
+    nest_var lane = lower_open(l, NEST_VECTOR, s->block);
+    nest_set(b, sum, zero, nest_load(b, s->out, lane_index(s, &s->to, lane), 0));
+    nest_close(b);
+    nest_var i = lower_open(l, NEST_SERIAL, s->count < PART ? s->count : PART);
+    struct lower_pos at = lower_pos_constant(0), from = s->column;
+    lower_pos_add_term(l, &at, part, PART);
+    lower_pos_add_term(l, &at, i, 1);
+    nest_open_if(b, names_row(s, &at));
+    lane = lower_open(l, NEST_VECTOR, s->block);
+    lower_pos_add(l, &from, &at, s->inner);
+    lower_pos_add_term(l, &from, s->before, s->count * s->inner);
+    lower_pos_add_term(l, &from, lane, 1);
+    nest_value x = lower_value(l, s->node->args[2], &from);
+    nest_set(b, sum, zero, lower_binary(l, OP_add, dtype, nest_get(b, sum, zero), x));
+    nest_close_to(b, depth);
+    lane = lower_open(l, NEST_VECTOR, s->block);
+    nest_store(b, s->out, lane_index(s, &s->to, lane), nest_get(b, sum, zero), 0);
+    nest_close(b);
+}
+
+static void look_through(struct scatter *s)
+{
+    struct lower *l = s->l;
+    struct nest_builder *b = &l->b;
+    struct nest_index zero = {0};
+    nest_var part = lower_open(l, NEST_SERIAL, (s->count + PART - 1) / PART);
+    uint32_t named = nest_reg(b, IR_I32, 1, true, 0);
+    nest_var lane = lower_open(l, NEST_VECTOR, s->count < PART ? s->count : PART);
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add_term(l, &at, part, PART);
+    lower_pos_add_term(l, &at, lane, 1);
+    nest_reduce(b, OP_max, named, zero, lower_cast(l, names_row(s, &at), IR_I32));
+    nest_close(b);
+    nest_value any = nest_fold(b, OP_max, named, zero);
+    nest_open_if(b, lower_binary(l, OP_lt, IR_BOOL, lower_number(l, 0), any));
+    add_part(s, part);
+    nest_close(b);
+    nest_close(b);
+}
+
+void lower_scatter_rows(struct lower *l, bool in_place)
+{
+    struct scatter s = {.l = l, .node = ir_get(l->f, l->group->root), .out = lower_argument_of_output(l, 0)};
+    int64_t shape[3];
+    lower_around(&s.node->type, s.node->attr[0].v[0], shape);
+    s.outer = shape[0], s.extent = shape[1], s.inner = shape[2];
+    s.count = ir_type_elements(ir_type(l->f, s.node->args[1]));
+    s.block = block_of(s.inner);
+    int64_t blocks = s.block ? s.inner / s.block : 0;
+    nest_var row = lower_open(l, NEST_PARALLEL, s.extent);
+    s.before = lower_open(l, NEST_PARALLEL, s.outer);
+    nest_var block = lower_open(l, NEST_PARALLEL, blocks);
+    l->b.nest->parallel_extent = s.extent * s.outer * blocks;
+    s.row = s.column = lower_pos_constant(0);
+    lower_pos_add_term(l, &s.row, row, 1);
+    lower_pos_add_term(l, &s.column, block, s.block);
+    s.to = s.column;
+    lower_pos_add_term(l, &s.to, row, s.inner);
+    lower_pos_add_term(l, &s.to, s.before, s.extent * s.inner);
+    if (!in_place) {
+        nest_var lane = lower_open(l, NEST_VECTOR, s.block);
+        struct lower_pos at = s.to;
+        lower_pos_add_term(l, &at, lane, 1);
+        nest_store(&l->b, s.out, lower_pos_index(l, &at), lower_value(l, s.node->args[0], &at), 0);
+        nest_close(&l->b);
+    }
+    if (s.count) look_through(&s);
+    nest_close_to(&l->b, 0);
+    l->b.nest->work = (double)s.inner * (double)s.outer * (double)(s.count + s.extent);
+}
