@@ -67,7 +67,7 @@ struct cuda_order {
     bool *varies;                  /* by value: computed inside a vector loop */
     int64_t *extent;               /* by variable; -1: not known */
     struct cuda_digit *digits;     /* by value */
-    const struct nest_stmt **made; /* by value: NULL, or the statement of a position or a number */
+    const struct nest_stmt **made; /* by value */
 };
 /* What a statement makes, told before those that use it. */
 void cuda_learn(struct cuda_order *, const struct nest_stmt *);

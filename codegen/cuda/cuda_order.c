@@ -48,10 +48,13 @@ static bool lanes_between_steps(const struct lane_form *x, const struct lane_for
 void cuda_learn(struct cuda_order *o, const struct nest_stmt *s)
 {
     struct cuda_digit *digit = &o->digits[s->result];
-    if (s->kind == NEST_POSITION || s->kind == NEST_NUMBER) o->made[s->result] = s;
-    if (s->kind == NEST_POSITION && s->index.term_count == 1 && !s->index.scaled_count && !s->index.offset &&
-        s->index.terms[0].scale == 1)
-        *digit = (struct cuda_digit){s->index.terms[0].var, 1, o->extent[s->index.terms[0].var]};
+    const struct nest_index *index = &s->index;
+    o->made[s->result] = s;
+    if (s->kind == NEST_POSITION && !index->offset && index->term_count + index->scaled_count == 1) {
+        if (index->term_count && index->terms[0].scale == 1)
+            *digit = (struct cuda_digit){index->terms[0].var, 1, o->extent[index->terms[0].var]};
+        if (index->scaled_count && index->scaled[0].scale == 1) *digit = o->digits[index->scaled[0].value];
+    }
     if (s->kind != NEST_OP || (s->op != OP_div && s->op != OP_rem) || s->dtype != IR_I32) return;
     const struct nest_stmt *with = o->made[s->args[1]];
     struct cuda_digit of = o->digits[s->args[0]];
@@ -66,7 +69,9 @@ void cuda_learn(struct cuda_order *o, const struct nest_stmt *s)
 /* An index as digits of a mixed radix, smallest first. False: an element may have several indices. */
 struct digit {
     int64_t scale, extent;
-    int64_t by; /* of the lane, which it is a digit of; 0: of something else */
+    int64_t by;    /* of the lane, which it is a digit of; 0: of something else */
+    nest_value of; /* with others of it, it makes at most `most` of the index; 0: nothing is known */
+    int64_t most;
 };
 enum { MOST_DIGITS = 16, MOST_POSITIONS = 4 /* one in the other */ };
 struct digits {
@@ -75,9 +80,10 @@ struct digits {
     int64_t offset;
 };
 
-static bool add_digit(const struct cuda_access *a, struct digits *out, struct cuda_digit of, int64_t scale)
+static bool add_digit(const struct cuda_access *a, struct digits *out, struct cuda_digit of, int64_t scale,
+                      nest_value bounded)
 {
-    struct digit digit = {scale, of.count, of.var == a->vector->var ? of.by : 0};
+    struct digit digit = {scale, of.count, of.var == a->vector->var ? of.by : 0, bounded, 0};
     if (of.count == 1) return true;
     if (scale <= 0 || of.count < 1 || out->count == MOST_DIGITS) return false;
     uint32_t at = out->count++;
@@ -86,34 +92,55 @@ static bool add_digit(const struct cuda_access *a, struct digits *out, struct cu
     return true;
 }
 
+/* The value is below it where the condition holds. */
+static int64_t bound_of(const struct cuda_order *o, nest_value cond, nest_value v)
+{
+    const struct nest_stmt *s = cond ? o->made[cond] : NULL;
+    if (!s || s->kind != NEST_OP || (s->op != OP_and && s->op != OP_lt)) return INT64_MAX;
+    if (s->op == OP_and) {
+        int64_t x = bound_of(o, s->args[0], v), y = bound_of(o, s->args[1], v);
+        return x < y ? x : y;
+    }
+    const struct nest_stmt *with = o->made[s->args[1]];
+    return s->args[0] == v && with && with->kind == NEST_NUMBER ? (int64_t)with->number : INT64_MAX;
+}
+
 static bool add_digits(const struct cuda_order *o, const struct cuda_access *a, struct digits *out,
-                       const struct nest_index *index, int64_t scale, uint32_t depth)
+                       const struct nest_index *index, int64_t scale, nest_value bounded, uint32_t depth)
 {
     out->offset += index->offset * scale;
     for (uint32_t i = 0; i < index->term_count; i++) {
         struct cuda_digit whole = {index->terms[i].var, 1, o->extent[index->terms[i].var]};
-        if (!add_digit(a, out, whole, index->terms[i].scale * scale)) return false;
+        if (!add_digit(a, out, whole, index->terms[i].scale * scale, bounded)) return false;
     }
     for (uint32_t i = 0; i < index->scaled_count; i++) {
         nest_value v = index->scaled[i].value;
         const struct nest_stmt *made = o->made[v];
-        int64_t by = index->scaled[i].scale * scale;
-        bool known = o->digits[v].count ? add_digit(a, out, o->digits[v], by)
+        int64_t by = index->scaled[i].scale * scale, bound = bound_of(o, a->stmt->cond, v), offset = out->offset;
+        bool bounds = !bounded && bound != INT64_MAX;
+        bool known = o->digits[v].count ? add_digit(a, out, o->digits[v], by, bounded)
                                         : depth && made && made->kind == NEST_POSITION &&
-                                              add_digits(o, a, out, &made->index, by, depth - 1);
+                                              add_digits(o, a, out, &made->index, by, bounds ? v : bounded, depth - 1);
         if (!known) return false;
+        for (uint32_t d = 0; bounds && d < out->count; d++)
+            if (out->item[d].of == v) out->item[d].most = (bound - 1) * by - (out->offset - offset);
     }
     return true;
 }
 
+/* Each is more than all before it can make. Of a row of a tile that sticks out of a tensor the last columns are
+ * elements of the next row, but not where the condition holds. */
 static bool find_digits(const struct cuda_order *o, const struct cuda_access *a, struct digits *out)
 {
-    int64_t reach = 0;
+    int64_t before = 0, here = 0;
     memset(out, 0, sizeof *out);
-    if (!add_digits(o, a, out, &a->stmt->index, 1, MOST_POSITIONS)) return false;
+    if (!add_digits(o, a, out, &a->stmt->index, 1, 0, MOST_POSITIONS)) return false;
     for (uint32_t i = 0; i < out->count; i++) {
-        if (out->item[i].scale <= reach) return false;
-        reach += out->item[i].scale * (out->item[i].extent - 1);
+        const struct digit *d = &out->item[i];
+        if (i && d->of != out->item[i - 1].of) before += here, here = 0;
+        if (d->scale <= before + here) return false;
+        here += d->scale * (d->extent - 1);
+        if (d->of && here > d->most) here = d->most;
     }
     return true;
 }

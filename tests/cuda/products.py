@@ -55,15 +55,19 @@ class Products(runner.Case):
                 self.stepc("check", model, "--against", "step.so", "--rtol", most, "--atol", most)
 
     def test_all_by_tiles(self):
-        """Where rows are made in chunks the operands of products are views; there, and where products are split, all of them go through shared memory."""
-        for name, products in ("chunked", 2), ("split", 2), ("split_rows", 1):
-            model = self.write("model.json", CASES[name])
+        """Where rows are made in chunks the operands of products are views; there, and where products are split, all of them go through shared memory. Nothing
+        waits between the elements of a tile, whether it sticks out or is one of many batches."""
+        ragged = product(650, 64, 433)
+        for name, products in ("chunked", 2), ("split", 2), ("split_rows", 1), ("heads", 2), ("ragged", 2):
+            model = self.write("model.json", {**CASES, "ragged": ragged}[name])
             self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", "--save-temps=" + self.folder, *MORE.get(name, []))
             with open(self.path("step.cu")) as f:
                 kernels = f.read().split('extern "C" __global__')[1:]
             self.assertGreaterEqual(sum("__align__(16)" in k for k in kernels), products)
             for kernel in kernels:
-                self.assertTrue("fmaf" not in kernel or "__align__(16)" in kernel, kernel)
+                if "fmaf" in kernel:
+                    self.assertIn("__align__(16)", kernel)
+                    self.assertNotIn("__syncthreads();", kernel[kernel.index("fmaf"):], kernel)
 
     def test_text(self):
         """Both operands go through shared memory: barriers before what has come is stored there and before it is read, none between the elements of a
