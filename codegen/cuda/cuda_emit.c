@@ -21,6 +21,7 @@
 struct cuda_register {
     uint8_t dtype;
     bool lanes, in_vector, tile;
+    uint32_t count;
 };
 
 struct emitter {
@@ -48,7 +49,8 @@ static void survey_register(struct emitter *e, const struct nest_stmt *s, bool i
 {
     struct cuda_register *reg = &e->regs[s->reg];
     if (s->kind == NEST_REG)
-        *reg = (struct cuda_register){.dtype = s->dtype, .lanes = s->lanes || in_vector, .in_vector = in_vector};
+        *reg = (struct cuda_register){
+            .dtype = s->dtype, .lanes = s->lanes || in_vector, .in_vector = in_vector, .count = (uint32_t)s->extent};
     else if (s->kind == NEST_REDUCE && in_vector) reg->lanes = true;
     if ((s->kind == NEST_GET || s->kind == NEST_SET) && in_vector && reg->lanes && !reg->in_vector) reg->tile = true;
 }
@@ -510,9 +512,11 @@ static const char *combine_text(struct emitter *e, const struct nest_stmt *s, co
 static const char *load_text(struct emitter *e, const struct nest_stmt *s)
 {
     enum ir_dtype dtype = (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype;
-    const char *text = cuda_from_memory(e->arena, dtype, element(e, 'b', s->buffer, &s->index));
+    const char *place = element(e, 'b', s->buffer, &s->index);
+    const char *text = s->word ? arena_format(e->arena, "*(const unsigned *)&%s", place)
+                               : cuda_from_memory(e->arena, dtype, place);
     if (!s->cond) return text;
-    return arena_format(e->arena, "v%u ? %s : (%s)0", s->cond, text, cuda_register_type(dtype));
+    return arena_format(e->arena, "v%u ? %s : (%s)0", s->cond, text, cuda_register_type((enum ir_dtype)s->dtype));
 }
 
 static const char *fold_text(struct emitter *e, const struct nest_stmt *s)
@@ -586,6 +590,12 @@ static void print_register(struct emitter *e, const struct nest_stmt *s)
          s->kind == NEST_SET ? name_of(e, s->args[0]) : combine_text(e, s, place, name_of(e, s->args[0])));
 }
 
+static void print_matrix(struct emitter *e, const struct nest_stmt *s)
+{
+    line(e, "stepc_matrix_%s<%u, %u>(r%u, r%u, r%u);", s->dtype == IR_BF16 ? "bf16" : "f16",
+         e->regs[s->from[0]].count / 4, e->regs[s->from[1]].count / 2, s->reg, s->from[0], s->from[1]);
+}
+
 static void print_stmt(struct emitter *e, const struct nest_stmt *s)
 {
     switch (s->kind) {
@@ -603,6 +613,7 @@ static void print_stmt(struct emitter *e, const struct nest_stmt *s)
     case NEST_REG:
     case NEST_SET:
     case NEST_REDUCE: print_register(e, s); break;
+    case NEST_MATRIX: print_matrix(e, s); break;
     case NEST_PREFETCH: break;
     case NEST_LOCAL: break; /* at the kernel's head */
     default: BUG("statement kind %d", (int)s->kind);

@@ -1,48 +1,66 @@
 /* Contractions on a GPU: every block makes tiles of the output, its threads a piece of the tile each.
  *
- *   parallel   tiles: batch x rows x columns
- *     stage    the next `STEPS` of k of both operands on their way from memory, in registers
+ *   parallel   tiles: batch x columns x rows
+ *     stage    the first steps of k of both operands on their way from memory, in registers
  *     serial   blocks of k
  *       store  what has come to shared memory; fetch the block behind it meanwhile
- *       unroll steps: a few rows and columns to registers, all their products
+ *       unroll steps: what a thread needs of both to registers, all its products
  *     then the element-wise work on the thread's piece, and the store
  *
- * A piece is groups of GROUP neighbours: a thread's columns are so far apart that the threads of a warp read shared
- * memory, and write their results, side by side. Where tiles stick out, what is outside is neither read nor written. */
+ * With float32, and what else has no matrix unit, a piece is groups of GROUP neighbours: a thread's columns are so far
+ * apart that the threads of a warp read shared memory, and write their results, side by side. Of 16 bits a warp has
+ * rows of its own, of which its threads hold what the matrix unit wants (NEST_MATRIX). Where tiles stick out, what is
+ * outside is neither read nor written. */
 #include "codegen/lower/lower_dot.h"
 #include <string.h>
 
 enum {
     THREADS = 128,
-    DOWN = 16,       /* threads along the rows of a tile */
-    ACROSS = 8,      /* and along its columns */
-    GROUP = 4,       /* neighbours of a thread: a load of 16 bytes */
-    STEPS = 16,      /* of k that are in shared memory at a time */
-    PADDING = GROUP, /* between its rows: other banks */
-    LEAST = 16,      /* rows and columns; below, tiles would be mostly empty */
+    WARP = 32,
+    DOWN = 16,  /* threads along the rows of a tile */
+    ACROSS = 8, /* and along its columns */
+    GROUP = 4,  /* neighbours of a thread: a load of 16 bytes */
+    UNIT_ROWS = 16,
+    UNIT_COLUMNS = 8,
+    UNIT_STEPS = 16,
+    STEPS = 16, /* of k that are in shared memory at a time */
+    UNIT_AT_ONCE = 2 * UNIT_STEPS,
+    PADDING = 4,      /* between the rows of shared memory: other banks */
+    UNIT_PADDING = 8, /* of 16 bits */
+    LEAST = 16,       /* rows and columns; below, tiles would be mostly empty */
     LEAST_STEPS = 8,
     FULL = 264 /* tiles that keep a large GPU busy */
 };
 
-/* Groups of a thread along rows and columns, the largest first: operands are read the less often. */
+/* A tile has so many times 64 rows and 32 columns, the largest first: operands are read the less often. */
 static const struct {
     uint32_t rows, columns;
 } pieces[] = {{2, 2}, {1, 2}, {1, 1}};
 
-struct side { /* of a tile: an operand's rows, or columns */
+/* The rows of a tile and the left operand, or its columns and the right one. */
+struct side {
     const struct lower_dot_operand *operand;
-    uint32_t axis, groups;
-    int64_t extent; /* of the axis */
-    int64_t size;   /* of the tile */
-    int64_t apart;  /* from one group of a thread to the next */
-    bool steps_first;
+    uint32_t axis;
+    int64_t extent;   /* of the axis */
+    int64_t size;     /* of the tile */
+    bool steps_first; /* neighbours in memory are steps of k */
     uint32_t staged, local, reg;
-    struct lower_pos start; /* of the tile */
+    int64_t along_apart, step_apart; /* in shared memory */
+    struct lower_pos start;          /* of the tile */
+    /* Where a thread's piece lies in the tile: two loops, and digits of the thread's number. */
+    struct {
+        int64_t extent, place, number /* of the sum's register */;
+    } loop[2];
+    struct {
+        int64_t by, count, place;
+    } digit[2];
 };
 
 struct grid {
     struct lower_dot_product *p;
     struct side rows, columns;
+    bool unit;     /* by the matrix unit */
+    int64_t steps; /* in shared memory */
     uint32_t sum;
     nest_var thread;
 };
@@ -104,7 +122,7 @@ static void element(struct grid *g, const struct side *s, nest_var turn, struct 
                     struct lower_pos *step)
 {
     struct lower *l = g->p->l;
-    int64_t fast = s->steps_first ? STEPS : s->size;
+    int64_t fast = s->steps_first ? g->steps : s->size;
     struct lower_pos *first = s->steps_first ? step : along, *second = s->steps_first ? along : step;
     *along = *step = lower_pos_constant(0);
     add_digit(g, first, 1, fast, 1);
@@ -121,7 +139,7 @@ static struct nest_index turn_index(struct lower *l, nest_var turn)
 
 static nest_var open_turn(struct grid *g, const struct side *s)
 {
-    nest_var turn = lower_open(g->p->l, NEST_UNROLL, s->size * STEPS / THREADS);
+    nest_var turn = lower_open(g->p->l, NEST_UNROLL, s->size * g->steps / THREADS);
     g->thread = lower_open(g->p->l, NEST_VECTOR, THREADS);
     return turn;
 }
@@ -140,17 +158,21 @@ static void fetch(struct grid *g, struct side *s, const struct lower_pos *from)
     p->at[s->axis] = inside(l, &along, s->extent);
     p->at[AXIS_K] = inside(l, &step, l->axes[AXIS_K].extent);
     nest_value value = dot_operand_value(p, s->operand);
-    if (l->cond) /* a prologue of what is not read may be anything */
-        value = nest_op(&l->b, OP_select, p->sum, (nest_value[]){l->cond, value, nest_number(&l->b, p->sum, 0)}, 3);
+    if (l->cond) { /* a prologue of what is not read may be anything */
+        nest_value args[] = {l->cond, value, nest_number(&l->b, p->factor, 0)};
+        value = nest_op(&l->b, OP_select, p->factor, args, 3);
+    }
     nest_set(&l->b, s->staged, turn_index(l, turn), value);
     l->cond = 0;
     dot_return(p, &before);
 }
 
-static struct lower_pos shared(struct grid *g, const struct side *s, const struct lower_pos *step)
+static struct lower_pos shared(struct grid *g, const struct side *s, const struct lower_pos *along,
+                               const struct lower_pos *step)
 {
     struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add(g->p->l, &at, step, s->size + PADDING);
+    lower_pos_add(g->p->l, &at, along, s->along_apart);
+    lower_pos_add(g->p->l, &at, step, s->step_apart);
     return at;
 }
 
@@ -162,24 +184,22 @@ static void put(struct grid *g, const struct side *s)
     nest_var turn = open_turn(g, s);
     struct lower_pos along, step;
     element(g, s, turn, &along, &step);
-    struct lower_pos at = shared(g, s, &step);
-    lower_pos_add(l, &at, &along, 1);
+    struct lower_pos at = shared(g, s, &along, &step);
     nest_store(&l->b, s->local, lower_pos_index(l, &at), nest_get(&l->b, s->staged, turn_index(l, turn)), 0);
     dot_return(g->p, &before);
 }
 
 /* ---------------------------------------------------------------- a thread's piece */
 
-/* Its rows or columns: groups of neighbours. */
+/* Its rows or columns. */
 struct piece {
-    nest_var group, neighbour;
+    nest_var outer, inner;
 };
 
 static struct piece open_piece(struct grid *g, const struct side *s)
 {
-    struct lower *l = g->p->l;
-    struct piece piece = {lower_open(l, NEST_UNROLL, s->groups), 0};
-    piece.neighbour = lower_open(l, NEST_UNROLL, GROUP);
+    struct piece piece = {lower_open(g->p->l, NEST_UNROLL, s->loop[0].extent), 0};
+    piece.inner = lower_open(g->p->l, NEST_UNROLL, s->loop[1].extent);
     return piece;
 }
 
@@ -187,29 +207,53 @@ static struct lower_pos place_of(struct grid *g, const struct side *s, struct pi
 {
     struct lower *l = g->p->l;
     struct lower_pos at = lower_pos_constant(0);
-    if (s == &g->rows) add_digit(g, &at, ACROSS, DOWN, GROUP);
-    else add_digit(g, &at, 1, ACROSS, GROUP);
-    lower_pos_add_term(l, &at, piece.group, s->apart);
-    lower_pos_add_term(l, &at, piece.neighbour, 1);
+    for (int i = 0; i < 2; i++)
+        if (s->digit[i].count) add_digit(g, &at, s->digit[i].by, s->digit[i].count, s->digit[i].place);
+    lower_pos_add_term(l, &at, piece.outer, s->loop[0].place);
+    lower_pos_add_term(l, &at, piece.inner, s->loop[1].place);
     return at;
 }
 
-static void add_number(struct lower *l, struct lower_pos *at, struct piece piece, int64_t scale)
+static void add_number(struct lower *l, struct lower_pos *at, struct piece piece, int64_t outer, int64_t inner)
 {
-    lower_pos_add_term(l, at, piece.group, GROUP * scale);
-    lower_pos_add_term(l, at, piece.neighbour, scale);
+    lower_pos_add_term(l, at, piece.outer, outer);
+    lower_pos_add_term(l, at, piece.inner, inner);
 }
 
+/* One step of k of a thread's rows or columns. */
 static void take(struct grid *g, const struct side *s, const struct lower_pos *step)
 {
     struct lower *l = g->p->l;
     struct lower_dot_place before = dot_place(g->p);
     struct piece piece = open_piece(g, s);
     g->thread = lower_open(l, NEST_VECTOR, THREADS);
-    struct lower_pos at = shared(g, s, step), place = place_of(g, s, piece), number = lower_pos_constant(0);
-    lower_pos_add(l, &at, &place, 1);
-    add_number(l, &number, piece, 1);
+    struct lower_pos place = place_of(g, s, piece), number = lower_pos_constant(0), at = shared(g, s, &place, step);
+    add_number(l, &number, piece, s->loop[1].extent, 1);
     nest_set(&l->b, s->reg, lower_pos_index(l, &number), nest_load(&l->b, s->local, lower_pos_index(l, &at), 0));
+    dot_return(g->p, &before);
+}
+
+/* The steps of k that the matrix unit takes at a time: pairs, of left tiles for each of two rows. */
+static void take_unit(struct grid *g, const struct side *s, const struct lower_pos *step)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_place before = dot_place(g->p);
+    bool left = s == &g->rows;
+    nest_var outer = lower_open(l, NEST_UNROLL, s->loop[0].extent), late = lower_open(l, NEST_UNROLL, 2),
+             row = lower_open(l, NEST_UNROLL, left ? 2 : 1);
+    g->thread = lower_open(l, NEST_VECTOR, THREADS);
+    struct lower_pos place = lower_pos_constant(0), number = place, of = *step;
+    if (left) add_digit(g, &place, WARP, THREADS / WARP, s->digit[0].place);
+    add_digit(g, &place, 4, 8, 1);
+    add_digit(g, &of, 1, 4, 2);
+    lower_pos_add_term(l, &of, late, 8);
+    lower_pos_add_term(l, &place, outer, s->loop[0].place);
+    lower_pos_add_term(l, &place, row, 8);
+    lower_pos_add_term(l, &number, outer, left ? 4 : 2);
+    lower_pos_add_term(l, &number, late, left ? 2 : 1);
+    lower_pos_add_term(l, &number, row, 1);
+    struct lower_pos at = shared(g, s, &place, &of);
+    nest_set(&l->b, s->reg, lower_pos_index(l, &number), nest_load_pair(&l->b, s->local, lower_pos_index(l, &at), 0));
     dot_return(g->p, &before);
 }
 
@@ -219,54 +263,92 @@ static void each_sum(struct grid *g, bool finish)
     struct lower_dot_product *p = g->p;
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
-    struct piece row = open_piece(g, &g->rows), column = open_piece(g, &g->columns);
+    struct side *r = &g->rows, *c = &g->columns;
+    struct piece row = open_piece(g, r), column = open_piece(g, c);
     g->thread = lower_open(l, NEST_VECTOR, THREADS);
-    struct lower_pos of_row = lower_pos_constant(0), of_column = of_row, of_sum;
-    add_number(l, &of_row, row, 1);
-    add_number(l, &of_column, column, 1);
-    of_sum = of_column;
-    lower_pos_add(l, &of_sum, &of_row, g->columns.groups * GROUP);
+    struct lower_pos of_row = lower_pos_constant(0), of_column = of_row, of_sum = of_row;
+    add_number(l, &of_row, row, r->loop[1].extent, 1);
+    add_number(l, &of_column, column, c->loop[1].extent, 1);
+    add_number(l, &of_sum, row, r->loop[0].number, r->loop[1].number);
+    add_number(l, &of_sum, column, c->loop[0].number, c->loop[1].number);
     struct nest_index index = lower_pos_index(l, &of_sum);
     nest_value sum = nest_get(&l->b, g->sum, index);
     if (finish) {
-        struct lower_pos down = place_of(g, &g->rows, row), across = place_of(g, &g->columns, column);
-        lower_pos_add(l, &down, &g->rows.start, 1);
-        lower_pos_add(l, &across, &g->columns.start, 1);
-        p->at[AXIS_M] = inside(l, &down, g->rows.extent);
-        p->at[AXIS_N] = inside(l, &across, g->columns.extent);
+        struct lower_pos down = place_of(g, r, row), across = place_of(g, c, column);
+        lower_pos_add(l, &down, &r->start, 1);
+        lower_pos_add(l, &across, &c->start, 1);
+        p->at[AXIS_M] = inside(l, &down, r->extent);
+        p->at[AXIS_N] = inside(l, &across, c->extent);
         dot_finish(p, sum);
         l->cond = 0;
     } else {
-        nest_value x = nest_get(&l->b, g->rows.reg, lower_pos_index(l, &of_row));
-        nest_value y = nest_get(&l->b, g->columns.reg, lower_pos_index(l, &of_column));
+        nest_value x = nest_get(&l->b, r->reg, lower_pos_index(l, &of_row));
+        nest_value y = nest_get(&l->b, c->reg, lower_pos_index(l, &of_column));
         nest_set(&l->b, g->sum, index, dot_multiply_add(p, x, y, sum));
     }
     dot_return(p, &before);
 }
 
-/* ---------------------------------------------------------------- the whole */
+/* ---------------------------------------------------------------- the shape */
 
-static struct side side_of(struct lower_dot_product *p, const struct lower_dot_operand *o, uint32_t axis,
-                           uint32_t groups)
+/* Both operands and the result have the same 16 bits. */
+static bool has_unit(const struct lower_dot_product *p)
 {
-    struct side s = {.operand = o, .axis = axis, .groups = groups, .extent = p->l->axes[axis].extent};
+    const struct ir_func *f = p->l->f;
+    return (p->dtype == IR_BF16 || p->dtype == IR_F16) && ir_type(f, p->x.value)->dtype == p->dtype &&
+           ir_type(f, p->y.value)->dtype == p->dtype;
+}
+
+static struct side side_of(struct lower_dot_product *p, const struct lower_dot_operand *o, uint32_t axis, int64_t size)
+{
     uint32_t k = o->count[AXIS_K];
-    s.apart = (axis == AXIS_M ? DOWN : ACROSS) * GROUP;
-    s.size = s.apart * groups;
-    s.steps_first = k && o->run[AXIS_K][k - 1].stride == 1; /* where it is read side by side */
-    return s;
+    return (struct side){.operand = o,
+                         .axis = axis,
+                         .extent = p->l->axes[axis].extent,
+                         .size = size,
+                         .steps_first = k && o->run[AXIS_K][k - 1].stride == 1};
+}
+
+/* A tile of `rows` x `columns` pieces: what each thread has of it. */
+static void shape_of(struct grid *g, uint32_t rows, uint32_t columns)
+{
+    struct side r = side_of(g->p, &g->p->x, AXIS_M, rows * DOWN * GROUP);
+    struct side c = side_of(g->p, &g->p->y, AXIS_N, columns * ACROSS * GROUP);
+    struct side *sides[] = {&r, &c};
+    if (g->unit) {
+        int64_t high = rows * DOWN * GROUP / (THREADS / WARP), tiles = c.size / UNIT_COLUMNS;
+        r.loop[0].extent = high / UNIT_ROWS, r.loop[0].place = UNIT_ROWS, r.loop[0].number = 4 * tiles;
+        r.loop[1].extent = 2, r.loop[1].place = UNIT_ROWS / 2, r.loop[1].number = 2;
+        r.digit[0].by = WARP, r.digit[0].count = THREADS / WARP, r.digit[0].place = high;
+        r.digit[1].by = 4, r.digit[1].count = 8, r.digit[1].place = 1;
+        c.loop[0].extent = tiles, c.loop[0].place = UNIT_COLUMNS, c.loop[0].number = 4;
+        c.loop[1].extent = 2, c.loop[1].place = 1, c.loop[1].number = 1;
+        c.digit[0].by = 1, c.digit[0].count = 4, c.digit[0].place = 2;
+        for (int i = 0; i < 2; i++) sides[i]->along_apart = g->steps + UNIT_PADDING, sides[i]->step_apart = 1;
+    } else {
+        r.loop[0].extent = rows, r.loop[0].place = DOWN * GROUP, r.loop[0].number = columns * GROUP * GROUP;
+        r.loop[1].extent = GROUP, r.loop[1].place = 1, r.loop[1].number = columns * GROUP;
+        r.digit[0].by = ACROSS, r.digit[0].count = DOWN, r.digit[0].place = GROUP;
+        c.loop[0].extent = columns, c.loop[0].place = ACROSS * GROUP, c.loop[0].number = GROUP;
+        c.loop[1].extent = GROUP, c.loop[1].place = 1, c.loop[1].number = 1;
+        c.digit[0].by = 1, c.digit[0].count = ACROSS, c.digit[0].place = GROUP;
+        for (int i = 0; i < 2; i++) sides[i]->along_apart = 1, sides[i]->step_apart = sides[i]->size + PADDING;
+    }
+    g->rows = r, g->columns = c;
 }
 
 static int64_t tiles_of(const struct side *s) { return (s->extent + s->size - 1) / s->size; }
 
-/* The largest pieces that make enough tiles, else the smallest: also where sums take two registers. */
-static void choose_piece(struct grid *g)
+/* The largest tiles of which there are enough, else the smallest: also where sums take two registers. */
+static void choose_shape(struct grid *g)
 {
     struct lower_dot_product *p = g->p;
     bool wide = ir_dtype_bytes(p->sum) > 4;
-    for (size_t i = 0, last = sizeof pieces / sizeof *pieces - 1; i <= last; i++) {
-        g->rows = side_of(p, &p->x, AXIS_M, pieces[i].rows);
-        g->columns = side_of(p, &p->y, AXIS_N, pieces[i].columns);
+    g->unit = has_unit(p);
+    g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
+    if (g->unit) p->factor = p->dtype;
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        shape_of(g, pieces[i].rows, pieces[i].columns);
         if (!wide && tiles_of(&g->rows) * tiles_of(&g->columns) * p->l->axes[AXIS_B].extent >= FULL) return;
     }
 }
@@ -275,8 +357,10 @@ static void declare(struct grid *g, struct side *s)
 {
     struct lower_dot_product *p = g->p;
     struct nest_builder *b = &p->l->b;
-    s->staged = nest_reg(b, p->sum, (uint32_t)(s->size * STEPS / THREADS), true, 0);
-    s->reg = nest_reg(b, p->sum, s->groups * GROUP, true, 0);
+    int64_t pairs = s->loop[0].extent * (s == &g->rows ? 4 : 2);
+    s->staged = nest_reg(b, p->factor, (uint32_t)(s->size * g->steps / THREADS), true, 0);
+    s->reg = nest_reg(b, g->unit ? IR_U32 : p->sum, (uint32_t)(g->unit ? pairs : s->loop[0].extent * s->loop[1].extent),
+                      true, 0);
 }
 
 /* Number `tile` of all: the batch outermost, then columns; the tiles of a few rows follow each other, so that what
@@ -296,30 +380,43 @@ static void open_tiles(struct grid *g)
     lower_pos_add(l, &g->rows.start, &at[2], g->rows.size);
 }
 
+/* The products of what is in shared memory. */
+static void multiply(struct grid *g)
+{
+    struct lower *l = g->p->l;
+    struct side *sides[] = {&g->rows, &g->columns};
+    struct lower_pos step = lower_pos_constant(0);
+    int64_t at_once = g->unit ? UNIT_STEPS : 1;
+    lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, g->steps / at_once), at_once);
+    for (int i = 0; i < 2; i++) (g->unit ? take_unit : take)(g, sides[i], &step);
+    if (g->unit) nest_matrix(&l->b, g->p->dtype, g->sum, g->rows.reg, g->columns.reg);
+    else each_sum(g, false);
+}
+
 void dot_grid(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
     struct grid g = {.p = p};
     struct side *sides[] = {&g.rows, &g.columns};
-    int64_t blocks = (l->axes[AXIS_K].extent + STEPS - 1) / STEPS;
-    choose_piece(&g);
-    for (int i = 0; i < 2; i++)
-        sides[i]->local = nest_local(&l->b, p->sum, STEPS * (sides[i]->size + PADDING) - PADDING);
+    choose_shape(&g);
+    int64_t blocks = (l->axes[AXIS_K].extent + g.steps - 1) / g.steps;
+    for (int i = 0; i < 2; i++) {
+        struct side *s = sides[i];
+        int64_t extent = (s->size - 1) * s->along_apart + (g.steps - 1) * s->step_apart + 1;
+        s->local = nest_local(&l->b, p->factor, extent);
+    }
     open_tiles(&g);
-    g.sum = nest_reg(&l->b, p->sum, g.rows.groups * g.columns.groups * GROUP * GROUP, true, 0);
+    g.sum = nest_reg(&l->b, p->sum, (uint32_t)(g.rows.size * g.columns.size / THREADS), true, 0);
     for (int i = 0; i < 2; i++) declare(&g, sides[i]);
     struct lower_pos from = lower_pos_constant(0);
     for (int i = 0; i < 2; i++) fetch(&g, sides[i], &from);
     struct lower_dot_place before = dot_place(p);
     nest_var block = lower_open(l, NEST_SERIAL, blocks);
     for (int i = 0; i < 2; i++) put(&g, sides[i]);
-    from.offset = STEPS;
-    lower_pos_add_term(l, &from, block, STEPS);
+    from.offset = g.steps;
+    lower_pos_add_term(l, &from, block, g.steps);
     for (int i = 0; i < 2 && blocks > 1; i++) fetch(&g, sides[i], &from);
-    struct lower_pos step = lower_pos_constant(0);
-    lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, STEPS), 1);
-    for (int i = 0; i < 2; i++) take(&g, sides[i], &step);
-    each_sum(&g, false);
+    multiply(&g);
     dot_return(p, &before);
     each_sum(&g, true);
     nest_close_to(&l->b, 0);

@@ -43,7 +43,7 @@ nest_var dot_open(struct lower_dot_product *p, enum nest_loop loop, uint32_t axi
 nest_value dot_operand_value(struct lower_dot_product *p, const struct lower_dot_operand *o)
 {
     struct lower_pos at = operand_pos(p, o);
-    if (!p->pairs) return lower_cast(p->l, lower_value(p->l, o->value, &at), p->sum);
+    if (!p->pairs) return lower_cast(p->l, lower_value(p->l, o->value, &at), p->factor);
     return lower_pair(p->l, o->value, &at, o->pair);
 }
 

@@ -139,6 +139,7 @@ static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt, bool shap
     h = hash_u64(h, stmt->var);
     h = hash_u64(h, once ? 1 : (uint64_t)stmt->extent);
     h = hash_u64(h, (uint64_t)stmt->buffer << 32 | stmt->reg);
+    if (stmt->kind == NEST_MATRIX) h = hash_u64(h, (uint64_t)stmt->from[0] << 32 | stmt->from[1]);
     h = hash_index(h, &stmt->index);
     uint64_t bits = 0;
     if (!shape || stmt->kind != NEST_NUMBER) memcpy(&bits, &stmt->number, sizeof bits);
@@ -323,6 +324,12 @@ nest_value nest_get(struct nest_builder *b, uint32_t reg, struct nest_index inde
 void nest_turn(struct nest_builder *b, uint32_t reg, uint32_t count)
 {
     append(b, b->depth, keep(b, (struct nest_stmt){.kind = NEST_TURN, .reg = reg, .extent = count}));
+}
+
+void nest_matrix(struct nest_builder *b, enum ir_dtype dtype, uint32_t sums, uint32_t left, uint32_t right)
+{
+    struct nest_stmt stmt = {.kind = NEST_MATRIX, .dtype = (uint8_t)dtype, .reg = sums, .from = {left, right}};
+    append(b, b->depth, keep(b, stmt));
 }
 
 nest_value nest_fold(struct nest_builder *b, enum ir_op op, uint32_t reg, struct nest_index index)

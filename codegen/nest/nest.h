@@ -59,7 +59,7 @@ enum nest_kind {
     NEST_NUMBER,   /* result = number, of `dtype` */
     NEST_POSITION, /* result = index as int32 */
     NEST_LOAD,     /* result = buffer[index]; `cond` (0 = always): where false the result is 0 and nothing is read.
-                     `word`: of bfloat16, a pair: this element and the next one, which is the upper half of an uint32 */
+                     `word`: of 16 bits, a pair: this element and the next one, which is the upper half of an uint32 */
     NEST_STORE,    /* buffer[index] = args[0]; `cond` as above; `word`: a pair */
     NEST_PREFETCH, /* what stands `extent` elements behind buffer[index], which may be outside of it, is wanted soon */
     NEST_ADD_TO,   /* buffer[index] += args[0], by one worker at a time (scatter inside a serial loop) */
@@ -73,11 +73,17 @@ enum nest_kind {
     NEST_FOLD,     /* result = all lanes of reg[index] combined by op, in a fixed order; outside the vector loop */
     NEST_TURN,     /* reg, of `extent` elements that are tiles of so many columns: lane i of element k and lane k of
                      element i change places. Outside of vector loops; not for GPUs */
-    NEST_LOCAL,    /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
-    NEST_CHECK     /* where args[0] is not finite, tells so: what `extent` is the number of (cg_site) made element
-                     [index] from the operands args[1..]. `cond`, and with `lanes` the last operand: where false
-                     nothing is told. `word`: enum nest_given. It
-                     takes no part in what decides the code of everything else */
+    NEST_MATRIX, /* reg, of float32, gets the products of the tiles in from[0] and from[1] added, as a GPU's matrix unit
+                    makes them: so many tiles of 16 rows by 16 steps of `dtype` (16 bits) times tiles of 16 steps by 8
+                    columns, each held by 32 neighbouring lanes. Lane 4g + t has of a left tile rows g and g + 8 by
+                    steps 2t and 2t + 8, four registers of a pair each, rows first; of a right one column g by the
+                    same steps, two registers; of the sums, left tiles outermost, rows g and g + 8 by columns 2t and
+                    2t + 1, four registers, columns first. Outside of vector loops; for GPUs only */
+    NEST_LOCAL,  /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
+    NEST_CHECK   /* where args[0] is not finite, tells so: what `extent` is the number of (cg_site) made element
+                   [index] from the operands args[1..]. `cond`, and with `lanes` the last operand: where false
+                   nothing is told. `word`: enum nest_given. It
+                   takes no part in what decides the code of everything else */
 };
 
 struct nest_stmt {
@@ -94,6 +100,7 @@ struct nest_stmt {
     nest_var var;
     int64_t extent; /* NEST_FOR: iterations; -1: the vector loop of a flat nest (see nest.flat) */
     uint32_t buffer, reg;
+    uint32_t from[2]; /* registers */
     struct nest_index index;
     double number;
     VEC(struct nest_stmt *) body;
@@ -183,6 +190,7 @@ nest_value nest_get(struct nest_builder *, uint32_t reg, struct nest_index);
 void nest_set(struct nest_builder *, uint32_t reg, struct nest_index, nest_value);
 void nest_reduce(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index, nest_value);
 void nest_turn(struct nest_builder *, uint32_t reg, uint32_t count);
+void nest_matrix(struct nest_builder *, enum ir_dtype, uint32_t sums, uint32_t left, uint32_t right);
 nest_value nest_fold(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index);
 nest_value nest_threefry(struct nest_builder *, const nest_value *args, uint32_t word);
 

@@ -11,6 +11,7 @@ struct machine {
     double *value;
     int64_t *var;
     double **reg; /* registers x lanes */
+    int64_t *reg_count;
     uint32_t lane;
     int64_t lo, hi;
     bool ok;
@@ -50,10 +51,10 @@ static int64_t index_of(const struct machine *m, const struct nest_index *index)
 }
 
 /* The numbers of a pair. */
-static double half_of(double pair, int which)
+static double half_of(enum ir_dtype dtype, double pair, int which)
 {
     uint16_t bits = (uint16_t)((uint32_t)pair >> 16 * which);
-    return ir_element_get(IR_BF16, &bits, 0);
+    return ir_element_get(dtype, &bits, 0);
 }
 
 static double fma_of(enum ir_dtype dtype, enum ir_dtype from, const double *x)
@@ -61,7 +62,8 @@ static double fma_of(enum ir_dtype dtype, enum ir_dtype from, const double *x)
     if (dtype == IR_F64) return fma(x[0], x[1], x[2]);
     if (from != IR_U32) return ir_element_round(dtype, (double)fmaf((float)x[0], (float)x[1], (float)x[2]));
     float sum = (float)x[2];
-    for (int which = 2; which-- > 0;) sum = fmaf((float)half_of(x[0], which), (float)half_of(x[1], which), sum);
+    for (int which = 2; which-- > 0;)
+        sum = fmaf((float)half_of(IR_BF16, x[0], which), (float)half_of(IR_BF16, x[1], which), sum);
     return (double)sum;
 }
 
@@ -113,6 +115,7 @@ static void declare(struct machine *m, const struct nest_stmt *s)
         return;
     }
     size_t count = (size_t)s->extent * m->nest->lanes;
+    m->reg_count[s->reg] = s->extent;
     if (!m->reg[s->reg]) m->reg[s->reg] = arena_new_array(m->arena, double, count);
     for (size_t i = 0; i < count; i++) m->reg[s->reg][i] = m->value[s->args[0]];
 }
@@ -124,6 +127,30 @@ static void turn(double *x, int64_t count, uint32_t lanes)
             double kept = x[i * lanes + k];
             x[i * lanes + k] = x[k * lanes + i];
             x[k * lanes + i] = kept;
+        }
+}
+
+/* Element (row, step) of left tile `tile`, element (column, step) of a right one: of `registers` a lane has so many of
+ * each, `rows` of them for rows. */
+static double factor_of(const struct machine *m, const struct nest_stmt *s, int which, uint32_t warp, int64_t tile,
+                        uint32_t row, uint32_t step)
+{
+    uint32_t lane = 32 * warp + row % 8 * 4 + step % 8 / 2, rows = which ? 1 : 2;
+    int64_t number = tile * 2 * rows + row / 8 + step / 8 * rows;
+    return half_of((enum ir_dtype)s->dtype, m->reg[s->from[which]][number * m->nest->lanes + lane], (int)(step % 2));
+}
+
+static void matrix(struct machine *m, const struct nest_stmt *s)
+{
+    int64_t right = m->reg_count[s->from[1]] / 2;
+    for (int64_t number = 0; number < m->reg_count[s->reg]; number++)
+        for (uint32_t lane = 0; lane < m->nest->lanes; lane++) {
+            uint32_t row = lane % 32 / 4 + (uint32_t)(number / 2 % 2) * 8,
+                     column = lane % 4 * 2 + (uint32_t)(number % 2);
+            double *sum = &m->reg[s->reg][number * m->nest->lanes + lane];
+            for (uint32_t k = 0; k < 16; k++)
+                *sum = (double)fmaf((float)factor_of(m, s, 0, lane / 32, number / 4 / right, row, k),
+                                    (float)factor_of(m, s, 1, lane / 32, number / 4 % right, column, k), (float)*sum);
         }
 }
 
@@ -156,6 +183,7 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
         return;
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
+    case NEST_MATRIX: matrix(m, s); return;
     case NEST_TURN: turn(m->reg[s->reg], s->extent, m->nest->lanes); return;
     case NEST_PREFETCH:
     case NEST_CHECK: return;
@@ -194,6 +222,7 @@ bool nest_eval(const struct nest *nest, void *const *buffers, const size_t *byte
     m.value = arena_new_array(arena, double, nest->value_count);
     m.var = arena_new_array(arena, int64_t, nest->var_count + 1);
     m.reg = arena_new_array(arena, double *, nest->reg_count + 1);
+    m.reg_count = arena_new_array(arena, int64_t, nest->reg_count + 1);
     uint8_t *dtypes = arena_new_array(arena, uint8_t, nest->value_count);
     collect_dtypes(nest->body.items, nest->body.count, dtypes);
     run(&m, nest->body.items, nest->body.count, dtypes);

@@ -30,7 +30,7 @@ static void print_index(struct str *out, const struct nest_index *index)
 
 /* $v result, $o op, $t dtype, $a operands, $x number, $p position, $b element of a buffer, $r element of registers,
  * $c condition if there is one, $C condition, $w pair or not, $i loop and variable, $n extent, $B buffer, $R register,
- * $l lanes */
+ * $l lanes, $m two more registers */
 static const char *const forms[] = {
     [NEST_FOR] = "$i < $n",           [NEST_IF] = "if v$C",
     [NEST_OP] = "$v = $o $t$a",       [NEST_FMA] = "$v = fma $t$a",
@@ -41,6 +41,7 @@ static const char *const forms[] = {
     [NEST_REDUCE] = "reduce $r $o$a", [NEST_FOLD] = "$v = fold $o $r",
     [NEST_TURN] = "turn $R[$n]",      [NEST_LOCAL] = "local $B[$n] $t",
     [NEST_CHECK] = "check $n $p$a$c", [NEST_PREFETCH] = "prefetch $b + $n",
+    [NEST_MATRIX] = "matrix $t $R$m",
 };
 
 static void print_part(struct str *out, const struct nest_stmt *s, char part)
@@ -72,6 +73,7 @@ static void print_part(struct str *out, const struct nest_stmt *s, char part)
         break;
     case 'B': str_addf(out, "b%u", s->buffer); break;
     case 'R': str_addf(out, "r%u", s->reg); break;
+    case 'm': str_addf(out, " += r%u * r%u", s->from[0], s->from[1]); break;
     case 'l': str_add(out, s->lanes ? " lanes" : ""); break;
     default: BUG("a form has no part %c", part);
     }
@@ -169,11 +171,14 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
     else if (stores && !c->nest->buffers.items[s->buffer].written)
         fault(c, "a store to a buffer that is only read:", s->buffer);
     if ((s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_FOLD ||
-         s->kind == NEST_TURN) &&
+         s->kind == NEST_TURN || s->kind == NEST_MATRIX) &&
         (s->reg >= c->nest->reg_count || !c->reg[s->reg]))
         fault(c, "no such register here:", s->reg);
     if (s->kind == NEST_FOLD && c->vector) fault(c, "a fold inside a vector loop: register", s->reg);
     if (s->kind == NEST_TURN && c->vector) fault(c, "a turn inside a vector loop: register", s->reg);
+    for (uint32_t i = 0; i < 2 && s->kind == NEST_MATRIX; i++)
+        if (s->from[i] >= c->nest->reg_count || !c->reg[s->from[i]]) fault(c, "no such register here:", s->from[i]);
+    if (s->kind == NEST_MATRIX && c->vector) fault(c, "a product inside a vector loop: register", s->reg);
     if (s->kind == NEST_FOR) check_loop(c, s, outermost);
     else if (s->kind == NEST_IF) check_stmts(c, s->body.items, s->body.count);
     else if (s->kind == NEST_REG) c->reg[s->reg] = true;

@@ -73,10 +73,32 @@ template <typename T> static __device__ T stepc_saturate(double x)
 
 template <typename T> static __device__ bool stepc_not_finite(T x) { return x - x != (T)0; }
 
-/* ---- 16-bit floats: to nearest, ties to even, in integer arithmetic ---- */
+/* ---- 16-bit floats: to nearest, ties to even; where there is no instruction for it in integer arithmetic ---- */
 
 static __device__ float stepc_bf16_value(unsigned short bits) { return stepc_bits<float>((unsigned)bits << 16); }
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+static __device__ unsigned short stepc_bf16_bits(float x)
+{
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+
+static __device__ float stepc_f16_value(unsigned short bits)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}
+
+static __device__ unsigned short stepc_f16_bits(float x)
+{
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+#else
 static __device__ unsigned short stepc_bf16_bits(float x)
 {
     unsigned bits = stepc_bits<unsigned>(x);
@@ -103,6 +125,46 @@ static __device__ unsigned short stepc_f16_bits(float x)
     else r = (size + 0xc8000fffu + (size >> 13 & 1u)) >> 13;
     return (unsigned short)(r | sign >> 16);
 }
+#endif
+
+/* ---- the matrix unit: see NEST_MATRIX. Before sm_80 the threads of a warp ask each other for what they hold; a
+ * stand-in has its own ---- */
+
+#ifdef __CUDA_ARCH__
+#if __CUDA_ARCH__ >= 800
+#define STEPC_MATRIX(type) \
+    template <int rows, int columns> \
+    static __device__ void stepc_matrix_##type(float *sum, const unsigned *left, const unsigned *right) \
+    { \
+        _Pragma("unroll") for (int i = 0; i < rows; i++) \
+            _Pragma("unroll") for (int j = 0; j < columns; j++) { \
+                float *d = sum + 4 * (i * columns + j); \
+                const unsigned *x = left + 4 * i, *y = right + 2 * j; \
+                asm("mma.sync.aligned.m16n8k16.row.col.f32." #type "." #type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
+                    "{%0, %1, %2, %3};" \
+                    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
+                    : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1])); \
+            } \
+    }
+#else
+#define STEPC_MATRIX(type) \
+    template <int rows, int columns> \
+    static __device__ void stepc_matrix_##type(float *sum, const unsigned *left, const unsigned *right) \
+    { \
+        const int lane = threadIdx.x % 32, row = lane / 4, column = lane % 4 * 2; \
+        _Pragma("unroll") for (int at = 0; at < rows * columns * 4; at++) \
+            _Pragma("unroll") for (int k = 0; k < 16; k++) { \
+                const unsigned *x = left + at / 4 / columns * 4 + at / 2 % 2, *y = right + at / 4 % columns * 2; \
+                const unsigned u = __shfl_sync(~0u, x[k / 8 * 2], row * 4 + k % 8 / 2); \
+                const unsigned v = __shfl_sync(~0u, y[k / 8], (column + at % 2) * 4 + k % 8 / 2); \
+                sum[at] = fmaf(stepc_##type##_value((unsigned short)(u >> 16 * (k % 2))), \
+                               stepc_##type##_value((unsigned short)(v >> 16 * (k % 2))), sum[at]); \
+            } \
+    }
+#endif
+STEPC_MATRIX(bf16)
+STEPC_MATRIX(f16)
+#endif
 
 static __device__ float stepc_bf16_round(float x) { return stepc_bf16_value(stepc_bf16_bits(x)); }
 static __device__ float stepc_f16_round(float x) { return stepc_f16_value(stepc_f16_bits(x)); }

@@ -185,6 +185,47 @@ template <typename T> static T __shfl_xor_sync(unsigned mask, T x, unsigned bits
     return given[turn][threadIdx.x ^ bits];
 }
 
+/* ---- the matrix unit: the threads of a warp show each other what they hold ---- */
+
+static float shim_16_value(unsigned pair, unsigned which, bool wide) /* wide: of bfloat16 */
+{
+    unsigned bits = pair >> 16 * which & 0xffffu, size = bits & 0x7fffu;
+    float x;
+    if (wide) bits <<= 16;
+    else if (size < 0x400u) return (bits & 0x8000u ? -1 : 1) * (float)size * 0x1p-24f;
+    else bits = (bits & 0x8000u) << 16 | (size >= 0x7c00u ? size << 13 | 0x7f800000u : (size << 13) + 0x38000000u);
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+template <int rows, int columns>
+static void shim_matrix(float *sum, const unsigned *left, const unsigned *right, bool wide)
+{
+    static unsigned lefts[shim::MOST][4 * rows], rights[shim::MOST][2 * columns];
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane;
+    std::memcpy(lefts[threadIdx.x], left, sizeof lefts[0]);
+    std::memcpy(rights[threadIdx.x], right, sizeof rights[0]);
+    shim_barrier(__LINE__);
+    for (int at = 0; at < rows * columns * 4; at++) {
+        const unsigned row = lane / 4, upper = at / 2 % 2, column = lane % 4 * 2 + at % 2;
+        for (unsigned k = 0; k < 16; k++) {
+            const unsigned of = k % 8 / 2, half = k % 2, late = k / 8;
+            const unsigned x = lefts[warp + row * 4 + of][at / 4 / columns * 4 + upper + 2 * late];
+            const unsigned y = rights[warp + column * 4 + of][at / 4 % columns * 2 + late];
+            sum[at] = std::fma(shim_16_value(x, half, wide), shim_16_value(y, half, wide), sum[at]);
+        }
+    }
+    shim_barrier(__LINE__);
+}
+#define SHIM_MATRIX(type, wide) \
+    template <int rows, int columns> \
+    static void stepc_matrix_##type(float *sum, const unsigned *left, const unsigned *right) \
+    { \
+        shim_matrix<rows, columns>(sum, left, right, wide); \
+    }
+SHIM_MATRIX(bf16, true)
+SHIM_MATRIX(f16, false)
+
 /* The way in for the test: arguments as for cuLaunchKernel, but by value, each as wide as a pointer. */
 #define SHIM_LAUNCHER(kernel) \
     extern "C" __attribute__((visibility("default"))) int launch_##kernel(unsigned blocks, unsigned threads, void **a, \

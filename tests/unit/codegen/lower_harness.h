@@ -84,9 +84,11 @@ static inline void update(struct fixture *x, ir_value param, ir_value v)
             ir_result_add(&x->b, x->b.f->params.items[i].name, v, x->b.f->params.items[i].slot);
 }
 
+enum { TEST_GPU = 512 }; /* bytes of a vector: threads of a block */
 static inline struct cg_target test_target(uint32_t vector_bytes)
 {
     return (struct cg_target){.cpu = "test",
+                              .cuda = vector_bytes == TEST_GPU,
                               .features = "",
                               .vector_bytes = vector_bytes,
                               .vector_registers = vector_bytes == 64 ? 32 : 16,

@@ -132,6 +132,33 @@ static void matrix_product(int64_t m, int64_t n, int64_t k, int64_t width)
         1e-5;
 }
 
+/* Sums of products of 16-bit numbers, by the matrix unit: `left` and `right` tiles of every warp of x and y, added up
+ * twice. */
+static inline void matrix_unit(enum ir_dtype dtype, uint32_t left, uint32_t right)
+{
+    struct nest_builder b = begin();
+    uint32_t of[] = {nest_argument(&b, dtype, false, "x"), nest_argument(&b, dtype, false, "y")},
+             z = nest_argument(&b, IR_F32, true, "z"), counts[] = {4 * left, 2 * right}, sums = 4 * left * right;
+    nest_var i = nest_open(&b, NEST_PARALLEL, 3);
+    uint32_t sum = nest_reg(&b, IR_F32, sums, true, 1);
+    uint32_t factor[] = {nest_reg(&b, IR_U32, counts[0], true, 0), nest_reg(&b, IR_U32, counts[1], true, 0)};
+    for (int which = 0; which < 2; which++) {
+        nest_var k = nest_open(&b, NEST_UNROLL, counts[which]), lane = nest_open(&b, NEST_VECTOR, 128);
+        int64_t all = 256 * counts[which], each = 2 * counts[which];
+        nest_value pair = nest_load_pair(&b, of[which], AT(&arena, 0, {i, all}, {lane, each}, {k, 2}), 0);
+        nest_set(&b, factor[which], AT(&arena, 0, {k, 1}), pair);
+        nest_close_to(&b, 1);
+    }
+    nest_matrix(&b, dtype, sum, factor[0], factor[1]);
+    nest_matrix(&b, dtype, sum, factor[0], factor[1]);
+    nest_var k = nest_open(&b, NEST_UNROLL, sums), lane = nest_open(&b, NEST_VECTOR, 128);
+    nest_store(&b, z, AT(&arena, 0, {i, 128 * sums}, {lane, sums}, {k, 1}), nest_get(&b, sum, AT(&arena, 0, {k, 1})),
+               0);
+    nest_close_to(&b, 0);
+    b.nest->parallel_extent = 3, b.nest->lanes = 128;
+    ADD(&b, "matrix unit", 0, 3, 3 * 512 * counts[0], 3 * 512 * counts[1], 3 * 512 * sums)->tolerance = 1e-6;
+}
+
 /* y[i] = x[stride * i + 1], then gathered again through an index, then added to by index. */
 static void gather_scatter(int64_t n, int64_t stride)
 {

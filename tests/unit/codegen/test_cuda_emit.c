@@ -36,6 +36,9 @@ static void print_all(void)
     build_all();
     several_parallel(7, 0, 60);
     several_parallel(300, 9, 51);
+    matrix_unit(IR_BF16, 1, 1);
+    matrix_unit(IR_BF16, 2, 8);
+    matrix_unit(IR_F16, 1, 4);
     cuda_harness_init(&harness, &arena);
     for (size_t i = 0; i < sample_count; i++) kernel_of[i] = cuda_harness_add(&harness, samples[i].nest);
 }

@@ -178,6 +178,32 @@ START_TEST(dot_layouts)
 }
 END_TEST
 
+/* Tiles of a GPU, through shared memory and by the matrix unit: whole ones, ragged ones, many blocks of k. Both the
+ * product and the sum with the bias are rounded, to a neighbour where the order of a sum decides. */
+START_TEST(dot_grid)
+{
+    static const int64_t shapes[][3] = {{64, 32, 32}, {17, 9, 18}, {130, 33, 67}, {1300, 40, 420}};
+    static const enum ir_dtype dtypes[] = {IR_F32, IR_BF16, IR_F16, IR_F64, IR_I32};
+    for (uint32_t i = 0; i < 4 * 4 * 5; i++) {
+        const int64_t *s = shapes[i / 20], layout = i % 4, m = s[0], k = s[1], n = s[2], one = 1;
+        enum ir_dtype dtype = dtypes[i / 4 % 5];
+        if (m > 1000 && (layout || (dtype != IR_F32 && dtype != IR_BF16))) continue;
+        struct fixture x = fixture_new();
+        ir_value a = input(&x, layout & 1 ? type_of(dtype, DIMS(k, m)) : type_of(dtype, DIMS(m, k)));
+        ir_value b = input(&x, layout & 2 ? type_of(dtype, DIMS(n, k)) : type_of(dtype, DIMS(k, n)));
+        ir_value bias = input(&x, type_of(dtype, DIMS(n)));
+        ir_value sum = product(&x, a, b, layout & 1 ? 0 : 1, layout & 2 ? 1 : 0);
+        output(&x, ir_binary(&x.b, OP_add, sum, ir_broadcast(&x.b, bias, DIMS(m, n), &one)));
+        check_lowering(&x, TEST_GPU,
+                       dtype == IR_BF16  ? 0x1p-6
+                       : dtype == IR_F16 ? 0x1p-9
+                                         : 2e-6,
+                       dtype == IR_I32 ? 9 : 0);
+        ir_module_free(x.m);
+    }
+}
+END_TEST
+
 /* A convolution and its gradients by kernel and image, of widths and channels that no tile divides. */
 static void check_convolution(int64_t batch, int64_t size, int64_t in, int64_t out, int64_t window, int64_t by)
 {
@@ -461,6 +487,7 @@ static void add_cases(Suite *suite)
     TCase *dots = tcase_create("dot");
     tcase_set_timeout(dots, 60);
     tcase_add_test(dots, dot_layouts);
+    tcase_add_test(dots, dot_grid);
     tcase_add_test(dots, dot_long_k);
     tcase_add_test(dots, dot_epilogue);
     tcase_add_test(dots, dot_taps);
