@@ -47,7 +47,7 @@ void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t na
         uint32_t lane = (uint32_t)__builtin_ctzll(lanes[kind]);
         struct stepc_seen now = {.at = watch->now, .element = -1, .site = (uint32_t)site + 1};
         if (element >= 0) now.element = element + (int64_t)lane * scale;
-        now.inputs = sum ? WATCH_UNKNOWN : inputs >> lane & 1 ? WATCH_NOT_FINITE : WATCH_FINITE;
+        now.inputs = (uint32_t)(sum ? WATCH_UNKNOWN : inputs >> lane & 1 ? WATCH_NOT_FINITE : WATCH_FINITE);
         keep(&watch->seen[kind], &now);
     }
 }
