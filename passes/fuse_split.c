@@ -2,7 +2,8 @@
  * over many rows, a layer of a small model. The first phase contracts parts, all as one product with a dimension of
  * batches more, the second one adds the parts, in their order, and does what is element-wise behind the product: the
  * result is the same in every run. Parts are cut as those of reductions are (fuse_phases.c). Attention, views of taps
- * and sums with an order of their own stay as they are. What another launch costs is estimated, not measured. */
+ * and sums with an order of their own stay as they are. Sums of 16-bit numbers are float32 until all are added. What
+ * another launch costs is estimated, not measured. */
 #include "passes/fuse.h"
 
 enum {
@@ -47,7 +48,7 @@ static struct fuse_cut cut_of(uint32_t blocks, const struct ir_type *x, const st
 bool fuse_wants_split(uint32_t blocks, const struct ir_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f, v);
-    if (!blocks || n->op != OP_dot || (n->type.dtype != IR_F32 && n->type.dtype != IR_F64)) return false;
+    if (!blocks || n->op != OP_dot || !ir_dtype_is_float((enum ir_dtype)n->type.dtype)) return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
     if (n->attr[0].n || n->attr[4].n || n->attr[5].n || n->attr[6].n) return false;
     if (x->rank == IR_MAX_RANK || y->rank == IR_MAX_RANK || n->type.rank + n->attr[2].n > IR_MAX_RANK) return false;
@@ -60,8 +61,8 @@ struct cut_operand {
     int64_t batch[IR_MAX_RANK], contract[IR_MAX_RANK];
 };
 
-static void cut_operand(struct ir_builder *b, ir_value v, struct ir_ints contract, struct fuse_cut cut,
-                        struct cut_operand *out)
+static void cut_operand(struct ir_builder *b, ir_value v, enum ir_dtype sum, struct ir_ints contract,
+                        struct fuse_cut cut, struct cut_operand *out)
 {
     struct ir_type from = *ir_type(b->f, v);
     int64_t shape[IR_MAX_RANK], at = contract.v[cut.at];
@@ -73,7 +74,7 @@ static void cut_operand(struct ir_builder *b, ir_value v, struct ir_ints contrac
         else out->contract[i - cut.at] = dim;
     }
     out->batch[cut.at] = at;
-    out->value = ir_reshape(b, v, from.rank + 1, shape);
+    out->value = ir_cast(b, ir_reshape(b, v, from.rank + 1, shape), sum);
 }
 
 ir_value fuse_split(uint32_t blocks, struct ir_builder *b, const struct ir_node *n, const ir_value *map)
@@ -81,12 +82,13 @@ ir_value fuse_split(uint32_t blocks, struct ir_builder *b, const struct ir_node 
     struct cut_operand x, y;
     ir_value from[] = {map[n->args[0]], map[n->args[1]]};
     struct fuse_cut cut = cut_of(blocks, ir_type(b->f, from[0]), ir_type(b->f, from[1]), n);
+    enum ir_dtype dtype = (enum ir_dtype)n->type.dtype, sum = dtype == IR_F64 ? IR_F64 : IR_F32;
     int64_t parts[IR_MAX_RANK];
     uint32_t batch = cut.at + 1, rest = n->attr[2].n - cut.at;
-    cut_operand(b, from[0], n->attr[2], cut, &x);
-    cut_operand(b, from[1], n->attr[3], cut, &y);
+    cut_operand(b, from[0], sum, n->attr[2], cut, &x);
+    cut_operand(b, from[1], sum, n->attr[3], cut, &y);
     for (uint32_t i = 0; i < batch; i++) parts[i] = i;
     ir_value products = ir_dot(b, x.value, y.value, (struct ir_ints){x.batch, batch}, (struct ir_ints){y.batch, batch},
                                (struct ir_ints){x.contract, rest}, (struct ir_ints){y.contract, rest});
-    return ir_reduce_plain(b, OP_reduce_sum, products, parts, batch);
+    return ir_cast(b, ir_reduce_plain(b, OP_reduce_sum, products, parts, batch), dtype);
 }

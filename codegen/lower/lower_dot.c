@@ -401,9 +401,9 @@ static bool find_leaves(struct lower_dot_product *p, const struct ir_node *node)
 static void fill_gemm(const struct lower_dot_product *p, struct cg_gemm *g)
 {
     const struct lower *l = p->l;
-    if (p->dtype != IR_F32 || p->rows_first || p->columns || p->shared_rows || l->group->outputs.count != 1 ||
-        l->group->outputs.items[0] != p->root || l->group->nodes.count != 1 || !l->argument[p->x.value] ||
-        !l->argument[p->y.value])
+    if (p->dtype != IR_F32 || p->factor != p->dtype || p->rows_first || p->columns || p->shared_rows ||
+        l->group->outputs.count != 1 || l->group->outputs.items[0] != p->root || l->group->nodes.count != 1 ||
+        !l->argument[p->x.value] || !l->argument[p->y.value])
         return;
     for (uint32_t class = 0; class < 4; class ++)
         if (p->x.count[class] > 1 || p->y.count[class] > 1) return;

@@ -291,12 +291,22 @@ static void each_sum(struct grid *g, bool finish)
 
 /* ---------------------------------------------------------------- the shape */
 
-/* Both operands and the result have the same 16 bits. */
-static bool has_unit(const struct lower_dot_product *p)
+/* What a value was before it was made wider. */
+static ir_value narrow(const struct lower *l, ir_value v)
 {
-    const struct ir_func *f = p->l->f;
-    return (p->dtype == IR_BF16 || p->dtype == IR_F16) && ir_type(f, p->x.value)->dtype == p->dtype &&
-           ir_type(f, p->y.value)->dtype == p->dtype;
+    const struct ir_node *n = ir_get(l->f, v);
+    return !l->argument[v] && n->op == OP_cast && n->type.dtype == IR_F32 ? n->args[0] : v;
+}
+
+/* Both operands have the same 16 bits, whatever has become of them: their products are summed in float32. */
+static bool find_unit(struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    ir_value x = narrow(l, p->x.value), y = narrow(l, p->y.value);
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, x)->dtype;
+    if (p->sum != IR_F32 || (dtype != IR_BF16 && dtype != IR_F16) || ir_type(l->f, y)->dtype != dtype) return false;
+    p->x.value = x, p->y.value = y, p->factor = dtype;
+    return true;
 }
 
 static struct side side_of(struct lower_dot_product *p, const struct lower_dot_operand *o, uint32_t axis, int64_t size)
@@ -344,9 +354,8 @@ static void choose_shape(struct grid *g)
 {
     struct lower_dot_product *p = g->p;
     bool wide = ir_dtype_bytes(p->sum) > 4;
-    g->unit = has_unit(p);
+    g->unit = find_unit(p);
     g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
-    if (g->unit) p->factor = p->dtype;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         shape_of(g, pieces[i].rows, pieces[i].columns);
         if (!wide && tiles_of(&g->rows) * tiles_of(&g->columns) * p->l->axes[AXIS_B].extent >= FULL) return;
@@ -389,7 +398,7 @@ static void multiply(struct grid *g)
     int64_t at_once = g->unit ? UNIT_STEPS : 1;
     lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, g->steps / at_once), at_once);
     for (int i = 0; i < 2; i++) (g->unit ? take_unit : take)(g, sides[i], &step);
-    if (g->unit) nest_matrix(&l->b, g->p->dtype, g->sum, g->rows.reg, g->columns.reg);
+    if (g->unit) nest_matrix(&l->b, g->p->factor, g->sum, g->rows.reg, g->columns.reg);
     else each_sum(g, false);
 }
 

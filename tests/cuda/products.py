@@ -32,6 +32,7 @@ CASES = {
     "prologue": step({"x": [66, 35]}, "relu(x + v) @ exp(w)", {"w": [35, 49], "v": [35]}),
     "split": product(40, 512, 72), "split_float64": product(33, 640, 18, "float64"),
     "split_rows": step({"x": [3, 256, 20]}, "tanh(x @ w)", {"w": [20, 36]}), "chunked": product(96, 40, 150),
+    "bfloat16_split": product(40, 512, 72, "bfloat16"), "float16_split": product(33, 640, 18, "float16"),
     "float64": product(65, 33, 34, "float64"),
     "bfloat16": product(96, 40, 80, "bfloat16"), "float16": product(96, 40, 80, "float16"),
     "bfloat16_ragged": product(131, 37, 67, "bfloat16"), "bfloat16_turned": step({"x": [48, 80]}, "(w.T @ x.T) + v", {"w": [80, 40], "v": [48]}, "bfloat16"),
@@ -83,12 +84,15 @@ class Products(runner.Case):
             self.assertNotIn("__syncthreads();", loops, kernel)
 
     def test_unit(self):
-        """What has 16 bits is multiplied by the matrix unit."""
+        """What has 16 bits is multiplied by the matrix unit, also where parts are summed in float32."""
         for dtype, name in ("bfloat16", "bf16"), ("float16", "f16"):
-            self.stepc("compile", self.write("model.json", product(64, 64, 64, dtype)), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text",
-                       "--save-temps=" + self.folder)
-            with open(self.path("step.cu")) as f:
-                self.assertIn("stepc_matrix_%s<1, 4>(r" % name, f.read())
+            for steps in 64, 512:
+                self.stepc("compile", self.write("model.json", product(64, steps, 64, dtype)), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text",
+                           "--save-temps=" + self.folder)
+                with open(self.path("step.cu")) as f:
+                    kernels = "".join(f.read().split('extern "C" __global__')[1:])
+                self.assertIn("stepc_matrix_%s<1, 4>(r" % name, kernels)
+                self.assertNotIn("fmaf(", kernels)
 
 
 if __name__ == "__main__":
