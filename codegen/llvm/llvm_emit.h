@@ -47,7 +47,8 @@ struct emit {
         LLVMValueRef sum, zero;
         uint32_t copy, way;
         uint8_t kind;          /* NEST_FINITE.. */
-    } checks[EMIT_MAX_CHECKS]; /* sums of 0 * x: NaN once an x was not finite; or of x * x */
+    } checks[EMIT_MAX_CHECKS]; /* sums of 0 * x: NaN once an x was not finite; or of x * x; or the largest bits of |x|
+                                */
     uint32_t check_count;
 
     /* of the nest being printed */

@@ -152,7 +152,8 @@ END_TEST
 /* b = a, of which one number is looked at. */
 static uint32_t flag_of(const struct harness *h, size_t kernel, float number)
 {
-    _Alignas(64) float a[16] = {1, -2, 3}, b[16];
+    _Alignas(64) float a[16], b[16]; /* all below the close bound; their squares are not, together */
+    for (int i = 0; i < 16; i++) a[i] = i & 1 ? -16383 : 16383;
     _Alignas(64) char memory[2 * STEPC_FLAG_BEFORE] = {0};
     a[11] = number;
     h->kernels[kernel]((void *[]){a, b}, 0, 16, memory + STEPC_FLAG_BEFORE);
