@@ -186,6 +186,15 @@ static uint32_t turns(const struct lower *l)
     return best;
 }
 
+/* On a GPU a last part of fewer elements than half a warp has lanes leaves most of them idle: then the map goes in one
+ * run, and divides to find its places. */
+static bool is_narrow(const struct lower *l, int64_t extent)
+{
+    enum { HALF_A_WARP = 16 };
+    const struct lower_axis *axis = &l->axes[0];
+    return l->target->cuda && axis->parts > 1 && axis->part[axis->parts - 1] < HALF_A_WARP && extent <= INT32_MAX;
+}
+
 void lower_map(struct lower *l)
 {
     struct lower_axis *axis = &l->axes[0];
@@ -197,13 +206,14 @@ void lower_map(struct lower *l)
     }
     struct lower_pos p = lower_pos_constant(0);
     uint32_t last = axis->parts - 1;
-    if (axis->parts == 1 && (extent > 1 || one_of_many(l->group))) {
+    bool narrow = is_narrow(l, extent);
+    if ((axis->parts == 1 || narrow) && (extent > 1 || one_of_many(l->group))) {
         nest->flat = true;
         nest->parallel_extent = extent;
         nest->grain = 256;
         nest_var var = nest_open(&l->b, NEST_VECTOR, -1);
         struct lower_var_info info = {
-            .extent = extent > 1 ? extent : 2 /* a variable, not 0 */, .unit = 1, .splits = extent > 1};
+            .extent = extent > 1 ? extent : 2 /* a variable, not 0 */, .unit = 1, .splits = extent > 1 && !narrow};
         vec_push(l->arena, &l->vars, info);
         lower_pos_add_term(l, &p, var, 1);
         store_all(l, &p);
