@@ -356,6 +356,8 @@ static int to_plans(struct way *w, const char *path)
     if (!code) code = plan_text(w, path, text, length);
     if (w->options.time_passes) print_times(w);
     if (code || !w->plans || (code = fit_memory(w, path, text, length)) || (code = check_memory(w))) return code;
+    if (w->cuda != w->plans->launches)
+        return cli_failed(w->cli, EXIT_WRONG, "%s has plans for --target=%s", path, w->cuda ? "cpu" : "cuda");
     if (!w->second) note_idle_mesh(w);
     return 0;
 }

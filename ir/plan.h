@@ -188,6 +188,7 @@ struct plan {
 struct plan_module {
     struct ir_module *module;
     enum plan_stage stage;
+    bool launches;            /* for a GPU: groups and commands are as its launches want them */
     VEC(struct plan *) plans; /* in the order of the module's entry functions */
     uint64_t *slot_offset;    /* per slot: offset in its block (state or result) */
     uint64_t state_bytes, result_bytes, constant_bytes;

@@ -69,6 +69,7 @@ static const struct plan_field command_fields[] = {
 };
 
 const struct plan_field plan_module_fields[] = {
+    {"launches", FIELD_FLAG, offsetof(struct plan_module, launches)},
     {"state_bytes", FIELD_BYTES, offsetof(struct plan_module, state_bytes)},
     {"result_bytes", FIELD_BYTES, offsetof(struct plan_module, result_bytes)},
     {"constant_bytes", FIELD_BYTES, offsetof(struct plan_module, constant_bytes)},

@@ -583,6 +583,7 @@ struct ir_module *pass_fuse(struct pass *p, struct ir_module *m)
 {
     m = fuse_prepare(p, m);
     m->plans = arena_new(p->keep, struct plan_module);
+    m->plans->launches = p->options->blocks > 0;
     m->plans->module = m;
     for (size_t i = 0; i < m->funcs.count; i++) {
         if (!m->funcs.items[i]->entry) continue;
