@@ -17,7 +17,7 @@ struct run_data {
         uint64_t bytes; /* of one step */
         char *memory;   /* all steps or rows; NULL where `streamed` */
         bool rows;      /* else what all batches share, or steps */
-        bool tokens;    /* 16 bits in the file, 32 in the input */
+        uint32_t dtype; /* of the input: the file may have its numbers in another width */
         bool counts;    /* no tensor: IR_ROWS_INPUT, how many rows count */
     } *tensors;
     struct step_array *arrays;
@@ -27,8 +27,8 @@ struct run_data {
         int32_t counted; /* how many rows count */
     } slots[2];
     struct run_ahead *ahead; /* run_ahead.c; NULL: nothing is read ahead */
-    /* All of batch k, by any thread but one at a time; false: `error` says why not. */
-    bool (*fill)(struct run_data *, struct run_slot *, uint64_t k, char error[ST_TEXT]);
+    /* All of batch k, by any thread but one at a time: 0, or an exit code with `error`. */
+    int (*fill)(struct run_data *, struct run_slot *, uint64_t k, char error[ST_TEXT]);
     size_t count;
     uint64_t steps; /* leading extent; 0 if the step has no inputs */
     bool streamed;
@@ -165,11 +165,15 @@ bool run_ahead_take(struct run_data *, uint64_t k, struct run_slot **);
 void run_ahead_ask(struct run_data *, uint64_t k);
 void run_ahead_end(struct run_data *);
 
-/* run_rows.c: the batch of step k where it lies in memory, or gathered; all rows of a tensor into its memory. */
+/* run_numbers.c: whether a tensor's numbers can become an input's; `bytes` of these from `offset` of the input's: 0,
+ * or an exit code with `error`. */
+bool run_numbers_fit(uint32_t from, uint32_t to);
+int run_numbers_read(const struct run_tensor *, uint64_t offset, void *to, uint64_t bytes, char error[ST_TEXT]);
+
+/* run_rows.c: the batch of step k where it lies in memory, or gathered. */
 int run_rows_open(struct run *, struct run_data *);
-int run_rows_load(struct run *, const struct run_data *, const struct run_tensor *);
-bool run_rows_batch(struct run_data *, struct run_tensor *, uint64_t k, char **room, char **data, char error[ST_TEXT]);
-bool run_room(const struct run_tensor *, char **room, char error[ST_TEXT]); /* for one batch of it */
+int run_rows_batch(struct run_data *, struct run_tensor *, uint64_t k, char **room, char **data, char error[ST_TEXT]);
+int run_room(const struct run_tensor *, char **room, char error[ST_TEXT]); /* for one batch of it */
 uint64_t run_rows_counted(const struct run_data *, uint64_t k);         /* of the batch of step k, the others fill it */
 const char *run_rows_text(struct run *, struct run_data *, uint64_t k); /* a step and the rows of its batch, from 0 */
 void run_rows_close(struct run_data *);

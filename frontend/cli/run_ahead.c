@@ -28,7 +28,7 @@ static void *work(void *user)
             continue;
         }
         pthread_mutex_unlock(&a->lock);
-        bool filled = a->data->fill(a->data, a->slot, a->k, error);
+        bool filled = a->data->fill(a->data, a->slot, a->k, error) == 0;
         pthread_mutex_lock(&a->lock);
         a->filled = filled;
         a->slot = NULL;

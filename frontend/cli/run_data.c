@@ -40,7 +40,7 @@ static const char *type_text(struct arena *a, uint32_t dtype, int32_t rank, cons
  * share. */
 static bool is_rows(const struct st_tensor *t, const struct step_tensor *input)
 {
-    bool fits = t->dtype == input->dtype && t->rank == input->rank && t->rank > 0;
+    bool fits = run_numbers_fit(t->dtype, input->dtype) && t->rank == input->rank && t->rank > 0;
     for (int32_t k = 1; fits && k < t->rank; k++) fits = t->shape[k] == input->shape[k];
     return fits;
 }
@@ -161,15 +161,15 @@ static void bind_rows(struct run_data *d, struct run_tensor *t, const struct ste
         problem(p, "%s: tensor \"%s\" has %llu rows, fewer than a batch of %llu", t->file->path, input->name,
                 (unsigned long long)rows, (unsigned long long)batch);
     else if (batch) d->rows = rows, d->batch = batch, d->steps = (rows + batch - 1) / batch, t->rows = true;
-    t->tokens = t->rows && t->tensor->bytes == rows * (t->bytes / batch) / 2; /* run_tokens.c */
 }
 
-/* NumPy makes 64-bit numbers of most things; data are not converted silently. */
+/* What makes numbers of another kind those of the input, where NumPy has its type. */
 static const char *conversion(struct arena *a, const struct st_tensor *t, const struct step_tensor *input)
 {
-    bool wide = (t->dtype == STEP_F64 && input->dtype == STEP_F32) ||
-                (t->dtype == STEP_I64 && input->dtype == STEP_I32);
-    return wide ? arena_format(a, " (NumPy: a.astype(np.%s))", input->dtype == STEP_F32 ? "float32" : "int32") : "";
+    enum ir_dtype wanted = ir_dtype_of_abi(input->dtype);
+    return wanted && wanted != IR_BF16 && !run_numbers_fit(t->dtype, input->dtype)
+               ? arena_format(a, " (NumPy: a.astype(np.%s))", ir_dtype_name(wanted))
+               : "";
 }
 
 static void bind_input(struct run *r, struct run_data *d, size_t i, const struct step_tensor *input, bool rows,
@@ -192,12 +192,13 @@ static void bind_input(struct run *r, struct run_data *d, size_t i, const struct
         return;
     }
     t->bytes = input->bytes_global;
+    t->dtype = input->dtype;
     d->arrays[i] = (struct step_array){.size = sizeof(struct step_array),
                                        .name = input->name,
                                        .dtype = input->dtype,
                                        .rank = input->rank,
                                        .shape = input->shape};
-    bool fits = t->tensor->dtype == input->dtype && t->tensor->rank == input->rank + 1;
+    bool fits = run_numbers_fit(t->tensor->dtype, input->dtype) && t->tensor->rank == input->rank + 1;
     for (int32_t k = 0; fits && k < input->rank; k++) fits = t->tensor->shape[k + 1] == input->shape[k];
     if (rows ? !is_rows(t->tensor, input) : !fits)
         problem(p, "%s: tensor \"%s\": expected %s, found %s%s", t->file->path, input->name, wanted,
@@ -268,20 +269,15 @@ static int read_data(struct run *r, struct run_data *d)
     d->streamed = total > RUN_MEMORY;
     for (size_t i = 0; i < d->count; i++) {
         struct run_tensor *t = &d->tensors[i];
-        uint64_t bytes = t->counts     ? 0
-                         : d->streamed ? t->bytes
-                         : t->rows     ? t->bytes / d->batch * d->rows
-                                       : t->tensor->bytes;
-        int code = 0;
         if (t->counts || d->streamed) continue;
+        uint64_t bytes = t->rows ? t->bytes / d->batch * d->rows
+                                 : t->bytes * (d->rows ? 1 : (uint64_t)t->tensor->shape[0]);
         t->memory = malloc(bytes + 64);
         if (!t->memory)
             return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path,
                               (unsigned long long)bytes);
-        if (t->rows) code = run_rows_load(r, d, t);
-        else if (st_read(t->file, t->tensor, 0, t->memory, bytes, error))
-            code = cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
-        if (code) return code;
+        int code = run_numbers_read(t, 0, t->memory, bytes, error);
+        if (code) return cli_failed(r->cli, code, "%s", error);
     }
     return 0;
 }
@@ -300,23 +296,24 @@ static void warn_of_lengths(const struct run_data *d)
     }
 }
 
-static bool fill(struct run_data *d, struct run_slot *slot, uint64_t k, char error[ST_TEXT])
+static int fill(struct run_data *d, struct run_slot *slot, uint64_t k, char error[ST_TEXT])
 {
     slot->counted = d->rows ? (int32_t)run_rows_counted(d, k) : INT32_MAX; /* steps are full */
     for (size_t i = 0; i < d->count; i++) {                                /* each tensor wraps around at its own end */
         struct run_tensor *t = &d->tensors[i];
         char *data = (char *)&slot->counted;
         uint64_t at = d->rows || t->counts ? 0 : k % (uint64_t)t->tensor->shape[0];
-        if (t->rows && !run_rows_batch(d, t, k, &slot->room[i], &data, error)) return false;
+        int code = t->rows ? run_rows_batch(d, t, k, &slot->room[i], &data, error) : 0;
         if (!t->rows && !t->counts && !d->streamed) data = t->memory + at * t->bytes;
         if (!t->rows && !t->counts && d->streamed) {
-            if (!run_room(t, &slot->room[i], error)) return false;
+            code = run_room(t, &slot->room[i], error);
             data = slot->room[i];
-            if (st_read(t->file, t->tensor, at * t->bytes, data, t->bytes, error)) return false;
+            if (!code) code = run_numbers_read(t, at * t->bytes, data, t->bytes, error);
         }
+        if (code) return code;
         slot->arrays[i].data = data;
     }
-    return true;
+    return 0;
 }
 
 /* The arrays as they are now, for each of two batches. */
@@ -361,7 +358,8 @@ int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_ba
     struct run_slot *slot;
     bool there = run_ahead_take(d, k, &slot), is_work = d->streamed || d->order,
          more = !d->once || (k + 1) % (d->steps ? d->steps : 1);
-    if (!there && !fill(d, slot, k, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+    int code = there ? 0 : fill(d, slot, k, error);
+    if (code) return cli_failed(r->cli, code, "%s", error);
     if (is_work && more) run_ahead_ask(d, k + 1);
     *batch = (struct step_batch){
         .size = sizeof *batch, .inputs = d->count ? slot->arrays : NULL, .input_count = d->count, .flags = r->policy};

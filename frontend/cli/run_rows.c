@@ -53,21 +53,6 @@ static uint64_t first_of(const struct run_data *d, uint64_t k)
     return is_by_rounds(d) ? k / d->steps * d->rows + k % d->steps * d->batch : k * d->batch;
 }
 
-/* Rows of a file, and tokens as the input's numbers: the file has them in 16 bits. */
-static bool read_rows(const struct run_tensor *t, uint64_t row, uint64_t rows, uint64_t bytes, char *to,
-                      char error[ST_TEXT])
-{
-    char *from = t->tokens ? to + bytes * rows / 2 : to; /* the upper half of what they become */
-    uint64_t stored = t->tokens ? bytes / 2 : bytes;
-    if (st_read(t->file, t->tensor, row * stored, from, rows * stored, error)) return false;
-    for (uint64_t i = 0; t->tokens && i < rows * stored / 2; i++) {
-        uint16_t token;
-        memcpy(&token, from + 2 * i, sizeof token);
-        memcpy(to + 4 * i, &(int32_t){token}, sizeof(int32_t));
-    }
-    return true;
-}
-
 int run_rows_open(struct run *r, struct run_data *d)
 {
     const char *seed = d->once ? NULL : cli_text(r->cli, "shuffle", NULL);
@@ -88,31 +73,24 @@ int run_rows_open(struct run *r, struct run_data *d)
     return 0;
 }
 
-int run_rows_load(struct run *r, const struct run_data *d, const struct run_tensor *t)
+int run_room(const struct run_tensor *t, char **room, char error[ST_TEXT])
 {
-    char error[ST_TEXT];
-    return read_rows(t, 0, d->rows, t->bytes / d->batch, t->memory, error)
-               ? 0
-               : cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
-}
-
-bool run_room(const struct run_tensor *t, char **room, char error[ST_TEXT])
-{
-    if (*room || (*room = calloc(1, t->bytes + 64))) return true;
+    if (*room || (*room = calloc(1, t->bytes + 64))) return 0;
     snprintf(error, ST_TEXT, "%s: out of memory (%llu bytes)", t->file->path, (unsigned long long)t->bytes);
-    return false;
+    return EXIT_ENVIRONMENT;
 }
 
-bool run_rows_batch(struct run_data *d, struct run_tensor *t, uint64_t k, char **room, char **data, char error[ST_TEXT])
+int run_rows_batch(struct run_data *d, struct run_tensor *t, uint64_t k, char **room, char **data, char error[ST_TEXT])
 {
     uint64_t bytes = t->bytes / d->batch, first = first_of(d, k), counted = run_rows_counted(d, k), n;
     uint64_t at = first % d->rows;
-    if (!d->streamed && !d->order && at + d->batch <= d->rows) return *data = t->memory + at * bytes, true;
-    if (!run_room(t, room, error)) return false;
+    if (!d->streamed && !d->order && at + d->batch <= d->rows) return *data = t->memory + at * bytes, 0;
+    int code = run_room(t, room, error);
+    if (code) return code;
     *data = *room;
-    for (uint64_t i = 0; i < d->batch; i += n) {
+    for (uint64_t i = 0; !code && i < d->batch; i += n) {
         char *to = *room + i * bytes;
-        if (i >= counted && !d->partial) return memset(to, 0, (d->batch - i) * bytes), true;
+        if (i >= counted && !d->partial) return memset(to, 0, (d->batch - i) * bytes), 0;
         if (i >= counted) {
             memcpy(to, *room, (n = 1) * bytes);
             continue;
@@ -120,9 +98,9 @@ bool run_rows_batch(struct run_data *d, struct run_tensor *t, uint64_t k, char *
         uint64_t row = row_at(d, first + i);
         for (n = 1; i + n < counted && row_at(d, first + i + n) == row + n;) n++;
         if (!d->streamed) memcpy(to, t->memory + row * bytes, n * bytes);
-        else if (!read_rows(t, row, n, bytes, to, error)) return false;
+        else code = run_numbers_read(t, row * bytes, to, n * bytes, error);
     }
-    return true;
+    return code;
 }
 
 const char *run_rows_text(struct run *r, struct run_data *d, uint64_t k)

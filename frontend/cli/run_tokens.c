@@ -73,7 +73,7 @@ static int make_tensor(const struct cli *cli, struct st_file *f, const struct st
     struct st_tensor *t = f->tensors = calloc(1, sizeof *t);
     if (!t) return cli_failed(cli, EXIT_ENVIRONMENT, "%s: out of memory", f->path);
     *t = (struct st_tensor){.name = input->name,
-                            .dtype = STEP_I32,
+                            .dtype = STEP_U16,
                             .rank = input->rank,
                             .offset = begin + 2 * late,
                             .bytes = 2 * rows * length};

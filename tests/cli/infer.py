@@ -194,7 +194,7 @@ class Infer(runner.SharedCase):
         np.save(self.path("x.npy"), self.x)
         np.save(self.path("y.npy"), self.y)
         np.save(self.path("columns.npy"), np.asfortranarray(self.x))
-        np.save(self.path("double.npy"), self.x.astype("f8"))
+        np.save(self.path("double.npy"), self.x.astype("i8"))
         np.save(self.path("rows.npy"), self.x.reshape(-1, 4)[:13])
         np.save(self.path("objects.npy"), np.array([{}]), allow_pickle=True)
         with open(self.path("x.npy"), "rb") as f, open(self.path("short.npy"), "wb") as g:
@@ -210,7 +210,7 @@ class Infer(runner.SharedCase):
         self.assertEqual(losses[0], losses[1])
         code, said = self.run_stepc("run", self.path("step.so"), "--infer", self.path("out.st"), "--infer-data", "x=" + self.path("rows.npy"))
         self.assertEqual((code, read(self.path("out.st"))["model.mean"].shape), (0, (13, 3)), said)
-        for args, code, says in ((both("columns.npy"), 1, "ascontiguousarray"), (both("double.npy"), 1, "expected float32[steps, 8, 4] or float32[rows, 4], found float64[3, 8, 4]"),
+        for args, code, says in ((both("columns.npy"), 1, "ascontiguousarray"), (both("double.npy"), 1, "expected float32[steps, 8, 4] or float32[rows, 4], found int64[3, 8, 4]"),
                                  (both("short.npy"), 1, "cut off"), (both("objects.npy"), 1, "not supported"), (both("empty.npy"), 1, "too short"), (both("double.npy"), 1, "a.astype(np.float32)"),
                                  ((*both("x.npy")[:-1], "y=" + self.path("two.npy")), 0, "warning: %s: tensor \"y\" holds 2 steps, another one 3" % self.path("two.npy")),
                                  (both("none.npy"), 3, "No such file"),

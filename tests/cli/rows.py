@@ -136,6 +136,33 @@ class Rows(runner.SharedCase):
             self.write("bad.npy", text)
             self.assertIn(says, self.run_to("f4.so", "--steps", "1", "--data", "v=" + self.path("bad.npy"), code=1))
 
+    def test_widths(self):
+        """NumPy's 64-bit numbers, and all integers whose values fit, as rows, as steps and read step by step; what would be another number is refused."""
+        p, want = self.path, self.run_to("model.so", "--steps", "5", "--data", self.path("rows.st"))
+        for kind in ("u1", "i1", "u2", "i2", "u4", "u8", "i8"):
+            np.savez(p("wide.npz"), x=self.x.astype("f8"), y=self.y.astype(kind))
+            self.assertEqual(self.run_to("model.so", "--steps", "5", "--data", p("wide.npz")), want, kind)
+        safetensors.write(p("half.st"), {"x": self.x.astype("f2"), "y": self.y})
+        safetensors.write(p("same.st"), {"x": self.x.astype("f2").astype("f4"), "y": self.y})
+        self.assertEqual(self.run_to("model.so", "--steps", "5", "--data", p("half.st")), self.run_to("model.so", "--steps", "5", "--data", p("same.st")))
+        steps = self.batches(np.arange(16), x=self.x.astype("f8"), y=self.y.astype("i8"))
+        self.assertEqual(self.run_to("model.so", "--steps", "2", "--data", steps), self.run_to("model.so", "--steps", "2", "--data", self.batches(np.arange(16), x=self.x, y=self.y)))
+        for program, values in (("f8.so", np.arange(32, dtype="f4") / 3), ("i8.so", np.arange(32, dtype="i2") - 7), ("u1.so", np.arange(32))):
+            np.save(p("v.npy"), values.reshape(8, 4))
+            np.save(p("w.npy"), values.reshape(8, 4).astype(program[:2]))
+            self.assertEqual(self.run_to(program, "--steps", "2", "--data", "v=" + p("v.npy")), self.run_to(program, "--steps", "2", "--data", "v=" + p("w.npy")), program)
+        for program, value, other, says in (("i4.so", np.int64(2**31), 1, "element [5, 2] is 2147483648, which int32 cannot hold"), ("u1.so", np.int32(-1), 1, "element [5, 2] is -1, which uint8 cannot hold"),
+                                            ("u1.so", np.uint16(256), 1, "element [5, 2] is 256, which uint8 cannot hold"), ("i4.so", np.uint64(2**64 - 1), 1, "which int32 cannot hold"),
+                                            ("f4.so", np.float64(1e39), 1, "element [5, 2] is 9.9999999999999994e+38, which float32 cannot hold")):
+            values = np.full((8, 4), other, dtype=value.dtype)
+            values[5, 2] = value
+            np.save(p("v.npy"), values)
+            self.assertIn(says, self.run_to(program, "--steps", "1", "--data", "v=" + p("v.npy"), code=1))
+        for program, kind, says in (("i4.so", "f8", "(NumPy: a.astype(np.int32))"), ("f4.so", "i8", "(NumPy: a.astype(np.float32))"), ("f2.so", "f4", "(NumPy: a.astype(np.float16))"),
+                                    ("b1.so", "u1", "(NumPy: a.astype(np.bool))"), ("i8.so", "u8", "(NumPy: a.astype(np.int64))")):
+            np.save(p("v.npy"), np.ones((8, 4), kind))
+            self.assertIn(says, self.run_to(program, "--steps", "1", "--data", "v=" + p("v.npy"), code=1), program)
+
     def test_head_of_numbers(self):
         """0,1,2,3 over the columns is a row, and is said to be one."""
         for first, warns in (("0,1,2,3", True), ("0,1,2,4", False)):
@@ -301,7 +328,7 @@ class Rows(runner.SharedCase):
         self.write("short.bin", b"1234567890")
         np.save(p("few.npy"), self.x[:5])
         np.save(p("fewer.npy"), self.y[:5])
-        np.save(p("double.npy"), self.x.astype("f8"))
+        np.save(p("double.npy"), self.y.astype("f8"))
         cells = lambda row, column, value: "\n".join(",".join(value if (i, k) == (row, column) else c for k, c in enumerate(line.split(","))) for i, line in enumerate(lines))
         for data, says in (((p("bent.npz"),), damaged), ((p("lying.npz"),), damaged), ((p("cut.npz"),), "cut off"), ((p("flipped.npz"),), "x.npy is damaged: checksum"),
                            ((table("word", cells(3, 2, "many")),), 'word.csv:4: column 3 ("x.2"): "many" is no number'),
@@ -316,7 +343,7 @@ class Rows(runner.SharedCase):
                            ((table("other", cells(0, 4, "Y")),), '"Y" is no input of this step'), (("z=" + p("x.csv"), "y=" + p("y.csv")), '"z" is no input of this step'),
                            (("x=" + p("y.csv"), "y=" + p("y.csv")), '1 column for input "x", of which a row has 4 numbers'),
                            (("x=" + p("few.npy"), "y=" + p("fewer.npy")), "has 5 rows, fewer than a batch of 8"), (("x=" + p("x.npy"), "y=" + p("fewer.npy")), "5 rows in batches of 8; others have 27"),
-                           (("x=" + p("double.npy"), "y=" + p("y.npy")), "a.astype(np.float32)"), ((p("semicolons.csv"),), "separated by commas"), ((p("notes.txt"),), "data are .safetensors"), (("x=" + p("plain.bin"), "y=" + p("y.npy")), "takes no tokens")):
+                           (("x=" + p("x.npy"), "y=" + p("double.npy")), "a.astype(np.int32)"), ((p("semicolons.csv"),), "separated by commas"), ((p("notes.txt"),), "data are .safetensors"), (("x=" + p("plain.bin"), "y=" + p("y.npy")), "takes no tokens")):
             self.assertIn(says, self.run_to("model.so", "--steps", "1", "--data", *data, code=1))
         for name, value, says in (("u1", "256", "does not fit into uint8"), ("b1", "2", "is neither 0 nor 1"), ("i8", "1e16", "is no whole number"),
                                          ("i8", "9223372036854775808", "does not fit into int64"), ("f8", "1e999", "does not fit into float64"), ("f2", "1", "tables are read as")):
