@@ -616,7 +616,7 @@ MAKE["slice"] = lambda g: "%s[slice(%s), slice(None, None, -1)]" % (g.x((3, 4)),
 MAKE["dynamic_update_index_in_dim"] = lambda g: "dynamic_update_index_in_dim(%s, %s, %s, axis=%s)" % (g.p(g.values((3, 4))), *g.one([(g.p(g.values((4,))), g.i((), -2, 5), "0"), (g.p(g.values((3, 1))), g.i((), -2, 5), "1")]))
 MAKE["irfft2"] = lambda g: "irfft2(rfft2(%s)%s)" % (plain(g).p(g.values((3, 4))), g.some("norm='ortho'"))
 for name in ("convolve2d", "correlate2d"):
-    MAKE[name] = (lambda n: lambda g: "%s(%s, %s%s)" % (n, g.p(g.values((4, 5))), g.p(g.values(g.one([(2, 3), (3, 3), (2, 2)]))), g.some("mode='%s'" % g.one(["full", "same", "valid"]))))(name)
+    MAKE[name] = (lambda n: lambda g: "%s(%s, %s%s)" % (n, g.p(g.values(g.one([(4, 5), (4, 5), (2, 2)]))), g.p(g.values(g.one([(2, 3), (3, 3), (2, 2), (4, 1), (1, 4)]))), g.some("mode='%s'" % g.one(["full", "same", "valid"]))))(name)
 for name in ("sum", "prod", "max", "min", "and", "or"):
     MAKE["reduce_" + name] = (lambda n: lambda g: "reduce_%s(%s, (0,))" % (n, (g.b if n in ("and", "or") else g.x)(g.one([(3,), (2, 3)]))))(name)
 MAKE["convert_element_type"] = lambda g: "convert_element_type(%s, 'int32')" % g.x()
