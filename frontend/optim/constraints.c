@@ -6,11 +6,10 @@ void transform_zero_nans(struct optim_transform *t)
     struct ir_builder *b = t->b;
     EACH_LEAF(t, i) {
         struct fe_term u = T(t->u[i]), nan = term_is_nan(b, u);
-        const char *path = arena_format(t->fe->arena, "found_nan.%s", t->o->params[i].path);
-        (void)optim_state(t, path, ir_type_scalar(IR_BOOL), zero);
+        (void)optim_leaf(t, "found_nan", i, ir_type_scalar(IR_BOOL), zero);
         static const int64_t dims[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
         uint32_t rank = ir_type(b->f, nan.v)->rank;
-        optim_state_set(t, path, rank ? T(ir_reduce(b, OP_reduce_max, nan.v, dims, rank)) : nan);
+        optim_leaf_set(t, "found_nan", i, rank ? T(ir_reduce(b, OP_reduce_max, nan.v, dims, rank)) : nan);
         t->u[i] = term_where(b, nan, term_number(0), u).v;
     }
 }

@@ -133,7 +133,7 @@ OPTIMIZERS = [
     {"type": "mechanize", "base_optimizer": {"type": "dowg"}, "weight_decay": 0.1, "s_init": 0.01, "num_betas": 2, "eps": 1e-3},
     {"type": "mechanize", "base_optimizer": {"type": "schedule_free_adamw", "warmup_steps": 2}, "s_init": 0.1},
     {"type": "flatten", "inner": {"type": "schedule_free_sgd", "learning_rate": 0.1, "b1": 0.7}}, {"type": "flatten", "inner": {"type": "adamw", "learning_rate": 0.1, "mask": ["**"], "weight_decay": 0.2}},
-    {"type": "flatten", "inner": {"type": "noisy_sgd", "learning_rate": 0.1, "eta": 0.5, "key": 4}}, {"type": "flatten", "inner": {"type": "scale_by_sm3"}},
+    {"type": "flatten", "inner": {"type": "noisy_sgd", "learning_rate": 0.1, "eta": 0.5, "key": 4}}, {"type": "flatten", "inner": {"type": "scale_by_sm3"}}, {"type": "flatten", "inner": {"type": "zero_nans"}},
     {"type": "flatten", "inner": {"type": "chain", "transforms": [{"type": "normalize"}, {"type": "dadapt_adamw", "estim_lr0": 0.01}]}},
     {"type": "inject_hyperparams", "opt": {**ADAM, "b1": 0.9, "b2": 0.95}, "hyperparam_dtype": "bfloat16"},
     {"type": "inject_hyperparams", "opt": {**ADAM, "b1": {"type": "linear_schedule", "init_value": 0.9, "end_value": 0.5, "transition_steps": 4}, "learning_rate": LR}},

@@ -95,7 +95,9 @@ static struct machine start(const char *text)
     ck_assert_msg(ir_verify(k.m, &faults), "%s", str_text(&faults));
     k.slot = arena_new_array(&arena, double *, k.m->slots.count + 1);
     for (size_t i = 0; i < k.m->slots.count; i++) {
+        const char *name = k.m->slots.items[i].name;
         int64_t n = ir_type_elements(&k.m->slots.items[i].type);
+        ck_assert_msg(*name && name[strlen(name) - 1] != '.' && !strstr(name, ".."), "slot \"%s\"", name);
         k.slot[i] = arena_new_array(&arena, double, n);
         if (k.m->slots.items[i].role == IR_ROLE_HYPER) k.slot[i][0] = (double)(float)k.m->slots.items[i].initial;
     }
