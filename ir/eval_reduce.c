@@ -86,6 +86,48 @@ REDUCE(reduce_max, ir_dtype_least(dtype), isnan(a) ? a : b > a || isnan(b) ? b :
 REDUCE(reduce_min, ir_dtype_greatest(dtype), isnan(a) ? a : b < a || isnan(b) ? b : a, a)
 REDUCE(reduce_prod, 1, a *b, ir_dtype_is_float(dtype) ? a : wrapped_product(dtype, x.v + o * inner, inner))
 
+/* ---------------------------------------------------------------- running results */
+
+static double combined(enum ir_cumulate kind, double before, double x, double y)
+{
+    double most = before > x ? before : x, least = before > x ? x : before;
+    switch (kind) {
+    case IR_CUMULATE_SUM: return before + x;
+    case IR_CUMULATE_PROD: return before * x;
+    case IR_CUMULATE_MAX: return isnan(before) || isnan(x) ? NAN : most;
+    case IR_CUMULATE_MIN: return isnan(before) || isnan(x) ? NAN : least;
+    case IR_CUMULATE_LOGSUMEXP: return isnan(before - x) ? before + x : most + log1p(exp(least - most));
+    default: return before * y + x;
+    }
+}
+
+/* In double, and floats are rounded once. */
+void eval_cumulate(struct eval_call *c)
+{
+    const struct ir_type *type = &c->n->type;
+    const double *x = eval_arg(c, 0)->v, *y = c->n->arg_count > 1 ? eval_arg(c, 1)->v : NULL;
+    enum ir_cumulate kind = (enum ir_cumulate)c->n->attr[1].v[0];
+    enum ir_dtype dtype = (enum ir_dtype)type->dtype;
+    double *out = c->out->t->v;
+    int64_t stride[IR_MAX_RANK], dim = c->n->attr[0].v[0], count = ir_type_elements(type);
+    eval_strides(type, stride);
+    for (int64_t i = 0; i < count; i++) { /* each run from its first element */
+        if (i / stride[dim] % type->dim[dim]) continue;
+        double before = kind == IR_CUMULATE_PROD        ? 1
+                        : kind == IR_CUMULATE_MAX       ? ir_dtype_least(dtype)
+                        : kind == IR_CUMULATE_MIN       ? ir_dtype_greatest(dtype)
+                        : kind == IR_CUMULATE_LOGSUMEXP ? -INFINITY
+                                                        : 0;
+        for (int64_t k = 0; k < type->dim[dim]; k++) {
+            int64_t at = i + (c->n->attr[2].v[0] ? type->dim[dim] - 1 - k : k) * stride[dim];
+            before = combined(kind, before, x[at], y ? y[at] : 0);
+            if (!ir_dtype_is_float(dtype)) eval_to_dtype(c->e->precision, dtype, &before, 1);
+            out[at] = before;
+        }
+    }
+    eval_to_dtype(c->e->precision, dtype, out, count);
+}
+
 /* ---------------------------------------------------------------- arg */
 
 static void argreduce(struct eval_call *c, double sign)

@@ -155,6 +155,13 @@ ir_value fold_reverse(struct ir_builder *b, const struct ir_node *node)
     return same ? x->args[0] : 0; /* backwards twice */
 }
 
+ir_value fold_cumulate(struct ir_builder *b, const struct ir_node *node)
+{
+    (void)b;
+    bool single = node->type.dim[node->attr[0].v[0]] == 1 && node->attr[1].v[0] != IR_CUMULATE_LINEAR;
+    return single || !ir_type_elements(&node->type) ? node->args[0] : 0;
+}
+
 /* A part of numbers along one dimension, which are the same wherever they are along the others. */
 static ir_value part_of_iota(struct ir_builder *b, const struct ir_node *node)
 {

@@ -459,6 +459,22 @@ static bool infer_reduce(struct infer *c)
            has_leaves(c, c->node->attr[1], x, c->node->attr[0]) && infer_result(c, without_dims(x, mask));
 }
 
+static bool infer_cumulate(struct infer *c)
+{
+    int64_t dim, kind, reverse;
+    if (c->node->arg_count < 1) return infer_fail(c, "expected a tensor, found nothing");
+    if (!attr_dim(c, 0, 0, &dim) || !infer_attr_number(c, 1, 0, IR_CUMULATE_COUNT, &kind) ||
+        !infer_attr_number(c, 2, 0, 2, &reverse))
+        return false;
+    const struct ir_type *x = infer_arg(c, 0);
+    uint32_t expected = kind == IR_CUMULATE_LINEAR ? 2 : 1;
+    if (c->node->arg_count != expected || !ir_type_equal(x, infer_arg(c, expected - 1)))
+        return infer_fail(c, "expected %u operands of one type, found %u", expected, c->node->arg_count);
+    if (x->dtype == IR_BOOL || (kind >= IR_CUMULATE_LOGSUMEXP && !ir_dtype_is_float((enum ir_dtype)x->dtype)))
+        return infer_fail(c, "expected %s, found %s", x->dtype == IR_BOOL ? "numbers" : "floats", infer_text(c, x));
+    return infer_result(c, *x);
+}
+
 static bool infer_argreduce(struct infer *c)
 {
     int64_t dim;

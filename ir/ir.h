@@ -85,6 +85,7 @@ enum ir_emit {
     EMIT_reduce,
     EMIT_dot,
     EMIT_scatter,
+    EMIT_cumulate,
     EMIT_control,
     EMIT_comm
 };
@@ -320,6 +321,16 @@ ir_value ir_remake(struct ir_builder *, const struct ir_node *old, const ir_valu
 ir_value ir_append_raw(struct ir_func *, const struct ir_node *);
 
 const struct ir_node *ir_get(const struct ir_func *, ir_value);
+/* [kind] of cumulate; those before LOGSUMEXP are one scalar operation, which is associative but for rounding. */
+enum ir_cumulate {
+    IR_CUMULATE_SUM,
+    IR_CUMULATE_PROD,
+    IR_CUMULATE_MAX,
+    IR_CUMULATE_MIN,
+    IR_CUMULATE_LOGSUMEXP,
+    IR_CUMULATE_LINEAR,
+    IR_CUMULATE_COUNT
+};
 enum { IR_EXTEND_WRAP, IR_EXTEND_REFLECT, IR_EXTEND_SYMMETRIC, IR_EXTEND_EDGE }; /* [kind] of extend */
 static inline bool ir_is_number(const struct ir_node *n) { return n->op == OP_constant && n->splat; }
 const struct ir_type *ir_type(const struct ir_func *, ir_value);

@@ -70,10 +70,13 @@ static void check_members(struct plan_check *c, const struct plan_group *g, uint
     for (size_t i = 0; i < g->windows.count; i++)
         if (ir_get(f, g->windows.items[i])->op != OP_dynamic_update || !(mark[g->windows.items[i]] & MEMBER))
             plan_fault(c, "window %%%u is no dynamic_update of the group", g->windows.items[i]);
-    bool scatters = g->kind == GROUP_SCATTER, rooted = scatters || g->kind == GROUP_DOT || g->kind == GROUP_ATTENTION;
+    enum ir_emit wanted = g->kind == GROUP_SCATTER    ? EMIT_scatter
+                          : g->kind == GROUP_CUMULATE ? EMIT_cumulate
+                                                      : EMIT_dot;
+    bool rooted = wanted != EMIT_dot || g->kind == GROUP_DOT || g->kind == GROUP_ATTENTION;
     enum ir_emit root = g->root ? (enum ir_emit)ir_ops[ir_get(f, g->root)->op].emit : EMIT_none;
     if ((rooted != (g->root != 0) && g->kind != GROUP_ATTENTION) ||
-        (g->root && (!(mark[g->root] & MEMBER) || root != (scatters ? EMIT_scatter : EMIT_dot))))
+        (g->root && (!(mark[g->root] & MEMBER) || root != wanted)))
         plan_fault(c, "root is %%%u, expected %s", g->root, rooted ? "the node of that kind" : "none");
     for (size_t i = 0; i < g->inputs.count; i++) mark[g->inputs.items[i]] = 0;
     for (size_t i = 0; i < g->nodes.count; i++) mark[g->nodes.items[i]] = 0;

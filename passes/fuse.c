@@ -314,13 +314,15 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;
     if (holds_up(z, v, c) || (n->window && k->kind != GROUP_MAP)) return false;
-    if (k->kind == GROUP_DOT && (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2)) return false;
+    if ((k->kind == GROUP_DOT || k->kind == GROUP_CUMULATE) &&
+        (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2))
+        return false;
     return !fuse_needs(z, v, c);
 }
 
 static int preference(enum plan_group_kind kind)
 {
-    return kind == GROUP_ROW ? 0 : kind == GROUP_COLUMN ? 1 : kind == GROUP_DOT ? 2 : 3;
+    return kind == GROUP_ROW ? 0 : kind == GROUP_COLUMN ? 1 : kind == GROUP_DOT || kind == GROUP_CUMULATE ? 2 : 3;
 }
 
 /* The clusters of a node's operands, best first, each once. */
@@ -374,6 +376,11 @@ static void place_in_domain(struct fuse *z, ir_value v)
     if (!s || parallel_enough(s)) gather(z, v, list, count);
 }
 
+static enum plan_group_kind rooted_kind(uint8_t class)
+{
+    return class == FUSE_DOT ? GROUP_DOT : class == FUSE_SCATTER ? GROUP_SCATTER : GROUP_CUMULATE;
+}
+
 static void place(struct fuse *z, ir_value v)
 {
     const struct fuse_node *n = &z->node[v];
@@ -388,7 +395,8 @@ static void place(struct fuse *z, ir_value v)
     switch (n->class) {
     case FUSE_DOT:
     case FUSE_SCATTER:
-        c = new_cluster(z, n->class == FUSE_DOT ? GROUP_DOT : GROUP_SCATTER, n->elements, n->elements);
+    case FUSE_CUMULATE:
+        c = new_cluster(z, rooted_kind(n->class), n->elements, n->elements);
         z->clusters.items[c].root = v;
         add_node(z, c, v, FUSE_FULL);
         return;
@@ -533,7 +541,8 @@ static void merge_siblings(struct fuse *z)
     const struct fuse_gate *gate = fuse_gates(z);
     for (uint32_t a = 0; a < count; a++) {
         const struct fuse_cluster *x = &z->clusters.items[a];
-        if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER || x->kind == GROUP_ATTENTION)
+        if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER ||
+            x->kind == GROUP_ATTENTION || x->kind == GROUP_CUMULATE)
             continue;
         for (uint32_t b = next[a], tried = 0; b < count && tried < MAX_TRIED; b = next[b]) {
             const struct fuse_cluster *y = &z->clusters.items[b];

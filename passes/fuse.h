@@ -5,7 +5,17 @@
 #include "passes/common.h"
 
 /* ORDER: from FUSE_REDUCE on a node is always stored. */
-enum fuse_class { FUSE_LEAF, FUSE_VIEW, FUSE_INDEX, FUSE_EWISE, FUSE_REDUCE, FUSE_DOT, FUSE_SCATTER, FUSE_CONTROL };
+enum fuse_class {
+    FUSE_LEAF,
+    FUSE_VIEW,
+    FUSE_INDEX,
+    FUSE_EWISE,
+    FUSE_REDUCE,
+    FUSE_DOT,
+    FUSE_SCATTER,
+    FUSE_CUMULATE,
+    FUSE_CONTROL
+};
 /* How the index of an operand follows from that of its user. */
 enum fuse_relation { FUSE_SAME, FUSE_SPREAD /* repeated along the reduced parts of a segmentation */, FUSE_OTHER };
 enum fuse_level { FUSE_FULL, FUSE_ROW };
@@ -202,6 +212,9 @@ ir_value fuse_phases(uint32_t blocks, struct ir_builder *, const struct ir_node 
 /* fuse_split.c: products of few tiles, too. */
 bool fuse_wants_split(uint32_t blocks, const struct ir_func *, ir_value);
 ir_value fuse_split(uint32_t blocks, struct ir_builder *, const struct ir_node *, const ir_value *map);
+/* fuse_cumulate.c: running results by doubling distances. */
+bool fuse_wants_doubling(uint32_t blocks, const struct ir_node *);
+ir_value fuse_doubling(struct ir_builder *, const struct ir_node *, const ir_value *map);
 /* fuse_sums.c: sums of very many scalars become trees. */
 ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old,
                   const ir_value *map);

@@ -35,6 +35,7 @@ MAKES = {
     "rem": ([(F, 1), (F, 0)], "rem(%a, %b)", F), "pow": ([(F, -1), (F, 0.5)], "pow(%a, %b)", F),
     "reduce_prod": ([(F, BIG), (F, BIG)], "reduce_prod(%r) dims=0", None), "reduce_sum": ([(F, BIG), (F, BIG)], "reduce_sum(%r) dims=0", None),
     "dot": ([(F, BIG), (F, BIG)], "dot(%a, %b) lhs_batch=[] rhs_batch=[] lhs_contract=0 rhs_contract=0", None),
+    "cumulate": ([(F, BIG), (F, BIG)], "cumulate(%r) dim=0 kind=0 reverse=0", F),
     "scatter_add": ([(F, BIG), (I, 3), (F, BIG)], "scatter_add(%a, %b, %c) dim=0", F),
 }
 # What cannot make one, of a %a that has a NaN in element 3.

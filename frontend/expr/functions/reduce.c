@@ -30,18 +30,6 @@ struct fe_val make_argreduce(struct fe_call *c)
 
 /* ---------------------------------------------------------------- running sums, differences */
 
-static struct fe_val combine(struct fe_site *s, int kind, struct fe_val a, struct fe_val b)
-{
-    switch (kind) {
-    case 0: return fe_add(s, a, b);
-    case 1: return fe_mul(s, a, b);
-    case 2: return fe_op2(s, OP_max, a, b);
-    case 3: return fe_op2(s, OP_min, a, b);
-    default: return FE_APPLY(s, "logaddexp", a, b);
-    }
-}
-
-/* Doubling: after the step of width k every element holds the result over the last 2k ones. */
 struct fe_val make_scan(struct fe_call *c)
 {
     SITE;
@@ -56,17 +44,6 @@ struct fe_val make_scan(struct fe_call *c)
         if (c->data < 2) x = fe_reshape_val(s, x, 1, (int64_t[]){ir_type_elements(&t)});
     } else if (!fe_get_int(c, 1, &given) || !fe_get_axis(s, given, t.rank, &axis)) return fe_bad();
     if (x.bad || !fe_rank(s, &x)) return x;
-    int64_t n = fe_type_at(s, &x).dim[axis];
     bool reverse = fe_get_flag(c, c->data < 2 ? 3 : 2);
-    for (int64_t k = 1; k < n && !x.bad; k *= 2) {
-        struct fe_val head = fe_slice_axis(s, x, axis, 0, reverse ? n - k : k),
-                      tail = fe_slice_axis(s, x, axis, reverse ? n - k : k, n);
-        struct fe_val moved = combine(s, c->data, reverse ? head : tail,
-                                      fe_slice_axis(s, x, axis, reverse ? k : 0, reverse ? n : n - k));
-        struct fe_val parts[] = {reverse ? moved : head, reverse ? tail : moved};
-        if (parts[0].bad || parts[1].bad) return fe_bad();
-        ir_value both[] = {parts[0].tensor, parts[1].tensor};
-        x = fe_tensor_val(ir_concat(s->b, both, 2, axis), x.weak);
-    }
-    return x;
+    return fe_tensor_val(ir_cumulate(s->b, (enum ir_cumulate)c->data, &x.tensor, axis, reverse), x.weak);
 }

@@ -352,6 +352,41 @@ START_TEST(scatter)
 }
 END_TEST
 
+/* Every kind both ways: lines that lie beside each other, tiles that are turned (whole ones, rest of lines and of
+ * elements), single lines; with what is made before and behind, and operands that lie otherwise. */
+static void add_running(struct fixture *x, struct ir_type type, uint32_t dim)
+{
+    ir_value a = input(x, type), f = input(x, type);
+    for (int kind = 0; kind < IR_CUMULATE_COUNT; kind++)
+        for (int reverse = 0; reverse < 2; reverse++) {
+            ir_value args[2] = {ir_unary(&x->b, OP_tanh, a), ir_unary(&x->b, OP_sin, f)};
+            ir_value r = ir_cumulate(&x->b, (enum ir_cumulate)kind, args, dim, reverse);
+            output(x, kind == IR_CUMULATE_LINEAR ? r : ir_binary(&x->b, OP_mul, r, f));
+        }
+}
+
+START_TEST(running)
+{
+    struct fixture x = fixture_new();
+    add_running(&x, F32(3, 37, 21), 1);
+    add_running(&x, F32(37, 53), 1);
+    CHECK_BOTH(x, 3e-5, 0);
+    x = fixture_new();
+    add_running(&x, F32(2, 5, 7), 2);
+    add_running(&x, F32(2, 45), 1);
+    ir_value row = input(&x, F32(21)), wide = ir_broadcast(&x.b, row, DIMS(6, 4, 21), (int64_t[]){2});
+    output(&x, ir_cumulate(&x.b, IR_CUMULATE_SUM, &wide, 2, false));
+    output(&x, ir_cumulate(&x.b, IR_CUMULATE_SUM, &wide, 1, true));
+    ir_value apart = input(&x, F32(5, 4, 19)), turned = ir_transpose(&x.b, apart, (int64_t[]){2, 0, 1});
+    output(&x, ir_cumulate(&x.b, IR_CUMULATE_MAX, &turned, 0, false));
+    ir_value flat = ir_reshape(&x.b, turned, DIMS(19, 20));
+    output(&x, ir_cumulate(&x.b, IR_CUMULATE_SUM, &flat, 1, false));
+    ir_value whole = input(&x, I32(6, 40));
+    output(&x, ir_cumulate(&x.b, IR_CUMULATE_SUM, &whole, 1, true));
+    CHECK_BOTH(x, 3e-5, 0);
+}
+END_TEST
+
 /* Microbatches: a loop that slices its input, accumulates in place and counts in another carried value. */
 START_TEST(loop)
 {
@@ -481,6 +516,7 @@ static void add_cases(Suite *suite)
     suite_add_tcase(suite, recorded);
     TCase *others = tcase_create("others");
     tcase_add_test(others, scatter);
+    tcase_add_test(others, running);
     tcase_add_test(others, loop);
     tcase_add_test(others, rows);
     suite_add_tcase(suite, others);

@@ -22,7 +22,7 @@ static const uint16_t random_ops[] = {
     OP_mul,  OP_add,    OP_mul,       OP_max,        OP_min,           OP_atan2,      OP_select,
     OP_cast, OP_lt,     OP_broadcast, OP_broadcast,  OP_reshape,       OP_transpose,  OP_slice,
     OP_pad,  OP_concat, OP_reverse,   OP_reduce_sum, OP_reduce_sum,    OP_reduce_max, OP_reduce_prod,
-    OP_dot,  OP_dot,    OP_dot,       OP_take,       OP_dynamic_slice, OP_extend};
+    OP_dot,  OP_dot,    OP_dot,       OP_take,       OP_dynamic_slice, OP_extend,     OP_cumulate};
 
 /* Attributes that may fit; inference decides. */
 static inline void random_attributes(struct random_ir *r, struct ir_builder *b, struct ir_node *n,
@@ -83,6 +83,12 @@ static inline void random_attributes(struct random_ir *r, struct ir_builder *b, 
         v[2][0] = random_next(r, 3);
         v[3][0] = random_next(r, 3);
         break;
+    case OP_cumulate:
+        for (uint32_t i = 0; i < 3; i++) n->attr[i].n = 1;
+        v[0][0] = rank ? random_next(r, rank) : 0;
+        v[1][0] = n->arg_count == 2 ? IR_CUMULATE_LINEAR : random_next(r, IR_CUMULATE_LINEAR);
+        v[2][0] = random_next(r, 2);
+        break;
     case OP_dynamic_slice:
         for (uint32_t i = 0; i < rank; i++) v[0][i] = x->dim[i] > 1 ? x->dim[i] - 1 : x->dim[i];
         break;
@@ -97,6 +103,7 @@ static inline ir_value random_node(struct random_ir *r, struct ir_builder *b, bo
     ir_value args[2 + IR_MAX_RANK];
     struct ir_node n = {.op = random_ops[random_next(r, sizeof random_ops / sizeof random_ops[0])], .args = args};
     n.arg_count = ir_ops[n.op].args < 0 ? 2 : (uint32_t)ir_ops[n.op].args;
+    if (n.op == OP_cumulate) n.arg_count = 1 + random_next(r, 2);
     for (uint32_t i = 0; i < n.arg_count; i++) args[i] = 1 + random_next(r, b->f->count - 1);
     if (n.op == OP_stop_gradient && unstopped) return 0;
     if (n.op == OP_pad) args[1] = ir_scalar(b, (enum ir_dtype)ir_type(b->f, args[0])->dtype, 0.5);

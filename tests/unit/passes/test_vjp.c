@@ -191,6 +191,21 @@ static ir_value scattered(struct ir_builder *b, enum ir_op op, const ir_value *a
     return ir_scatter_add(b, a[0], indices(b), a[1], 1);
 }
 
+#define CUMULATED(name, kind, reverse) \
+    static ir_value cumulated_##name(struct ir_builder *b, enum ir_op op, const ir_value *a) \
+    { \
+        (void)op; \
+        return ir_cumulate(b, IR_CUMULATE_##kind, a, 1, reverse); \
+    }
+CUMULATED(sum, SUM, false)
+CUMULATED(prod, PROD, false)
+CUMULATED(prod_back, PROD, true)
+CUMULATED(max, MAX, false)
+CUMULATED(min, MIN, true)
+CUMULATED(log, LOGSUMEXP, false)
+CUMULATED(linear, LINEAR, false)
+CUMULATED(linear_back, LINEAR, true)
+
 static ir_value reduced(struct ir_builder *b, enum ir_op op, const ir_value *a)
 {
     return ir_reduce(b, op, a[0], (int64_t[]){1}, 1);
@@ -373,6 +388,11 @@ static const struct test tests[] = {
     {OP_extend, extended, -1, 3, S(3, 4), S(0), S(0), 0, 0, 0},
     {OP_concat, joined, -1, 3, S(2, 3), S(2, 1), S(2, 0), 0, 0, 0},
     {OP_reverse, reversed, -1, 3, S(2, 3), S(0), S(0), 0, 0, 0},
+    {OP_cumulate, cumulated_sum, -1, 3, S(2, 4), S(0), S(0), 0, 0, 0}, {OP_cumulate, cumulated_prod, 0.5, 3, S(2, 4, 2), S(0), S(0), 0, 0, 0},
+    {OP_cumulate, cumulated_prod, 0, 0, S(2, 3), S(0), S(0), one_zero, 0, 0}, {OP_cumulate, cumulated_prod_back, 0, 0, S(2, 3), S(0), S(0), two_zeros, 0, 0},
+    {OP_cumulate, cumulated_max, -1, 3, S(2, 4), S(0), S(0), 0, 0, 0}, {OP_cumulate, cumulated_min, -1, 3, S(2, 4), S(0), S(0), 0, 0, 0},
+    {OP_cumulate, cumulated_log, -1, 3, S(2, 4), S(0), S(0), 0, 0, 0}, {OP_cumulate, cumulated_log, -1, 3, S(2, 2, 3), S(0), S(0), 0, 0, 0},
+    {OP_cumulate, cumulated_linear, -1, 3, S(2, 4), S(2, 4), S(0), 0, 0, 0}, {OP_cumulate, cumulated_linear_back, -1, 3, S(2, 4), S(2, 4), S(0), 0, 0, 0},
     {OP_dynamic_slice, window, -1, 3, S(4, 3), S(0), S(0), 0, 0, 0},
     {OP_dynamic_update, updated, -1, 3, S(4, 3), S(2, 2), S(0), 0, 0, 0},
     {OP_take, taken, -1, 3, S(2, 4, 2), S(0), S(0), 0, 0, 0}, {OP_take, taken, -1, 3, S(3, 3), S(0), S(0), 0, 0, 0},
