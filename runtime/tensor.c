@@ -168,6 +168,8 @@ void rt_scatter(struct step_instance *t, const struct stepc_slot *s, const char 
  */
 static bool apart(const int64_t *stride, const int64_t *shape, int32_t rank, size_t item)
 {
+    for (int32_t i = 0; i < rank; i++)
+        if (!shape[i]) return true;
     for (int32_t i = 0; i < rank; i++) {
         int64_t mine = stride[i] < 0 ? -stride[i] : stride[i], reach = (int64_t)item;
         for (int32_t k = 0; k < rank; k++) {

@@ -560,6 +560,15 @@ class Cli(runner.Case):
             line = json.loads(self.stepc("run", what, "-q", "--steps", "1", "--data", data, "--metrics", "-").stdout)
             self.assertEqual({d: line[d] for d in dtypes}, dtypes)
 
+    def test_metrics_without_elements(self):
+        """An extent of 0 is as good as another one, wherever it stands."""
+        metrics = {"first": "reshape(x, (-1,))[:0]", "last": "zeros((4, 0)) + mean(x)", "middle": "zeros((4, 0, 3)) + mean(x)"}
+        model, so, data = self.write("none.json", json.dumps(dict(DOCUMENT, metrics=metrics))), self.path("none.so"), self.batches()
+        self.stepc("compile", model, "-o", so)
+        for what in (model, so):
+            line = json.loads(self.stepc("run", what, "-q", "--steps", "1", "--data", data, "--metrics", "-").stdout)
+            self.assertEqual([line[m] for m in metrics], [[], [[]] * 4, [[]] * 4])
+
     def test_metrics_can_be_followed(self):
         so, data, metrics = self.path("step.so"), self.batches(), self.write("metrics", "precious")
         self.stepc("compile", self.model, "-o", so)

@@ -669,7 +669,7 @@ def measures_of(state):
     out = {}
 
     def visit(s):
-        if isinstance(s, dict) and s and all(hasattr(v, "shape") for v in s.values()) and all(re.fullmatch(r"[mab]\d+", k) for k in s):
+        if isinstance(s, dict) and s and all(hasattr(v, "shape") for v in s.values()) and all(re.fullmatch(r"[mab]\d+", k) for k in s) and not {"b1", "b2"} >= set(s):
             out.update(s)
         elif hasattr(s, "_asdict"):
             for v in s._asdict().values():
