@@ -86,7 +86,7 @@ static int make_tables(struct cg_tables *to, const struct plan_module *plans, co
         *why = "some parts of the model have no code yet";
         return 1;
     }
-    return cuda ? cuda_build(cuda, to->entries, count, options, temps_prefix(options, arena), arena, why) : 0;
+    return cuda ? cuda_build(cuda, to, options, temps_prefix(options, arena), arena, why) : 0;
 }
 
 int cg_compile(const struct plan_module *plans, const struct cg_options *options, struct arena *arena,

@@ -6,6 +6,18 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Rows of a copy (CUDA_MEMCPY2D), each `width` bytes long. */
+enum { RT_CUDA_UNIFIED = 4 /* any device's address */ };
+struct rt_cuda_rows {
+    size_t from_x, from_y;
+    int from_kind;
+    const void *from_host, *from, *from_array;
+    size_t from_pitch, to_x, to_y;
+    int to_kind;
+    void *to_host, *to, *to_array;
+    size_t to_pitch, width, height;
+};
+
 /* X(member, name in the library, parameters). All return a status: 0 is success. Handles and addresses are pointers. */
 /* clang-format off */
 #define CUDA_FUNCTIONS(X) \
@@ -21,6 +33,8 @@
     X(release, "cuDevicePrimaryCtxRelease_v2", (int)) \
     X(push, "cuCtxPushCurrent_v2", (void *)) \
     X(pop, "cuCtxPopCurrent_v2", (void **)) \
+    X(can_access, "cuDeviceCanAccessPeer", (int *, int, int)) \
+    X(enable_peer, "cuCtxEnablePeerAccess", (void *, unsigned)) \
     X(memory_info, "cuMemGetInfo_v2", (size_t *, size_t *)) \
     X(alloc, "cuMemAlloc_v2", (void **, size_t)) \
     X(free, "cuMemFree_v2", (void *)) \
@@ -31,6 +45,7 @@
     X(to_device, "cuMemcpyHtoDAsync_v2", (void *, const void *, size_t, void *)) \
     X(from_device, "cuMemcpyDtoHAsync_v2", (void *, const void *, size_t, void *)) \
     X(between, "cuMemcpyAsync", (void *, const void *, size_t, void *)) \
+    X(copy_rows, "cuMemcpy2DAsync_v2", (const struct rt_cuda_rows *, void *)) \
     X(stream_create, "cuStreamCreate", (void **, unsigned)) \
     X(stream_destroy, "cuStreamDestroy_v2", (void *)) \
     X(stream_wait, "cuStreamSynchronize", (void *)) \

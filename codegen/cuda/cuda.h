@@ -105,13 +105,19 @@ struct cg_cuda {
     VEC(size_t) begins; /* by kernel: where its text begins */
     VEC(struct cuda_image) images;
     uint32_t **kernel_of; /* by entry, then by group */
+    uint32_t **sum_of;    /* by entry, then by command: of a collective that sums; UINT32_MAX: none */
     const char *text;
 };
 void cuda_target(struct cg_target *); /* the shape of nests that suits blocks of threads */
-void cuda_print_module(struct cg_cuda *, const struct cg_entry *, uint32_t count, struct arena *);
+void cuda_print_module(struct cg_cuda *, const struct cg_entry *, uint32_t count, const struct ir_mesh *,
+                       struct arena *);
 /* An exit code: 0, 2 (bad list of architectures), 3, with *why. `temps`: NULL or a prefix for the text. */
-int cuda_build(struct cg_cuda *, const struct cg_entry *, uint32_t count, const struct cg_options *, const char *temps,
-               struct arena *, const char **why);
+int cuda_build(struct cg_cuda *, const struct cg_tables *, const struct cg_options *, const char *temps, struct arena *,
+               const char **why);
+
+/* cuda_sum.c: the kernel of a collective that sums, printed if need be; UINT32_MAX: it has none. */
+uint32_t cuda_sum(struct cg_cuda *, struct str *out, const struct plan_command *, const struct ir_mesh *,
+                  struct arena *);
 
 extern const char cg_cuda_prelude[];
 #endif

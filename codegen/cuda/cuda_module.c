@@ -66,7 +66,8 @@ static void look_at_calls(struct kernels *k, const struct cg_entry *entry, uint3
     }
 }
 
-void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, struct arena *arena)
+void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, const struct ir_mesh *mesh,
+                       struct arena *arena)
 {
     struct str text = STR(arena);
     struct kernels kernels = {.known = MAP(arena)};
@@ -85,6 +86,12 @@ void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uin
         vec_push(arena, &cuda->begins, text.length);
         struct cuda_kernel printed = cuda_emit(&text, k->nest, arena_format(arena, "kernel_%zu", i), &k->calls, arena);
         vec_push(arena, &cuda->kernels, printed);
+    }
+    cuda->sum_of = arena_new_array(arena, uint32_t *, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        cuda->sum_of[i] = arena_new_array(arena, uint32_t, entries[i].plan->commands.count + 1);
+        for (size_t c = 0; c < entries[i].plan->commands.count; c++)
+            cuda->sum_of[i][c] = cuda_sum(cuda, &text, &entries[i].plan->commands.items[c], mesh, arena);
     }
     cuda->text = str_text(&text);
 }
@@ -126,8 +133,8 @@ static const char *piece(const struct cg_cuda *cuda, uint32_t first, uint32_t *c
     return str_text(&text);
 }
 
-int cuda_build(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, const struct cg_options *options,
-               const char *temps, struct arena *arena, const char **why)
+int cuda_build(struct cg_cuda *cuda, const struct cg_tables *of, const struct cg_options *options, const char *temps,
+               struct arena *arena, const char **why)
 {
     const char *save = arena_format(arena, "%s.rejected.cu", options->output);
     bool known = *options->target.cuda_arch != 0; /* a mistake is a mistake also where there is no NVRTC */
@@ -140,7 +147,7 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t co
         return 2;
     }
     *why = NULL;
-    cuda_print_module(cuda, entries, count, arena);
+    cuda_print_module(cuda, of->entries, of->count, &of->plans->module->mesh, arena);
     save_text(cuda, temps, arena);
     for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {
         size_t length = strcspn(at, ",");

@@ -299,7 +299,7 @@ static LLVMValueRef cuda_launches(struct describe *d, uint32_t entry)
     LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, plan->commands.count + 1);
     for (size_t i = 0; i < plan->commands.count; i++) {
         const struct plan_command *c = &plan->commands.items[i];
-        struct stepc_cuda_launch r = {.kernel = UINT32_MAX};
+        struct stepc_cuda_launch r = {.kernel = d->cuda->sum_of[entry][i]};
         if (c->kind == PLAN_KERNEL) {
             r = cuda_launch(d, entry, c);
             r.place = (void *)string(d, cuda_place(d, &plan->groups.items[c->group]));

@@ -291,6 +291,26 @@ API cuCtxPopCurrent_v2(void **context)
     return end(SUCCESS);
 }
 
+API cuDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    BEGIN_WITHOUT("cuDeviceCanAccessPeer");
+    if (device < 0 || device >= device_count() || peer < 0 || peer >= device_count()) return end(INVALID_DEVICE);
+    *can = device != peer && atoi(setting("STAND_IN_PEERS", "1"));
+    return end(SUCCESS);
+}
+
+API cuCtxEnablePeerAccess(void *context, unsigned flags)
+{
+    BEGIN("cuCtxEnablePeerAccess");
+    struct context *own = current[depth - 1], *peer = context;
+    if (flags || peer < contexts || peer >= contexts + MOST_DEVICES || !peer->retained || peer == own)
+        return end(INVALID_VALUE);
+    if (!atoi(setting("STAND_IN_PEERS", "1"))) return end(PEER_ACCESS_UNSUPPORTED);
+    bool already = own->reaches[peer->ordinal];
+    own->reaches[peer->ordinal] = true;
+    return end(already ? PEER_ACCESS_ALREADY_ENABLED : SUCCESS);
+}
+
 /* ---------------------------------------------------------------- memory */
 
 static size_t used(const struct context *c)
@@ -355,7 +375,7 @@ API cuMemFree_v2(void *address)
     BEGIN("cuMemFree");
     struct context *c = current[depth - 1];
     struct thing *b = block_of(c, address, 0);
-    if (!b || b->data != inside(address)) {
+    if (!b || b->context != c || b->data != inside(address)) {
         report("cuMemFree: %p is no block of device %d", address, c->ordinal);
         return end(INVALID_VALUE);
     }
@@ -486,6 +506,35 @@ API cuMemcpyAsync(void *to, const void *from, size_t bytes, void *stream)
                        &(struct op){.kind = OP_BETWEEN, .to = to, .from = (char *)(uintptr_t)from, .bytes = bytes}));
 }
 
+struct rows { /* CUDA_MEMCPY2D */
+    size_t from_x, from_y;
+    int from_kind;
+    const void *from_host, *from, *from_array;
+    size_t from_pitch, to_x, to_y;
+    int to_kind;
+    void *to_host, *to, *to_array;
+    size_t to_pitch, width, height;
+};
+
+API cuMemcpy2DAsync_v2(const struct rows *r, void *stream)
+{
+    enum { UNIFIED = 4 };
+    BEGIN("cuMemcpy2DAsync");
+    bool bad = r->from_x || r->from_y || r->to_x || r->to_y || r->from_kind != UNIFIED || r->to_kind != UNIFIED;
+    if (bad || !r->width || !r->height || r->from_pitch < r->width || r->to_pitch < r->width) {
+        report("cuMemcpy2DAsync: rows that there are not");
+        return end(INVALID_VALUE);
+    }
+    return end(enqueue("cuMemcpy2DAsync", stream,
+                       &(struct op){.kind = OP_ROWS,
+                                    .to = r->to,
+                                    .from = (char *)(uintptr_t)r->from,
+                                    .bytes = r->width,
+                                    .rows = r->height,
+                                    .from_pitch = r->from_pitch,
+                                    .to_pitch = r->to_pitch}));
+}
+
 /* ---------------------------------------------------------------- events */
 
 API cuEventCreate(void **event, unsigned flags)
@@ -526,7 +575,9 @@ API cuEventSynchronize(void *event)
 API cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
     BEGIN("cuStreamWaitEvent");
-    struct thing *e = of("cuStreamWaitEvent", event, EVENT);
+    struct thing *e = things; /* of any device */
+    while (e && (e != event || e->kind != EVENT || e->gone)) e = e->next;
+    if (!e) report("cuStreamWaitEvent: %p is no event", event);
     (void)flags;
     if (!e) return end(INVALID_HANDLE);
     return end(enqueue("cuStreamWaitEvent", stream, &(struct op){.kind = OP_WAIT, .event = e, .generation = e->asked}));

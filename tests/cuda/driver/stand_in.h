@@ -14,6 +14,7 @@
  * What is wrong is written to standard error, and the process ends with status 86. The environment:
  *   STAND_IN_CACHE       folder of compiled kernels (none: a temporary one)
  *   STAND_IN_DEVICES=1   STAND_IN_CAPABILITY=8.0   STAND_IN_MEMORY=17179869184   STAND_IN_VERSION=13000
+ *   STAND_IN_PEERS=1     0: no device reaches the memory of another one
  *   STAND_IN_USED=0      bytes of it that other processes have
  *   STAND_IN_ORDERS=2    1: kernels run forwards only
  *   STAND_IN_COUNTS      a file for how often each function was called, and how many graphs waited at once at most
@@ -39,7 +40,9 @@ enum {
     INVALID_HANDLE = 400,
     NOT_FOUND = 500,
     ILLEGAL_ADDRESS = 700,
+    PEER_ACCESS_ALREADY_ENABLED = 704,
     LAUNCH_FAILED = 719,
+    PEER_ACCESS_UNSUPPORTED = 217,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901
 };
@@ -47,8 +50,9 @@ enum { MOST_DEVICES = 16, ADDRESS_BIT = 62 };
 
 struct context {
     int ordinal, retained;
-    struct thing *own; /* its default stream, when somebody has asked for it */
-    int failed;        /* of all that follows */
+    struct thing *own;          /* its default stream, when somebody has asked for it */
+    int failed;                 /* of all that follows */
+    bool reaches[MOST_DEVICES]; /* the memory of these */
 };
 enum kind { BLOCK = 1, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC };
 extern const char *const kind_names[];
@@ -65,6 +69,7 @@ enum op_kind {
     OP_TO_DEVICE,
     OP_FROM_DEVICE,
     OP_BETWEEN,
+    OP_ROWS,
     OP_RECORD,
     OP_WAIT,
     OP_GRAPH
@@ -77,6 +82,7 @@ struct op {
     uint64_t *words;        /* parameters */
     char *to, *from, *data; /* data: what a source held */
     uint64_t bytes, value;
+    uint64_t rows, from_pitch, to_pitch; /* OP_ROWS, of `bytes` each */
     struct thing *event, *stream, *exec;
     uint64_t generation;
 };

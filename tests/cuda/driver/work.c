@@ -17,8 +17,8 @@ struct thing *block_of(const struct context *c, const void *address, uint64_t by
     const char *at = inside(address);
     if (at == address) return NULL; /* of the host */
     for (struct thing *b = things; b; b = b->next)
-        if (b->kind == BLOCK && !b->gone && (!c || b->context == c) && at >= b->data && at <= b->data + b->bytes &&
-            bytes <= (uint64_t)(b->data + b->bytes - at))
+        if (b->kind == BLOCK && !b->gone && (!c || b->context == c || c->reaches[b->context->ordinal]) &&
+            at >= b->data && at <= b->data + b->bytes && bytes <= (uint64_t)(b->data + b->bytes - at))
             return b;
     return NULL;
 }
@@ -202,6 +202,12 @@ static int run_op(struct context *c, const struct op *op)
         status = check(c, "copy between devices", op->to, op->bytes);
         if (!block_of(NULL, op->from, op->bytes)) status = check(c, "copy between devices", op->from, op->bytes);
         if (!status) memmove(inside(op->to), inside(op->from), op->bytes);
+        return status;
+    case OP_ROWS:
+        status = check(c, "copy of rows", op->to, (op->rows - 1) * op->to_pitch + op->bytes);
+        if (!status) status = check(c, "copy of rows", op->from, (op->rows - 1) * op->from_pitch + op->bytes);
+        for (uint64_t i = 0; !status && i < op->rows; i++)
+            memmove(inside(op->to) + i * op->to_pitch, inside(op->from) + i * op->from_pitch, op->bytes);
         return status;
     case OP_RECORD:
         op->event->done = op->generation > op->event->done ? op->generation : op->event->done;
