@@ -2,6 +2,7 @@
  * rounded once; sums and products of 16-bit floats are rounded at every step. */
 #include "ir/eval.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct ordered {
@@ -126,6 +127,35 @@ void eval_cumulate(struct eval_call *c)
         }
     }
     eval_to_dtype(c->e->precision, dtype, out, count);
+}
+
+/* ---------------------------------------------------------------- order */
+
+struct placed {
+    double key;
+    int64_t place;
+};
+
+static int by_key(const void *x, const void *y)
+{
+    const struct placed *a = x, *b = y;
+    return a->key < b->key ? -1 : a->key > b->key ? 1 : a->place < b->place ? -1 : a->place > b->place;
+}
+
+void eval_order(struct eval_call *c)
+{
+    const struct ir_type *type = &c->n->type;
+    int64_t stride[IR_MAX_RANK], dim = c->n->attr[0].v[0], extent = type->dim[dim], count = ir_type_elements(type);
+    struct arena arena = {0};
+    struct placed *line = arena_new_array(&arena, struct placed, extent + 1);
+    eval_strides(type, stride);
+    for (int64_t i = 0; i < count; i++) { /* each line from its first element */
+        if (i / stride[dim] % extent) continue;
+        for (int64_t k = 0; k < extent; k++) line[k] = (struct placed){eval_arg(c, 0)->v[i + k * stride[dim]], k};
+        qsort(line, (size_t)extent, sizeof *line, by_key);
+        for (int64_t k = 0; k < extent; k++) c->out->t->v[i + k * stride[dim]] = (double)line[k].place;
+    }
+    arena_free(&arena);
 }
 
 /* ---------------------------------------------------------------- arg */

@@ -475,6 +475,14 @@ static bool infer_cumulate(struct infer *c)
     return infer_result(c, *x);
 }
 
+static bool infer_order(struct infer *c)
+{
+    int64_t dim;
+    if (!attr_dim(c, 0, 0, &dim)) return false;
+    if (infer_arg(c, 0)->dtype != IR_I32) return infer_fail(c, "expected int32, found %s", infer_arg_text(c, 0));
+    return infer_result(c, *infer_arg(c, 0));
+}
+
 static bool infer_argreduce(struct infer *c)
 {
     int64_t dim;

@@ -85,7 +85,7 @@ enum ir_emit {
     EMIT_reduce,
     EMIT_dot,
     EMIT_scatter,
-    EMIT_cumulate,
+    EMIT_lines,
     EMIT_control,
     EMIT_comm
 };

@@ -30,13 +30,13 @@
 
 /* What kind of nest a group becomes: which template of codegen/lower/lower_*.c. */
 #define PLAN_GROUP_KINDS(X) \
-    X(MAP, "map")             /* one output element per iteration; all outputs have the same extents */ \
-    X(ROW, "row")             /* rows: reductions over trailing dimensions and element-wise work on the same rows */ \
-    X(COLUMN, "column")       /* reductions over leading dimensions */ \
-    X(DOT, "dot")             /* one contraction with element-wise prologues and epilogues */ \
-    X(SCATTER, "scatter")     /* scatter_add */ \
-    X(COPY, "copy")           /* a buffer to another: loop-carried values, slots that could not be updated in place */ \
-    X(CUMULATE, "cumulate")   /* running results along one dimension, with element-wise prologues and epilogues */ \
+    X(MAP, "map")         /* one output element per iteration; all outputs have the same extents */ \
+    X(ROW, "row")         /* rows: reductions over trailing dimensions and element-wise work on the same rows */ \
+    X(COLUMN, "column")   /* reductions over leading dimensions */ \
+    X(DOT, "dot")         /* one contraction with element-wise prologues and epilogues */ \
+    X(SCATTER, "scatter") /* scatter_add */ \
+    X(COPY, "copy")       /* a buffer to another: loop-carried values, slots that could not be updated in place */ \
+    X(LINES, "lines") /* what all lines along a dimension give, side by side, with element-wise pro- and epilogues */ \
     X(ATTENTION, "attention") /* contractions of scores, made tile by tile, and the softmax along their rows */
 
 /* JOIN: until memory is planned. WAIT: the end of a collective; until then its operands and results are in use. */
@@ -92,7 +92,7 @@ struct plan_group {
     input_level, output_level; /* at which index of the domain an input is read, an output stored:
                                1 one element per element, 2 one per row, 0 others (not in place). Equal and not 0:
                                the output may take the input's memory */
-    ir_value root;             /* DOT, SCATTER, CUMULATE: the node that it is made for; else 0 */
+    ir_value root;             /* DOT, SCATTER, LINES: the node that it is made for; else 0 */
     const char *reason;        /* why it ends here, for explain --fusion */
     uint64_t alike;            /* groups with equal numbers have the same code; 0: not known */
     VEC(ir_value)

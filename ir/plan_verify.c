@@ -70,9 +70,7 @@ static void check_members(struct plan_check *c, const struct plan_group *g, uint
     for (size_t i = 0; i < g->windows.count; i++)
         if (ir_get(f, g->windows.items[i])->op != OP_dynamic_update || !(mark[g->windows.items[i]] & MEMBER))
             plan_fault(c, "window %%%u is no dynamic_update of the group", g->windows.items[i]);
-    enum ir_emit wanted = g->kind == GROUP_SCATTER    ? EMIT_scatter
-                          : g->kind == GROUP_CUMULATE ? EMIT_cumulate
-                                                      : EMIT_dot;
+    enum ir_emit wanted = g->kind == GROUP_SCATTER ? EMIT_scatter : g->kind == GROUP_LINES ? EMIT_lines : EMIT_dot;
     bool rooted = wanted != EMIT_dot || g->kind == GROUP_DOT || g->kind == GROUP_ATTENTION;
     enum ir_emit root = g->root ? (enum ir_emit)ir_ops[ir_get(f, g->root)->op].emit : EMIT_none;
     if ((rooted != (g->root != 0) && g->kind != GROUP_ATTENTION) ||

@@ -1,6 +1,6 @@
 /* Ops without a kernel of their own become a few element-wise ones that have: the code generator then needs the
  * elementary functions alone. */
-#include "passes/common.h"
+#include "passes/decompose.h"
 #include <math.h>
 
 static ir_value is_finite(struct ir_builder *b, ir_value x)
@@ -73,19 +73,23 @@ static ir_value widened(struct ir_builder *b, ir_value x, ir_value (*rule)(struc
 static bool rewrites(const struct ir_func *f, const struct ir_node *n)
 {
     (void)f;
-    return !(ir_ops[n->op].stages & IR_STAGE_KERNEL);
+    return !(ir_ops[n->op].stages & IR_STAGE_KERNEL) || ir_ops[n->op].emit == EMIT_lines;
 }
 
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
     const struct ir_node *n = ir_get(from, old);
+    struct pass *p = user;
     switch (n->op) {
+    case OP_cumulate: return p->options->blocks ? decompose_cumulate(b, n, map) : pass_remake(p, b, n, map);
+    case OP_order:
+        return decompose_keeps_order(p, n) ? pass_remake(p, b, n, map) : decompose_order(p, b, n, map[n->args[0]]);
     case OP_is_finite: return is_finite(b, map[n->args[0]]);
     case OP_cbrt: return widened(b, map[n->args[0]], cbrt_of);
     case OP_argmax:
     case OP_argmin: return arg_of_extremum(b, map[n->args[0]], n);
     case OP_erf_inv: return widened(b, map[n->args[0]], erf_inv);
-    default: return pass_remake(user, b, n, map);
+    default: return pass_remake(p, b, n, map);
     }
 }
 

@@ -314,7 +314,7 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;
     if (holds_up(z, v, c) || (n->window && k->kind != GROUP_MAP)) return false;
-    if ((k->kind == GROUP_DOT || k->kind == GROUP_CUMULATE) &&
+    if ((k->kind == GROUP_DOT || k->kind == GROUP_LINES) &&
         (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2))
         return false;
     return !fuse_needs(z, v, c);
@@ -322,7 +322,7 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
 
 static int preference(enum plan_group_kind kind)
 {
-    return kind == GROUP_ROW ? 0 : kind == GROUP_COLUMN ? 1 : kind == GROUP_DOT || kind == GROUP_CUMULATE ? 2 : 3;
+    return kind == GROUP_ROW ? 0 : kind == GROUP_COLUMN ? 1 : kind == GROUP_DOT || kind == GROUP_LINES ? 2 : 3;
 }
 
 /* The clusters of a node's operands, best first, each once. */
@@ -378,7 +378,7 @@ static void place_in_domain(struct fuse *z, ir_value v)
 
 static enum plan_group_kind rooted_kind(uint8_t class)
 {
-    return class == FUSE_DOT ? GROUP_DOT : class == FUSE_SCATTER ? GROUP_SCATTER : GROUP_CUMULATE;
+    return class == FUSE_DOT ? GROUP_DOT : class == FUSE_SCATTER ? GROUP_SCATTER : GROUP_LINES;
 }
 
 static void place(struct fuse *z, ir_value v)
@@ -395,7 +395,7 @@ static void place(struct fuse *z, ir_value v)
     switch (n->class) {
     case FUSE_DOT:
     case FUSE_SCATTER:
-    case FUSE_CUMULATE:
+    case FUSE_LINES:
         c = new_cluster(z, rooted_kind(n->class), n->elements, n->elements);
         z->clusters.items[c].root = v;
         add_node(z, c, v, FUSE_FULL);
@@ -542,7 +542,7 @@ static void merge_siblings(struct fuse *z)
     for (uint32_t a = 0; a < count; a++) {
         const struct fuse_cluster *x = &z->clusters.items[a];
         if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER ||
-            x->kind == GROUP_ATTENTION || x->kind == GROUP_CUMULATE)
+            x->kind == GROUP_ATTENTION || x->kind == GROUP_LINES)
             continue;
         for (uint32_t b = next[a], tried = 0; b < count && tried < MAX_TRIED; b = next[b]) {
             const struct fuse_cluster *y = &z->clusters.items[b];

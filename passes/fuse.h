@@ -13,7 +13,7 @@ enum fuse_class {
     FUSE_REDUCE,
     FUSE_DOT,
     FUSE_SCATTER,
-    FUSE_CUMULATE,
+    FUSE_LINES,
     FUSE_CONTROL
 };
 /* How the index of an operand follows from that of its user. */
@@ -212,9 +212,6 @@ ir_value fuse_phases(uint32_t blocks, struct ir_builder *, const struct ir_node 
 /* fuse_split.c: products of few tiles, too. */
 bool fuse_wants_split(uint32_t blocks, const struct ir_func *, ir_value);
 ir_value fuse_split(uint32_t blocks, struct ir_builder *, const struct ir_node *, const ir_value *map);
-/* fuse_cumulate.c: running results by doubling distances. */
-bool fuse_wants_doubling(uint32_t blocks, const struct ir_node *);
-ir_value fuse_doubling(struct ir_builder *, const struct ir_node *, const ir_value *map);
 /* fuse_sums.c: sums of very many scalars become trees. */
 ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old,
                   const ir_value *map);

@@ -76,7 +76,7 @@ static const char *reason_of(const struct fuse *z, const struct fuse_cluster *c)
     case GROUP_ATTENTION: return "its scores are made tile by tile and never stored";
     case GROUP_ROW: return "what follows needs other rows, or is read whole by a contraction";
     case GROUP_COLUMN: return "a reduction over leading dimensions is complete only at the end";
-    case GROUP_CUMULATE: return "what follows needs other elements than the running result's own";
+    case GROUP_LINES: return "what follows needs other elements of the lines than its own";
     case GROUP_SCATTER: return "a scatter is complete only at the end";
     default: return z->node[c->nodes.items[0]].region ? "the update of the state is complete" : c->reason;
     }

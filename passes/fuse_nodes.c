@@ -13,7 +13,7 @@ static uint8_t class_of(const struct ir_node *node)
     case EMIT_reduce: return FUSE_REDUCE;
     case EMIT_dot: return FUSE_DOT;
     case EMIT_scatter: return FUSE_SCATTER;
-    case EMIT_cumulate: return FUSE_CUMULATE;
+    case EMIT_lines: return FUSE_LINES;
     case EMIT_control:
     case EMIT_comm: return FUSE_CONTROL;
     default: return FUSE_LEAF;
@@ -306,7 +306,7 @@ static void decide(struct fuse *z, ir_value v)
         const struct fuse_node *user = &z->node[n->only_user];
         bool read = user->class == FUSE_VIEW || user->class == FUSE_INDEX;
         bool summed = user->class == FUSE_REDUCE ||
-                      user->class == FUSE_CUMULATE; /* but what is made of a product is made in its tile */
+                      user->class == FUSE_LINES; /* but what is made of a product is made in its tile */
         for (uint32_t i = 0; i < ir_get(z->f, v)->arg_count; i++)
             summed &= z->node[ir_get(z->f, v)->args[i]].class != FUSE_DOT;
         bool once = !n->multi && n->uses == 1 && n->inline_cost <= FUSE_LONG &&
@@ -437,7 +437,7 @@ static void walk_operands(struct walk *w, ir_value v, uint8_t relation, uint32_t
     const struct ir_node *node = ir_get(w->z->f, v);
     const struct fuse_node *n = &w->z->node[v];
     uint8_t next = FUSE_OTHER;
-    if (n->class == FUSE_EWISE || node->op == OP_reshape || n->class == FUSE_REDUCE || n->class == FUSE_CUMULATE)
+    if (n->class == FUSE_EWISE || node->op == OP_reshape || n->class == FUSE_REDUCE || n->class == FUSE_LINES)
         next = relation;
     else if (node->op == OP_broadcast && relation == FUSE_SAME) next = FUSE_SPREAD, segments = n->segments;
     for (uint32_t i = 0; i < node->arg_count; i++) /* what is written into is read at the same place */

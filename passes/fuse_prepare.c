@@ -140,7 +140,6 @@ static bool has_many(struct preparing *p, const struct ir_module *m)
                    fuse_wants_even(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_rows(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_rows_first(&p->panels, m->funcs.items[i], v);
-            any |= fuse_wants_doubling(p->pass->options->blocks, ir_get(m->funcs.items[i], v));
             any |= fuse_is_transposed(p->transposed, m->funcs.items[i], v);
         }
         any |= terms >= FUSE_MANY_TERMS;
@@ -157,7 +156,6 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     if (sum) return sum;
     uint32_t blocks = p->pass->options->blocks;
     if (fuse_wants_phases(blocks, from, node)) return fuse_phases(blocks, b, node, map[node->args[0]]);
-    if (fuse_wants_doubling(blocks, node)) return fuse_doubling(b, node, map);
     if (wants_split(p, from, old)) return fuse_split(blocks, b, node, map);
     if (is_large_reduction(from, node)) {
         bool tree = node->op == OP_reduce_sum && node->attr[1].n;

@@ -484,7 +484,7 @@ static double flops_of(const struct plan_group *g)
     for (size_t i = 0; i < g->nodes.count; i++) {
         const struct ir_node *node = ir_get(g->func, g->nodes.items[i]);
         enum ir_emit emit = (enum ir_emit)ir_ops[node->op].emit;
-        if (emit == EMIT_ewise || emit == EMIT_cumulate) flops += (double)ir_type_elements(&node->type);
+        if (emit == EMIT_ewise || emit == EMIT_lines) flops += (double)ir_type_elements(&node->type);
         else if (emit == EMIT_reduce) flops += (double)ir_type_elements(ir_type(g->func, node->args[0]));
         if (emit == EMIT_dot) {
             double k = 1;

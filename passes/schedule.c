@@ -68,7 +68,7 @@ static uint32_t key_of(const struct plan_group *g)
         if (g->outputs.items[i] < key) key = g->outputs.items[i];
     for (size_t i = 0; i < g->nodes.count; i++) {
         enum ir_emit emit = (enum ir_emit)ir_ops[ir_get(g->func, g->nodes.items[i])->op].emit;
-        bool sum = emit == EMIT_dot || emit == EMIT_scatter || emit == EMIT_reduce || emit == EMIT_cumulate;
+        bool sum = emit == EMIT_dot || emit == EMIT_scatter || emit == EMIT_reduce || emit == EMIT_lines;
         if (sum && g->nodes.items[i] < key) key = g->nodes.items[i];
     }
     return key;

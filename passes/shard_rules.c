@@ -145,12 +145,12 @@ static void rule_reverse(struct rule_maker *k)
         if (k->r->result[k->n->attr[0].v[i]] >= 0) k->r->whole |= 1u << k->r->result[k->n->attr[0].v[i]];
 }
 
-static void rule_cumulate(struct rule_maker *k)
+static void rule_lines(struct rule_maker *k)
 {
     rule_ewise(k);
     int8_t along = k->r->result[k->n->attr[0].v[0]];
     if (along >= 0) k->r->whole |= 1u << along;
-    if (k->n->attr[1].v[0] == IR_CUMULATE_SUM) k->r->linear = 1;
+    if (k->n->op == OP_cumulate && k->n->attr[1].v[0] == IR_CUMULATE_SUM) k->r->linear = 1;
 }
 
 static void rule_dynamic_slice(struct rule_maker *k)

@@ -128,7 +128,7 @@ static void run_template(struct lower *l, struct cg_gemm *gemm)
     case GROUP_COLUMN: lower_reduction(l); break;
     case GROUP_DOT: lower_dot(l, gemm); break;
     case GROUP_SCATTER: lower_scatter(l); break;
-    case GROUP_CUMULATE: lower_cumulate(l); break;
+    case GROUP_LINES: (ir_get(l->f, l->group->root)->op == OP_order ? lower_order : lower_cumulate)(l); break;
     case GROUP_ATTENTION: lower_attention(l); break;
     }
 }

@@ -179,6 +179,7 @@ void lower_scatter(struct lower *);
 void lower_scatter_rows(struct lower *, bool in_place); /* for GPUs */
 void lower_attention(struct lower *);
 void lower_cumulate(struct lower *);
+void lower_order(struct lower *);
 
 /* lower_window.c: outputs, which may be a row of a larger buffer: the type of what is stored, its element at a
  * position, and where that goes. */

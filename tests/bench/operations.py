@@ -35,7 +35,7 @@ CASES = {  # expression of x, shape, the same for PyTorch
     "sort, odd": ("sort(model, axis=-1)", ODD, lambda t, x: t.sort(x, dim=-1, stable=True).values),
     "sort, short": ("sort(model, axis=-1)", (16384, 40), lambda t, x: t.sort(x, dim=-1, stable=True).values),
     "sort, first": ("sort(model, axis=0)", FIRST, lambda t, x: t.sort(x, dim=0, stable=True).values),
-    "argsort": ("model * astype(argsort(model, axis=-1), 'float32')", LAST, lambda t, x: x * t.argsort(x, -1, stable=True).float()),
+    "argsort": ("model * astype(argsort(model, axis=-1), 'float32')", LAST, lambda t, x: x * t.argsort(x, dim=-1, stable=True).float()),
     "top_k": ("top_k(model, 8)[0]", LAST, lambda t, x: t.topk(x, 8, -1).values),
     "take_along_axis": ("take_along_axis(model, astype(abs(stop_gradient(model)) * 100, 'int32'), axis=-1)", LAST,
                         lambda t, x: t.gather(x, -1, (x.detach().abs() * 100).long())),

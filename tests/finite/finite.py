@@ -48,7 +48,7 @@ PASSES.update({
     "take": "take(%a, %i) dim=0", "reduce_max": "reduce_max(%a) dims=[]", "reduce_min": "reduce_min(%a) dims=[]",
 })
 # No floats come out, nothing is computed, or it stands in no plan; collectives are in the documents with meshes below.
-OTHERS = set("""param constant iota not is_finite and or xor shl shr eq ne lt le threefry argmax argmin call loop proj grad accumulate
+OTHERS = set("""param constant iota not is_finite and or xor shl shr eq ne lt le threefry argmax argmin order call loop proj grad accumulate
 scan vmap sharding_constraint all_reduce all_gather reduce_scatter all_to_all permute device_index""".split())
 
 

@@ -387,6 +387,29 @@ START_TEST(running)
 }
 END_TEST
 
+/* The order of lines: tiles that are turned, lanes as they lie, single ones; of every number of elements, where blocks
+ * of the network have a rest; many ties. */
+static void add_order(struct fixture *x, struct ir_type type, uint32_t dim)
+{
+    ir_value a = input(x, type), key = ir_cast(&x->b, ir_binary(&x->b, OP_mul, a, number_like(x, a, 9)), IR_I32);
+    output(x, ir_binary(&x->b, OP_mul, ir_order(&x->b, key, dim), key));
+    output(x, ir_order(&x->b, key, dim));
+}
+
+START_TEST(order)
+{
+    struct fixture x = fixture_new();
+    for (int64_t n = 2; n < 12; n++) add_order(&x, F32(5, n), 1);
+    CHECK_BOTH(x, 0, 0);
+    x = fixture_new();
+    add_order(&x, F32(37, 53), 1);
+    add_order(&x, F32(2, 45, 21), 1);
+    add_order(&x, F32(2, 3, 19), 2);
+    add_order(&x, F32(4, 64), 1);
+    CHECK_BOTH(x, 0, 0);
+}
+END_TEST
+
 /* Microbatches: a loop that slices its input, accumulates in place and counts in another carried value. */
 START_TEST(loop)
 {
@@ -517,6 +540,7 @@ static void add_cases(Suite *suite)
     TCase *others = tcase_create("others");
     tcase_add_test(others, scatter);
     tcase_add_test(others, running);
+    tcase_add_test(others, order);
     tcase_add_test(others, loop);
     tcase_add_test(others, rows);
     suite_add_tcase(suite, others);

@@ -63,6 +63,7 @@ static const struct op_example op_examples[] = {
      P(1, 0, F23) P(2, 1, "float32[2, 1]") "%3 = concat(%1, %2) dim=0 : float32[4, 3]\n" Y "%3"},
     ONE(extend, F23, "low=[1, -1] high=[1, 1] kind=0 : float32[4, 3]", "low=[1, 1] high=[1, -1] kind=1 : float32[4, 3]"),
     ONE(cumulate, F23, "dim=1 kind=0 reverse=1 : " F23, "dim=1 kind=5 reverse=0 : " F23),
+    ONE(order, "int32[2, 3]", "dim=1 : int32[2, 3]", "dim=2 : int32[2, 3]"),
     ONE(reverse, F23, "dims=1 : " F23, "dims=2 : " F23),
     {"dynamic_slice", P(1, 0, F23) P(2, 1, I0) "%3 = dynamic_slice(%1, %2, %2) sizes=[1, 2] : float32[1, 2]\n" Y "%3",
      P(1, 0, F23) P(2, 1, I0) "%3 = dynamic_slice(%1, %2) sizes=[1, 2] : float32[1, 2]\n" Y "%3"},

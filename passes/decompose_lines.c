@@ -1,0 +1,146 @@
+/* What lines along a dimension give, where there is no kernel that walks them (codegen/lower/lower_lines.c): on a GPU,
+ * whose commands have a thread for every element, and where lines are few or too long for the caches. */
+#include "passes/decompose.h"
+
+/* ---------------------------------------------------------------- running results */
+
+static ir_value part_of(struct ir_builder *b, ir_value x, uint32_t dim, int64_t start, int64_t limit)
+{
+    const struct ir_type type = *ir_type(b->f, x);
+    int64_t from[IR_MAX_RANK] = {0}, to[IR_MAX_RANK], step[IR_MAX_RANK];
+    for (uint32_t i = 0; i < type.rank; i++) to[i] = type.dim[i], step[i] = 1;
+    from[dim] = start, to[dim] = limit;
+    return ir_slice(b, x, from, to, step);
+}
+
+/* most + log1p(e**(least - most)), but for infinities of one sign and NaN. */
+static ir_value log_of_sum(struct ir_builder *b, ir_value x, ir_value y)
+{
+    ir_value apart = ir_binary(b, OP_sub, x, y), most = ir_binary(b, OP_max, x, y);
+    ir_value less = ir_binary(b, OP_sub, ir_binary(b, OP_min, x, y), most);
+    ir_value sum = ir_binary(b, OP_add, most, ir_unary(b, OP_log1p, ir_unary(b, OP_exp, less)));
+    return ir_select(b, ir_binary(b, OP_ne, apart, apart), ir_binary(b, OP_add, x, y), sum);
+}
+
+static ir_value combined(struct ir_builder *b, enum ir_cumulate kind, ir_value before, ir_value x, ir_value y)
+{
+    static const enum ir_op ops[] = {[IR_CUMULATE_SUM] = OP_add,
+                                     [IR_CUMULATE_PROD] = OP_mul,
+                                     [IR_CUMULATE_MAX] = OP_max,
+                                     [IR_CUMULATE_MIN] = OP_min};
+    if (kind < IR_CUMULATE_LOGSUMEXP) return ir_binary(b, ops[kind], before, x);
+    if (kind == IR_CUMULATE_LOGSUMEXP) return log_of_sum(b, before, x);
+    return ir_binary(b, OP_add, ir_binary(b, OP_mul, before, y), x);
+}
+
+/* By doubling distances: after the step of width k every element holds the result over the last 2k ones. */
+ir_value decompose_cumulate(struct ir_builder *b, const struct ir_node *n, const ir_value *map)
+{
+    enum ir_cumulate kind = (enum ir_cumulate)n->attr[1].v[0];
+    enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
+    uint32_t dim = (uint32_t)n->attr[0].v[0];
+    int64_t extent = n->type.dim[dim];
+    bool reverse = n->attr[2].v[0], linear = kind == IR_CUMULATE_LINEAR,
+         widens = ir_dtype_is_float(dtype) && ir_dtype_bytes(dtype) == 2;
+    ir_value x = map[n->args[0]], y = linear ? map[n->args[1]] : 0;
+    if (widens) x = ir_cast(b, x, IR_F32), y = linear ? ir_cast(b, y, IR_F32) : 0;
+    for (int64_t k = 1; k < extent; k *= 2) {
+        int64_t edge = reverse ? extent - k : k, from = reverse ? 0 : k, before = reverse ? k : 0;
+        ir_value first[2] = {part_of(b, x, dim, reverse ? edge : 0, reverse ? extent : edge), 0};
+        ir_value rest[2] = {part_of(b, x, dim, from, from + extent - k), 0};
+        ir_value moved = part_of(b, x, dim, before, before + extent - k);
+        if (linear) {
+            first[1] = part_of(b, y, dim, reverse ? edge : 0, reverse ? extent : edge);
+            rest[1] = part_of(b, y, dim, from, from + extent - k);
+        }
+        ir_value result[2] = {combined(b, kind, moved, rest[0], rest[1]), 0};
+        if (linear) result[1] = ir_binary(b, OP_mul, part_of(b, y, dim, before, before + extent - k), rest[1]);
+        x = ir_concat(b, reverse ? (ir_value[]){result[0], first[0]} : (ir_value[]){first[0], result[0]}, 2, dim);
+        if (linear)
+            y = ir_concat(b, reverse ? (ir_value[]){result[1], first[1]} : (ir_value[]){first[1], result[1]}, 2, dim);
+    }
+    return widens ? ir_cast(b, x, dtype) : x;
+}
+
+/* ---------------------------------------------------------------- order */
+
+/* x of [rows, extent] along other dimensions. */
+static ir_value repeated(struct ir_builder *b, ir_value x, const struct ir_type *pairs, int64_t first, int64_t second)
+{
+    return ir_broadcast(b, x, pairs->rank, pairs->dim, (int64_t[]){first, second});
+}
+
+/* Rows of a few elements: the place of each is the number of those that come before it, and the index of every place is
+ * found by comparing places; extent * extent comparisons, none of which is kept. */
+static ir_value by_counting(struct ir_builder *b, ir_value key)
+{
+    const struct ir_type t = *ir_type(b->f, key);
+    const int64_t last = 2, middle = 1;
+    struct ir_type pairs = ir_type_of(IR_I32, 3, (int64_t[]){t.dim[0], t.dim[1], t.dim[1]});
+    /* [row, i, j]: element j stands before element i */
+    ir_value i = repeated(b, key, &pairs, 0, 1), j = repeated(b, key, &pairs, 0, 2);
+    ir_value row = ir_iota(b, pairs, 1), column = ir_iota(b, pairs, 2);
+    ir_value tie = ir_binary(b, OP_and, ir_binary(b, OP_eq, j, i), ir_binary(b, OP_lt, column, row));
+    ir_value before = ir_cast(b, ir_binary(b, OP_or, ir_binary(b, OP_lt, j, i), tie), IR_I32);
+    ir_value place = ir_reduce(b, OP_reduce_sum, before, &last, 1);
+    /* [row, i, k]: element i has place k */
+    ir_value hit = ir_binary(b, OP_eq, repeated(b, place, &pairs, 0, 1), column);
+    return ir_reduce(b, OP_reduce_sum, ir_select(b, hit, row, ir_number_like(b, row, 0)), &middle, 1);
+}
+
+/* Longer rows: Batcher's bitonic network, a loop over its stages. In a stage every element meets the one whose index
+ * differs in the bits of `meets`; keys and indices together are never equal, so that equal keys keep their order. The
+ * first stage of a block compares it with its own mirror image, so that all blocks are sorted upwards. */
+static ir_value by_network(struct pass *p, struct ir_builder *to, ir_value key)
+{
+    struct ir_type t = *ir_type(to->f, key);
+    int64_t n = t.dim[1], wide = 1, one = 1, zero[2] = {0}, stages = 0;
+    while (wide < n) wide *= 2;
+    int32_t *meets = arena_new_array(&p->scratch, int32_t, 64 * 64);
+    for (int64_t block = 2; block <= wide; block *= 2)
+        for (int64_t step = block / 2; step > 0; step /= 2)
+            meets[stages++] = (int32_t)(step == block / 2 ? block - 1 : step);
+    struct ir_builder body = {.f = pass_new_body(p, to->f->module, to->f, "order"), .place = to->place}, *b = &body;
+    t.dim[1] = wide;
+    ir_value stage = ir_param_new(b, "i", ir_type_scalar(IR_I32), -1), keys = ir_param_new(b, "keys", t, -1),
+             order = ir_param_new(b, "order", t, -1);
+    ir_value table = ir_param_new(b, "meets", ir_type_of(IR_I32, 1, &stages), -1),
+             place = ir_iota(b, ir_type_of(IR_I32, 1, &wide), 0);
+    ir_value bits = ir_broadcast(b, ir_reshape(b, ir_dynamic_slice(b, table, &stage, &one), 0, NULL), 1, &wide, NULL);
+    ir_value other = ir_binary(b, OP_xor, place, bits),
+             rows[2] = {ir_take(b, keys, other, 1), ir_take(b, order, other, 1)};
+    ir_value tie = ir_binary(b, OP_and, ir_binary(b, OP_eq, rows[0], keys), ir_binary(b, OP_lt, rows[1], order));
+    ir_value less = ir_binary(b, OP_or, ir_binary(b, OP_lt, rows[0], keys), tie);
+    ir_value lower = ir_broadcast(b, ir_binary(b, OP_lt, place, other), 2, t.dim, (const int64_t[]){1});
+    ir_value swap = ir_binary(b, OP_eq, less, lower);
+    ir_result_add(b, "keys", ir_select(b, swap, rows[0], keys), -1);
+    ir_result_add(b, "order", ir_select(b, swap, rows[1], order), -1);
+    const int64_t more[2] = {0, wide - n}, limit[2] = {t.dim[0], n}, ones[2] = {1, 1};
+    ir_value carried[2] = {ir_pad(to, key, ir_scalar(to, IR_I32, 2147483647), zero, more, zero), ir_iota(to, t, 1)};
+    ir_value captured = ir_constant(to, ir_type_of(IR_I32, 1, &stages), meets);
+    ir_value sorted = ir_loop(to, body.f, ir_scalar(to, IR_I32, (double)stages), carried, 2, false, &captured, 1);
+    return ir_slice(to, ir_proj(to, sorted, 1), zero, limit, ones);
+}
+
+bool decompose_keeps_order(const struct pass *p, const struct ir_node *n)
+{
+    enum { LEAST_LINES = 4, LONG = 1 << 15 };
+    int64_t extent = n->type.dim[n->attr[0].v[0]];
+    return !p->options->blocks && extent <= LONG && ir_type_elements(&n->type) >= LEAST_LINES * extent;
+}
+
+ir_value decompose_order(struct pass *p, struct ir_builder *b, const struct ir_node *n, ir_value key)
+{
+    enum { FEW = 128 };
+    struct ir_type type = n->type;
+    uint32_t dim = (uint32_t)n->attr[0].v[0], last = type.rank - 1u;
+    int64_t perm[IR_MAX_RANK], extent = type.dim[dim], total = ir_type_elements(&type);
+    if (extent < 2 || !total) return ir_number(b, type, 0);
+    for (uint32_t i = 0; i <= last; i++) perm[i] = i;
+    perm[dim] = last, perm[last] = dim;
+    key = ir_transpose(b, key, perm);
+    type = *ir_type(b->f, key);
+    key = ir_reshape(b, key, 2, (int64_t[]){total / extent, extent});
+    ir_value index = extent <= FEW ? by_counting(b, key) : by_network(p, b, key);
+    return ir_transpose(b, ir_reshape(b, index, type.rank, type.dim), perm);
+}
