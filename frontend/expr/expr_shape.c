@@ -1,6 +1,8 @@
 /* Shapes of values, and reductions. Sums of 16-bit floats run in float32, as in JAX. */
 #include "frontend/expr/values.h"
 
+#include <math.h>
+
 struct fe_val fe_iota(struct fe_site *s, struct ir_type type, uint32_t axis)
 {
     return fe_val_tensor(ir_iota(s->b, type, axis));
@@ -65,6 +67,9 @@ static struct fe_val prepare(struct fe_site *s, enum fe_reduction kind, struct f
 
 static double neutral(enum fe_reduction kind) { return kind == FE_RED_PROD || kind == FE_RED_ALL ? 1 : 0; }
 
+/* Of floats, that no element ties with: it has a gradient of its own. */
+static double farthest(enum fe_reduction kind) { return kind == FE_RED_MAX ? -(double)INFINITY : (double)INFINITY; }
+
 static struct fe_val apply_initial(struct fe_site *s, enum fe_reduction kind, struct fe_val v,
                                    const struct fe_val *initial)
 {
@@ -90,9 +95,11 @@ struct fe_val fe_reduce(struct fe_site *s, enum fe_reduction kind, struct fe_val
         return fe_fail(s, "E0212", "an empty tensor has no maximum or minimum");
     struct fe_val v = prepare(s, kind, x);
     if (masked) {
-        struct fe_val fill = extremum                                   ? *o->initial
-                             : kind == FE_RED_ANY || kind == FE_RED_ALL ? fe_cast(s, fe_int(neutral(kind)), IR_BOOL)
-                                                                        : fe_int(neutral(kind));
+        enum ir_dtype d = (enum ir_dtype)fe_type_at(s, &v).dtype;
+        struct fe_val fill = !extremum              ? fe_int(neutral(kind))
+                             : ir_dtype_is_float(d) ? fe_float(farthest(kind))
+                                                    : *o->initial;
+        if (extremum || kind == FE_RED_ANY || kind == FE_RED_ALL) fill = fe_cast(s, fill, d);
         v = fe_where3(s, *o->where, v, fill);
         if (v.bad) return v;
         t = fe_type_at(s, &v);
