@@ -81,9 +81,8 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     const struct ir_node *n = ir_get(from, old);
     struct pass *p = user;
     switch (n->op) {
-    case OP_cumulate: return p->options->blocks ? decompose_cumulate(b, n, map) : pass_remake(p, b, n, map);
-    case OP_order:
-        return decompose_keeps_order(p, n) ? pass_remake(p, b, n, map) : decompose_order(p, b, n, map[n->args[0]]);
+    case OP_cumulate:
+    case OP_order: return decompose_lines(p, b, n, map);
     case OP_is_finite: return is_finite(b, map[n->args[0]]);
     case OP_cbrt: return widened(b, map[n->args[0]], cbrt_of);
     case OP_argmax:

@@ -2,6 +2,37 @@
  * whose commands have a thread for every element, and where lines are few or too long for the caches. */
 #include "passes/decompose.h"
 
+/* The dimension and the last one in each other's place. */
+static ir_value swapped(struct ir_builder *b, ir_value x, uint32_t dim)
+{
+    uint32_t rank = ir_type(b->f, x)->rank;
+    int64_t perm[IR_MAX_RANK];
+    for (uint32_t i = 0; i < rank; i++) perm[i] = i;
+    perm[dim] = rank - 1, perm[rank - 1] = dim;
+    return ir_transpose(b, x, perm);
+}
+
+/* A few lines beside each other leave most lanes empty, which what takes long does not afford: with the last two
+ * dimensions in each other's place they lie one behind the other. */
+static bool lies_apart(const struct ir_node *n)
+{
+    enum { FEW = 4, LEAST_OUTER = 8 };
+    int64_t outer = 1, inner = 1;
+    for (uint32_t i = 0; i < n->type.rank; i++)
+        if (i != n->attr[0].v[0]) *(i < n->attr[0].v[0] ? &outer : &inner) *= n->type.dim[i];
+    bool slow = n->op == OP_order || n->attr[1].v[0] == IR_CUMULATE_LOGSUMEXP;
+    return slow && inner > 1 && inner <= FEW && outer >= LEAST_OUTER && n->attr[0].v[0] + 2 == n->type.rank;
+}
+
+static ir_value as_last(struct ir_builder *b, const struct ir_node *n, const ir_value *map)
+{
+    uint32_t dim = (uint32_t)n->attr[0].v[0], last = n->type.rank - 1u;
+    ir_value x = swapped(b, map[n->args[0]], dim);
+    x = n->op == OP_order ? ir_order(b, x, last)
+                          : ir_cumulate(b, (enum ir_cumulate)n->attr[1].v[0], &x, last, n->attr[2].v[0] != 0);
+    return swapped(b, x, dim);
+}
+
 /* ---------------------------------------------------------------- running results */
 
 static ir_value part_of(struct ir_builder *b, ir_value x, uint32_t dim, int64_t start, int64_t limit)
@@ -34,7 +65,7 @@ static ir_value combined(struct ir_builder *b, enum ir_cumulate kind, ir_value b
 }
 
 /* By doubling distances: after the step of width k every element holds the result over the last 2k ones. */
-ir_value decompose_cumulate(struct ir_builder *b, const struct ir_node *n, const ir_value *map)
+static ir_value by_doubling(struct ir_builder *b, const struct ir_node *n, const ir_value *map)
 {
     enum ir_cumulate kind = (enum ir_cumulate)n->attr[1].v[0];
     enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
@@ -122,25 +153,30 @@ static ir_value by_network(struct pass *p, struct ir_builder *to, ir_value key)
     return ir_slice(to, ir_proj(to, sorted, 1), zero, limit, ones);
 }
 
-bool decompose_keeps_order(const struct pass *p, const struct ir_node *n)
+static bool keeps_order(const struct pass *p, const struct ir_node *n)
 {
     enum { LEAST_LINES = 4, LONG = 1 << 15 };
     int64_t extent = n->type.dim[n->attr[0].v[0]];
     return !p->options->blocks && extent <= LONG && ir_type_elements(&n->type) >= LEAST_LINES * extent;
 }
 
-ir_value decompose_order(struct pass *p, struct ir_builder *b, const struct ir_node *n, ir_value key)
+static ir_value order_of(struct pass *p, struct ir_builder *b, const struct ir_node *n, ir_value key)
 {
     enum { FEW = 128 };
     struct ir_type type = n->type;
-    uint32_t dim = (uint32_t)n->attr[0].v[0], last = type.rank - 1u;
-    int64_t perm[IR_MAX_RANK], extent = type.dim[dim], total = ir_type_elements(&type);
+    uint32_t dim = (uint32_t)n->attr[0].v[0];
+    int64_t extent = type.dim[dim], total = ir_type_elements(&type);
     if (extent < 2 || !total) return ir_number(b, type, 0);
-    for (uint32_t i = 0; i <= last; i++) perm[i] = i;
-    perm[dim] = last, perm[last] = dim;
-    key = ir_transpose(b, key, perm);
+    key = swapped(b, key, dim);
     type = *ir_type(b->f, key);
     key = ir_reshape(b, key, 2, (int64_t[]){total / extent, extent});
     ir_value index = extent <= FEW ? by_counting(b, key) : by_network(p, b, key);
-    return ir_transpose(b, ir_reshape(b, index, type.rank, type.dim), perm);
+    return swapped(b, ir_reshape(b, index, type.rank, type.dim), dim);
+}
+
+ir_value decompose_lines(struct pass *p, struct ir_builder *b, const struct ir_node *n, const ir_value *map)
+{
+    if (n->op == OP_cumulate && p->options->blocks) return by_doubling(b, n, map);
+    if (n->op == OP_order && !keeps_order(p, n)) return order_of(p, b, n, map[n->args[0]]);
+    return lies_apart(n) ? as_last(b, n, map) : pass_remake(p, b, n, map);
 }
