@@ -2,6 +2,9 @@
  * whose commands have a thread for every element, and where lines are few or too long for the caches. */
 #include "passes/decompose.h"
 
+/* Lines that are walked: so many at least, no longer; runs of one that is too long. */
+enum { LEAST_LINES = 4, LONG = 1 << 15, RUNS = 16 };
+
 /* The dimension and the last one in each other's place. */
 static ir_value swapped(struct ir_builder *b, ir_value x, uint32_t dim)
 {
@@ -119,43 +122,71 @@ static ir_value by_counting(struct ir_builder *b, ir_value key)
     return ir_reduce(b, OP_reduce_sum, ir_select(b, hit, row, ir_number_like(b, row, 0)), &middle, 1);
 }
 
-/* Longer rows: Batcher's bitonic network, a loop over its stages. In a stage every element meets the one whose index
- * differs in the bits of `meets`; keys and indices together are never equal, so that equal keys keep their order. The
- * first stage of a block compares it with its own mirror image, so that all blocks are sorted upwards. */
+/* Keys in runs that are sorted, and what their order is in the rows: runs are lines that are walked. */
+static void sort_runs(struct ir_builder *b, int64_t run, ir_value *keys, ir_value *order)
+{
+    const struct ir_type t = *ir_type(b->f, *keys);
+    int64_t all = t.dim[0] * t.dim[1];
+    struct ir_type lines = ir_type_of(IR_I32, 2, (int64_t[]){all / run, run});
+    ir_value places = ir_order(b, ir_reshape(b, *keys, 2, lines.dim), 1), number = ir_iota(b, lines, 0);
+    places = ir_binary(b, OP_add, places, ir_binary(b, OP_mul, number, ir_number_like(b, number, (double)run)));
+    places = ir_reshape(b, places, 1, &all);
+    *keys = ir_reshape(b, ir_take(b, ir_reshape(b, *keys, 1, &all), places, 0), 2, t.dim);
+    ir_value row = ir_iota(b, t, 0), first = ir_binary(b, OP_mul, row, ir_number_like(b, row, (double)t.dim[1]));
+    *order = ir_binary(b, OP_sub, ir_reshape(b, places, 2, t.dim), first);
+}
+
+/* A stage: every element meets the one whose index differs in the bits of table[stage]. Keys and indices together are
+ * never equal, so that equal keys keep their order. */
+static void meet(struct ir_builder *b, ir_value table, ir_value stage, ir_value *keys, ir_value *order)
+{
+    const struct ir_type t = *ir_type(b->f, *keys);
+    const int64_t one = 1, wide = t.dim[1];
+    ir_value place = ir_iota(b, ir_type_of(IR_I32, 1, &wide), 0);
+    ir_value bits = ir_broadcast(b, ir_reshape(b, ir_dynamic_slice(b, table, &stage, &one), 0, NULL), 1, &wide, NULL);
+    ir_value other = ir_binary(b, OP_xor, place, bits),
+             rows[2] = {ir_take(b, *keys, other, 1), ir_take(b, *order, other, 1)};
+    ir_value tie = ir_binary(b, OP_and, ir_binary(b, OP_eq, rows[0], *keys), ir_binary(b, OP_lt, rows[1], *order));
+    ir_value less = ir_binary(b, OP_or, ir_binary(b, OP_lt, rows[0], *keys), tie);
+    ir_value lower = ir_broadcast(b, ir_binary(b, OP_lt, place, other), 2, t.dim, (const int64_t[]){1});
+    ir_value swap = ir_binary(b, OP_eq, less, lower);
+    *keys = ir_select(b, swap, rows[0], *keys);
+    *order = ir_select(b, swap, rows[1], *order);
+}
+
+/* Longer rows: Batcher's bitonic network, a loop over its stages. The first stage of a block compares it with its own
+ * mirror image, so that all blocks are sorted upwards. Two stages in a turn, so that the second one writes where the
+ * first one has read, and nothing is copied. On a CPU blocks of a 16th of a row, or less, are lines. */
 static ir_value by_network(struct pass *p, struct ir_builder *to, ir_value key)
 {
     struct ir_type t = *ir_type(to->f, key);
-    int64_t n = t.dim[1], wide = 1, one = 1, zero[2] = {0}, stages = 0;
+    int64_t n = t.dim[1], wide = 1, zero[2] = {0}, stages = 0;
     while (wide < n) wide *= 2;
+    int64_t run = p->options->blocks || wide < 16 * RUNS ? 1 : wide / RUNS < LONG ? wide / RUNS : LONG;
     int32_t *meets = arena_new_array(&p->scratch, int32_t, 64 * 64);
-    for (int64_t block = 2; block <= wide; block *= 2)
+    for (int64_t block = 2 * run; block <= wide; block *= 2)
         for (int64_t step = block / 2; step > 0; step /= 2)
             meets[stages++] = (int32_t)(step == block / 2 ? block - 1 : step);
+    const int64_t more[2] = {0, wide - n}, limit[2] = {t.dim[0], n}, ones[2] = {1, 1}, turns = (stages + 1) / 2;
+    struct ir_type pairs = ir_type_of(IR_I32, 1, (int64_t[]){2 * turns}); /* of stages; one more changes nothing */
     struct ir_builder body = {.f = pass_new_body(p, to->f->module, to->f, "order"), .place = to->place}, *b = &body;
     t.dim[1] = wide;
-    ir_value stage = ir_param_new(b, "i", ir_type_scalar(IR_I32), -1), keys = ir_param_new(b, "keys", t, -1),
-             order = ir_param_new(b, "order", t, -1);
-    ir_value table = ir_param_new(b, "meets", ir_type_of(IR_I32, 1, &stages), -1),
-             place = ir_iota(b, ir_type_of(IR_I32, 1, &wide), 0);
-    ir_value bits = ir_broadcast(b, ir_reshape(b, ir_dynamic_slice(b, table, &stage, &one), 0, NULL), 1, &wide, NULL);
-    ir_value other = ir_binary(b, OP_xor, place, bits),
-             rows[2] = {ir_take(b, keys, other, 1), ir_take(b, order, other, 1)};
-    ir_value tie = ir_binary(b, OP_and, ir_binary(b, OP_eq, rows[0], keys), ir_binary(b, OP_lt, rows[1], order));
-    ir_value less = ir_binary(b, OP_or, ir_binary(b, OP_lt, rows[0], keys), tie);
-    ir_value lower = ir_broadcast(b, ir_binary(b, OP_lt, place, other), 2, t.dim, (const int64_t[]){1});
-    ir_value swap = ir_binary(b, OP_eq, less, lower);
-    ir_result_add(b, "keys", ir_select(b, swap, rows[0], keys), -1);
-    ir_result_add(b, "order", ir_select(b, swap, rows[1], order), -1);
-    const int64_t more[2] = {0, wide - n}, limit[2] = {t.dim[0], n}, ones[2] = {1, 1};
+    ir_value turn = ir_param_new(b, "i", ir_type_scalar(IR_I32), -1), keys = ir_param_new(b, "keys", t, -1),
+             order = ir_param_new(b, "order", t, -1), table = ir_param_new(b, "meets", pairs, -1);
+    ir_value stage = ir_binary(b, OP_add, turn, turn);
+    meet(b, table, stage, &keys, &order);
+    meet(b, table, ir_binary(b, OP_add, stage, ir_scalar(b, IR_I32, 1)), &keys, &order);
+    ir_result_add(b, "keys", keys, -1);
+    ir_result_add(b, "order", order, -1);
     ir_value carried[2] = {ir_pad(to, key, ir_scalar(to, IR_I32, 2147483647), zero, more, zero), ir_iota(to, t, 1)};
-    ir_value captured = ir_constant(to, ir_type_of(IR_I32, 1, &stages), meets);
-    ir_value sorted = ir_loop(to, body.f, ir_scalar(to, IR_I32, (double)stages), carried, 2, false, &captured, 1);
+    if (run > 1) sort_runs(to, run, &carried[0], &carried[1]);
+    ir_value captured = ir_constant(to, pairs, meets);
+    ir_value sorted = ir_loop(to, body.f, ir_scalar(to, IR_I32, (double)turns), carried, 2, false, &captured, 1);
     return ir_slice(to, ir_proj(to, sorted, 1), zero, limit, ones);
 }
 
 static bool keeps_order(const struct pass *p, const struct ir_node *n)
 {
-    enum { LEAST_LINES = 4, LONG = 1 << 15 };
     int64_t extent = n->type.dim[n->attr[0].v[0]];
     return !p->options->blocks && extent <= LONG && ir_type_elements(&n->type) >= LEAST_LINES * extent;
 }
