@@ -174,6 +174,6 @@ static step_status same(struct step_instance *t, step_status mine, const struct 
 static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &rt_comm_mpi, NULL};
 const struct stepc_mesh stepc_part_mesh = {rows,     join, agree,     largest, first,        opened,
                                            exchange, part, part_text, same,    rt_comm_go_on};
-static const struct rt_comm_ops *const staged_rows[] = {&rt_comm_peers, &rt_comm_mpi, NULL};
+static const struct rt_comm_ops *const staged_rows[] = {&rt_comm_peers, &rt_comm_mpi, &rt_comm_nccl, NULL};
 const struct stepc_mesh stepc_part_mesh_staged = {staged_rows, join, agree,     largest, first,        opened,
                                                   exchange,    part, part_text, same,    rt_comm_go_on};

@@ -10,6 +10,7 @@
 #include <stepc/step.h>
 #include <stepc/step_abi.h>
 
+struct rt_device;
 struct rt_worker;
 
 struct rt_comm_ops {
@@ -25,6 +26,9 @@ struct rt_comm_ops {
      * `wait`, to the end. 1: it has ended for all, 0: not yet, -1: rt_give_up was called. What may not begin before
      * everything waits for it returns 0 until it may wait. */
     int (*advance)(struct rt_worker *, const struct stepc_command *, bool wait);
+    /* Called by whoever waits for a device, for so long by now: false: that was in vain, rt_give_up was called, and
+     * what the device still does for a collective ends. NULL: a device can be waited for. */
+    bool (*watch)(struct rt_device *, uint64_t waited_ns);
     /* Of the caller's thread of every rank, in the same order. All come with a status and leave with the largest; of
      * another rank's rt_fail was called. `call`: what is about to happen, alike on all ranks, or all leave with
      * STEP_EPEER. */

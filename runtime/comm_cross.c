@@ -451,7 +451,9 @@ bool rt_cross_plan(struct step_instance *t)
             r->crosses[axes] |= g && g->mine < g->count;
         }
     return t->device_ops->shared ||
-           !rt_fail(NULL, STEP_EDEVICE, "transport \"mpi\" needs devices whose memory the host reads in place");
+           !rt_fail(NULL, STEP_EDEVICE,
+                    "transport \"mpi\" needs devices whose memory the host reads in place; GPUs of "
+                    "several processes go by transport \"nccl\"");
 }
 
 void rt_cross_close(struct rt_ranks *r)

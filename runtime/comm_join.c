@@ -132,6 +132,24 @@ static uint32_t beside(const struct rt_ranks *r)
     return n;
 }
 
+step_status rt_ranks_join(struct step_instance *t, uint32_t *rank, uint32_t *ranks)
+{
+    struct rt_ranks *r = t->peers;
+    *rank = r->rank;
+    *ranks = r->ranks;
+    struct rt_rank me;
+    introduce(t, &me);
+    struct rt_rank *about = rt_alloc(t, r->ranks * sizeof *about);
+    if (!about) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
+    step_status status = rt_ranks_gather(t, 0, &me, sizeof me, about);
+    r->about = about;
+    if (status) return rt_leave(t, status);
+    t->beside = beside(r);
+    status = same_object(r);
+    if (status) r->plugin->close(r->world, true);
+    return status;
+}
+
 static step_status open_ranks(struct step_instance *t, const void *communicator, uint32_t *rank, uint32_t *ranks)
 {
     char why[512] = "";
@@ -148,19 +166,7 @@ static step_status open_ranks(struct step_instance *t, const void *communicator,
     if (!r->world) return rt_fail(NULL, STEP_EPEER, "transport \"mpi\" (%s): %s", r->plugin->library, why);
     if (!communicator && !fits(r->plugin, family, r->ranks, why, sizeof why))
         return rt_fail(NULL, STEP_EDEVICE, "transport \"mpi\": %s", why);
-    *rank = r->rank;
-    *ranks = r->ranks;
-    struct rt_rank me;
-    introduce(t, &me);
-    struct rt_rank *about = rt_alloc(t, r->ranks * sizeof *about);
-    if (!about) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
-    step_status status = rt_ranks_gather(t, 0, &me, sizeof me, about);
-    r->about = about;
-    if (status) return rt_leave(t, status);
-    t->beside = beside(r);
-    status = same_object(r);
-    if (status) r->plugin->close(r->world, true);
-    return status;
+    return rt_ranks_join(t, rank, ranks);
 }
 
 static void close_ranks(struct step_instance *t)

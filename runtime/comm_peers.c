@@ -13,18 +13,6 @@ struct peer {
     char *room;           /* for pieces that are cut otherwise than they are joined */
 };
 
-static const struct stepc_cuda_kernel *kernel_of(const struct step_instance *t, const struct stepc_entry *e,
-                                                 const struct stepc_command *c, uint32_t *number)
-{
-    *number = t->program->cuda->launches[e - t->program->entries][c - e->commands].kernel;
-    return *number == UINT32_MAX ? NULL : &t->program->cuda->kernels[*number];
-}
-
-static bool sums(const struct stepc_command *c)
-{
-    return c->collective == STEPC_ALL_REDUCE || c->collective == STEPC_REDUCE_SCATTER;
-}
-
 static bool cut_otherwise(const struct stepc_command *c)
 {
     return c->collective == STEPC_ALL_TO_ALL && c->into != c->inner;
@@ -60,11 +48,10 @@ static bool reach(struct step_instance *t)
 /* Whether all sums have kernels; *room: bytes for pieces on their way. */
 static bool kernels_there(const struct step_instance *t, uint64_t *room)
 {
-    uint32_t number;
     for (const struct stepc_entry *e = t->program->entries; e < t->program->entries + t->program->entry_count; e++)
         for (const struct stepc_command *c = e->commands; c < e->commands + e->command_count; c++) {
             if (c->kind != STEPC_COLLECTIVE || c->half == STEPC_WAITS) continue;
-            if (sums(c) && !kernel_of(t, e, c, &number)) return false;
+            if (rt_cuda_sums(c) && !rt_cuda_sum_kernel(t, e, c)) return false;
             for (uint32_t i = 0; i < rt_regions(c); i++) {
                 const struct stepc_command *r = rt_region(c, i);
                 uint64_t bytes = cut_otherwise(r) ? r->count * rt_dtype_bytes(c->dtype) : 0;
@@ -114,30 +101,16 @@ static char *operand(const struct rt_worker *w, const struct stepc_command *c, c
                      uint32_t member, uint32_t which)
 {
     struct step_instance *t = w->instance;
-    const struct rt_entry *e = &t->entries[t->running];
-    const struct rt_device *d = &t->devices[g->members[member] - t->first_local];
-    const struct stepc_command *whole = c->whole ? c->whole : c;
-    return d->maps[t->running].pointers[e->commands[whole - e->table->commands].arguments + 2 * c->region + which];
+    return rt_cuda_operand(w, c, &t->devices[g->members[member] - t->first_local], which);
 }
 
 /* Elements [lo, hi) of the sums over a group, into `to`. */
 static int sum(struct rt_worker *w, const struct stepc_command *c, const struct rt_group *g, char *to, int64_t lo,
                int64_t hi, struct rt_spread from)
 {
-    struct step_instance *t = w->instance;
-    struct rt_cuda_device *device = w->device->handle;
-    uint64_t words[CUDA_MOST_WORDS], n = 0;
-    void *parameters[CUDA_MOST_WORDS];
-    uint32_t number;
-    const struct stepc_cuda_kernel *k = kernel_of(t, t->entries[t->running].table, c->whole ? c->whole : c, &number);
-    if (lo >= hi) return 0;
-    words[n++] = (uintptr_t)to;
-    for (uint32_t m = 0; m < g->count; m++) words[n++] = (uintptr_t)operand(w, c, g, m, 0);
-    words[n++] = (uint64_t)lo, words[n++] = (uint64_t)hi;
-    words[n++] = (uint64_t)from.inner, words[n++] = from.parts, words[n++] = from.index;
-    for (uint64_t i = 0; i < n; i++) parameters[i] = &words[i];
-    return device->host->driver.launch(device->functions[number], stepc_cuda_blocks(k, hi - lo), 1, 1, k->threads, 1, 1,
-                                       0, device->stream, parameters, NULL);
+    const char *parts[RT_CUDA_MOST_SUMMED];
+    for (uint32_t k = 0; k < g->count; k++) parts[k] = operand(w, c, g, k, 0);
+    return rt_cuda_sum(w, c, parts, g->count, to, lo, hi, from);
 }
 
 static int all_reduce(struct rt_worker *w, const struct stepc_command *c, const struct rt_group *g, uint32_t me)
@@ -155,25 +128,6 @@ static int all_reduce(struct rt_worker *w, const struct stepc_command *c, const 
     return status;
 }
 
-/* A piece of n elements from one tensor into another, cut alike, or one of them in one piece. */
-static int copy_piece(struct rt_cuda_device *g, char *to, struct rt_spread into, const char *from, struct rt_spread out,
-                      int64_t n, uint32_t item)
-{
-    int64_t run = into.parts == 1 ? out.inner : into.inner;
-    if (into.parts == 1 && out.parts == 1) run = n;
-    uint64_t width = (uint64_t)run * item;
-    struct rt_cuda_rows rows = {.from_kind = RT_CUDA_UNIFIED,
-                                .to_kind = RT_CUDA_UNIFIED,
-                                .from = from + out.index * width * (out.parts > 1),
-                                .to = to + into.index * width * (into.parts > 1),
-                                .from_pitch = width * out.parts,
-                                .to_pitch = width * into.parts,
-                                .width = width,
-                                .height = (uint64_t)(n / run)};
-    if (rows.height == 1) return g->host->driver.between(rows.to, rows.from, width, g->stream);
-    return g->host->driver.copy_rows(&rows, g->stream);
-}
-
 static int move(struct rt_worker *w, const struct stepc_command *c, const struct rt_group *g, uint32_t me, uint32_t k)
 {
     struct rt_cuda_device *device = w->device->handle;
@@ -184,9 +138,9 @@ static int move(struct rt_worker *w, const struct stepc_command *c, const struct
     uint32_t item = rt_dtype_bytes(c->dtype);
     char *to = operand(w, c, g, me, 1), *from = operand(w, c, g, k, 0);
     if (!n) return 0;
-    if (!cut_otherwise(c)) return copy_piece(device, to, into, from, out, n, item);
-    int status = copy_piece(device, own->room, dense, from, out, n, item);
-    return status ? status : copy_piece(device, to, into, own->room, dense, n, item);
+    if (!cut_otherwise(c)) return rt_cuda_copy_piece(device, to, into, from, out, n, item);
+    int status = rt_cuda_copy_piece(device, own->room, dense, from, out, n, item);
+    return status ? status : rt_cuda_copy_piece(device, to, into, own->room, dense, n, item);
 }
 
 static int region(struct rt_worker *w, const struct stepc_command *c, const struct rt_group *g)

@@ -38,9 +38,10 @@ static void place_text(const struct rt_ranks *r, char *text, size_t size)
 {
     const struct stepc_command *c = atomic_load(&r->at);
     snprintf(text, size, "%s #%llu%s%s%s",
-             c         ? rt_comm_kind(c)
-             : r->what ? "exchange of host data"
-                       : "agreement",
+             c          ? rt_comm_kind(c)
+             : r->doing ? r->doing
+             : r->what  ? "exchange of host data"
+                        : "agreement",
              (unsigned long long)r->number, c && c->place ? " (" : "", c && c->place ? c->place : "",
              c && c->place ? ")" : "");
 }
@@ -82,20 +83,49 @@ static void lost(struct step_instance *t, uint64_t waited, const struct stepc_no
     free(here);
 }
 
+static bool plugin_failed(struct step_instance *t)
+{
+    struct rt_ranks *r = t->peers;
+    rt_give_up(t, STEP_EPEER, "%s", r->plugin->why(r->world));
+    rt_ranks_tell(t, STEPC_GONE, t->failure);
+    return false;
+}
+
+bool rt_ranks_linked(struct step_instance *t)
+{
+    struct rt_ranks *r = t->peers;
+    return r->plugin->poll(r->world) >= 0 || plugin_failed(t);
+}
+
+bool rt_ranks_look(struct step_instance *t, uint64_t waited)
+{
+    struct rt_ranks *r = t->peers;
+    struct stepc_notice n;
+    if (r->broken) return false;
+    if (atomic_load(&t->failed)) {
+        rt_ranks_tell(t, STEPC_GONE, t->failure);
+        return false;
+    }
+    bool heard = r->plugin->heard(r->world, &n);
+    bool late = t->timeout_ns && waited >= (uint64_t)t->timeout_ns;
+    if (heard && n.state == STEPC_LEAVING) r->left = n, r->left_ns = rt_now(), r->left_count++;
+    if (heard && n.state == STEPC_LEAVING) heard = false;
+    if (r->left_ns && !r->leaving && rt_now() - r->left_ns > RT_ANSWER_NS && waited > RT_ANSWER_NS &&
+        r->plugin->waits_for(r->world, r->left.rank))
+        n = r->left, heard = true;
+    if (heard || late) lost(t, waited, heard ? &n : NULL);
+    return !heard && !late;
+}
+
 /* Until all messages have ended. Short waits keep the core, if there is one for everybody. */
 static bool wait(struct step_instance *t)
 {
     struct rt_ranks *r = t->peers;
-    struct stepc_notice n;
     uint64_t begin = rt_now(), look = begin + RT_LOOK_NS;
     for (uint32_t polls = 0;; polls++) {
         int state = r->plugin->poll(r->world);
         if (state > 0) return true;
-        if (state < 0) {
-            rt_give_up(t, STEP_EPEER, "%s", r->plugin->why(r->world));
-            rt_ranks_tell(t, STEPC_GONE, t->failure);
-            return false;
-        }
+        if (state < 0) return plugin_failed(t);
         if (polls < RT_POLLS && !t->oversubscribed) continue;
         uint64_t now = rt_now();
         struct timespec pause = {0, 50000};
@@ -103,20 +133,7 @@ static bool wait(struct step_instance *t)
         else sched_yield();
         if (now < look) continue;
         look = now + RT_LOOK_NS;
-        if (atomic_load(&t->failed)) {
-            rt_ranks_tell(t, STEPC_GONE, t->failure);
-            return false;
-        }
-        bool heard = r->plugin->heard(r->world, &n);
-        bool late = t->timeout_ns && now - begin >= (uint64_t)t->timeout_ns;
-        if (heard && n.state == STEPC_LEAVING) r->left = n, r->left_ns = now, r->left_count++;
-        if (heard && n.state == STEPC_LEAVING) heard = false;
-        if (r->left_ns && !r->leaving && now - r->left_ns > RT_ANSWER_NS && now - begin > RT_ANSWER_NS &&
-            r->plugin->waits_for(r->world, r->left.rank))
-            n = r->left, heard = true;
-        if (!heard && !late) continue;
-        lost(t, now - begin, heard ? &n : NULL);
-        return false;
+        if (!rt_ranks_look(t, now - begin)) return false;
     }
 }
 

@@ -27,6 +27,7 @@ struct rt_ranks {
     uint64_t number;                        /* of the collective, or agreement, that is under way */
     const struct stepc_command *_Atomic at; /* NULL: host data */
     uint32_t what;                          /* they are; 0: an agreement */
+    const char *doing;                      /* something else than these; NULL: no */
     struct rt_barrier all;                  /* workers of this process */
     bool crosses[1 << RT_MAX_AXES];         /* by set of axes: a group of mine has members on other ranks */
     bool broken;                            /* somebody was waited for in vain, or told so */
@@ -35,6 +36,7 @@ struct rt_ranks {
     uint64_t left_ns;
     uint32_t left_count;
     struct rt_script *script;
+    void *gpus; /* of comm_nccl.c; NULL: another row */
 };
 
 const char *rt_rank_text(const struct rt_ranks *, uint32_t rank, char *text,
@@ -47,6 +49,15 @@ step_status rt_ranks_meet(struct step_instance *, step_status, uint64_t call);
 /* Messages of one thread, the first worker's, of which one set is under way at a time. 1: they have ended, 0: not yet
  * (never with `wait`), -1: rt_give_up was called. `sent`: whether they are under way, false at first. */
 int rt_ranks_exchange(struct step_instance *, const struct stepc_message *, uint32_t count, bool *sent, bool wait);
+
+/* Whether whoever waits for so long goes on: false: rt_give_up was called, and the others were told. */
+bool rt_ranks_look(struct step_instance *, uint64_t waited_ns);
+bool rt_ranks_linked(struct step_instance *); /* while no message is under way: false: likewise */
+/* Once messages go: who takes part, which has to run the same object. */
+step_status rt_ranks_join(struct step_instance *, uint32_t *rank, uint32_t *ranks);
+/* comm_socket.c: messages between processes that meet through a file, and where they go; NULL: why. */
+const struct stepc_plugin *rt_socket_open(const char *path, uint32_t rank, uint32_t ranks, int64_t timeout_ns,
+                                          void **world, char *why, size_t size);
 
 bool rt_cross_plan(struct step_instance *); /* false: rt_fail was called */
 int rt_cross_advance(struct rt_worker *, const struct stepc_command *, bool wait);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { OLDEST = 12000 /* what the driver has to offer: CUDA 12.0 */ };
 enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, NOT_INITIALIZED = 3, NO_DEVICE = 100 }; /* the driver's numbers */
@@ -184,6 +185,22 @@ struct rt_cuda_device *rt_cuda_enter(struct rt_device *d)
     int status = g->host->driver.push(g->context);
     if (status) rt_cuda_failed(d, status, "its context");
     return status ? NULL : g;
+}
+
+int rt_cuda_wait(struct rt_device *d)
+{
+    enum { NOT_READY = 600, SPIN_NS = 1000000, PAUSE_NS = 20000 };
+    struct step_instance *t = d->instance;
+    struct rt_cuda_device *g = d->handle;
+    const struct rt_cuda_driver *u = &g->host->driver;
+    bool looks = t->comm && t->comm->watch && d->maps; /* collectives are planned */
+    for (uint64_t begin = looks ? rt_now() : 0, now = begin; looks; now = rt_now()) {
+        int status = u->stream_query(g->stream);
+        if (status != NOT_READY) return status;
+        looks = t->comm->watch(d, now - begin);
+        if (now - begin > SPIN_NS) nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+    }
+    return u->stream_wait(g->stream);
 }
 
 void rt_cuda_leave(const struct rt_cuda_device *g) { g->host->driver.pop(&(void *){NULL}); }

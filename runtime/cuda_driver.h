@@ -49,6 +49,7 @@ struct rt_cuda_rows {
     X(stream_create, "cuStreamCreate", (void **, unsigned)) \
     X(stream_destroy, "cuStreamDestroy_v2", (void *)) \
     X(stream_wait, "cuStreamSynchronize", (void *)) \
+    X(stream_query, "cuStreamQuery", (void *)) \
     X(stream_wait_event, "cuStreamWaitEvent", (void *, void *, unsigned)) \
     X(event_create, "cuEventCreate", (void **, unsigned)) \
     X(event_destroy, "cuEventDestroy_v2", (void *)) \
@@ -152,6 +153,21 @@ struct rt_cuda_device { /* rt_device.handle */
 struct rt_cuda_device *rt_cuda_enter(struct rt_device *);
 void rt_cuda_leave(const struct rt_cuda_device *);
 void rt_cuda_failed(struct rt_device *, int status, const char *what);
+
+int rt_cuda_wait(struct rt_device *); /* for its stream, and meanwhile for what rt_comm_ops.watch says */
+
+/* cuda_pieces.c. Whether a collective sums; its kernel, NULL: none; an operand (0) or result (1) of a region. */
+enum { RT_CUDA_MOST_SUMMED = 128 };
+bool rt_cuda_sums(const struct stepc_command *);
+const struct stepc_cuda_kernel *rt_cuda_sum_kernel(const struct step_instance *, const struct stepc_entry *,
+                                                   const struct stepc_command *);
+char *rt_cuda_operand(const struct rt_worker *, const struct stepc_command *, const struct rt_device *, uint32_t which);
+/* Elements [lo, hi) of the sums of `count` tensors, into `to`; `from`: which of theirs these are. */
+int rt_cuda_sum(struct rt_worker *, const struct stepc_command *, const char *const *parts, uint32_t count, char *to,
+                int64_t lo, int64_t hi, struct rt_spread from);
+/* A piece of n elements from one tensor into another, cut alike, or one of them in one piece. */
+int rt_cuda_copy_piece(struct rt_cuda_device *, char *to, struct rt_spread into, const char *from, struct rt_spread out,
+                       int64_t n, uint32_t item);
 
 /* cuda_graph.c. What was not launched for a failure is told to rt_give_up. The device's context is current. */
 void rt_cuda_do(struct rt_device *, const struct rt_cuda_op *, const uint64_t *words); /* now or with those behind it */

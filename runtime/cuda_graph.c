@@ -165,6 +165,6 @@ void rt_cuda_do(struct rt_device *d, const struct rt_cuda_op *op, const uint64_t
     }
     int status = rt_cuda_inputs_arrive(g);
     if (!status) status = issue(d, op, (uint64_t *)(uintptr_t)words);
-    if (!status) status = g->host->driver.stream_wait(g->stream);
+    if (!status) status = rt_cuda_wait(d);
     if (status) launch_failed(d, status, op, "");
 }

@@ -66,7 +66,7 @@ int rt_cuda_input(struct rt_device *d, const struct stepc_slot *s, char *at, cha
     struct rt_cuda_batch *b = &g->batches[t->staging_bytes ? (uint64_t)(at - d->staging) / t->staging_bytes : 0];
     bool begins = !b->copied || own <= b->copied; /* inputs come in order: a batch after another one */
     int status = 0;
-    if (begins && b->copied) status = b->posted ? u->event_wait(b->arrived) : u->stream_wait(g->stream);
+    if (begins && b->copied) status = b->posted ? u->event_wait(b->arrived) : rt_cuda_wait(d);
     if (!status && begins && b->posted && t->post) status = u->stream_wait_event(g->copies, b->read, 0);
     if (begins) b->posted = t->post, b->ready = false;
     if (!far) rt_shard_copy(t, d->index, s, NULL, own, host, stride, RT_TO_DEVICE);
@@ -148,10 +148,11 @@ static int seen_bring(struct rt_cuda_device *g, uint32_t place, bool posted)
 
 /* ---------------------------------------------------------------- the end of a run */
 
-static int wait_for(struct rt_cuda_device *g)
+static int wait_for(struct rt_device *d)
 {
+    struct rt_cuda_device *g = d->handle;
     int status = seen_bring(g, 0, false);
-    if (!status) status = g->host->driver.stream_wait(g->stream);
+    if (!status) status = rt_cuda_wait(d);
     for (struct rt_cuda_batch *b = g->batches; b < g->batches + CUDA_BATCHES; b++)
         if (!b->posted) b->copied = NULL;
     g->place = 0;
@@ -164,7 +165,7 @@ int rt_cuda_run_ends(struct rt_device *d)
 {
     struct rt_cuda_device *g = d->handle;
     const struct rt_cuda_driver *u = &g->host->driver;
-    if (!d->instance->post) return wait_for(g);
+    if (!d->instance->post) return wait_for(d);
     uint32_t place = d->instance->post - 1u;
     int status = g->posted ? u->event_record(g->posted->read, g->stream) : 0;
     g->posted = NULL;

@@ -154,7 +154,7 @@ static void *alloc(struct rt_device *d, size_t bytes)
     int status = u->alloc(&data, bytes);
     if (status) rt_log(d->instance, 0, "cuda:%d: %zu bytes: %s", g->ordinal, bytes, rt_cuda_why(u, status, why));
     else status = u->set_bytes(data, 0, bytes, g->stream);
-    if (!status) status = u->stream_wait(g->stream);
+    if (!status) status = u->stream_wait(g->stream); /* before any collective */
     if (status && data) u->free(data);
     rt_cuda_leave(g);
     return status ? NULL : data;
@@ -198,7 +198,7 @@ static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, 
         status = direction == RT_TO_DEVICE     ? u->to_device(to, from, bytes, g->stream)
                  : direction == RT_FROM_DEVICE ? u->from_device(to, from, bytes, g->stream)
                                                : u->between(to, from, bytes, g->stream);
-        if (!status) status = u->stream_wait(g->stream);
+        if (!status) status = rt_cuda_wait(d);
     }
     if (status) rt_cuda_failed(d, status, "a copy, or a kernel before it (STEPC_CUDA_CHECK=1 names it)");
     rt_cuda_leave(g);

@@ -86,6 +86,13 @@ static step_status build(struct step_instance *t, const struct rt_settings *s)
     if (!ok)
         return rt_fail(NULL, STEP_ENOMEM, "out of memory: %llu bytes on each of %u devices", (unsigned long long)bytes,
                        t->local_count);
+    return STEP_OK;
+}
+
+/* With the other ranks, all of which have come so far. */
+static step_status connect_all(struct step_instance *t)
+{
+    const struct stepc_program *p = t->program;
     if (t->comm && !t->comm->plan(t)) return STEP_EDEVICE;
     for (uint32_t i = 0; i < p->slot_count; i++)
         if (p->slots[i].role == RT_HYPER) rt_hyper_store(t, &p->slots[i], p->slots[i].initial);
@@ -155,7 +162,9 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
         t->worker_count = t->threads * t->local_count;
         status = build(t, &s);
     }
-    status = rt_leave(t, rt_agree(t, status));
+    status = rt_agree(t, status);
+    if (!status) status = rt_agree(t, connect_all(t));
+    status = rt_leave(t, status);
     if (status) {
         end(t);
         return status;

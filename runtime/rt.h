@@ -567,7 +567,7 @@ step_status rt_stage(struct step_instance *, const struct step_batch *);
 
 /* ---------------------------------------------------------------- what rows of transports share */
 
-extern const struct rt_comm_ops rt_comm_thread, rt_comm_staged, rt_comm_peers, rt_comm_mpi;
+extern const struct rt_comm_ops rt_comm_thread, rt_comm_staged, rt_comm_peers, rt_comm_mpi, rt_comm_nccl;
 /* comm_progress.c: a worker enters a collective; it waits too long for those of its group in this process. */
 void rt_comm_enter(struct rt_worker *, const struct stepc_command *);
 /* Runs a collective, or one of its ends; between these (NULL) goes on with the one that is under way. False: the call

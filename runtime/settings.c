@@ -90,8 +90,11 @@ static step_status transport_choose(struct step_instance *t, const char *name)
     if (t->comm || strcmp(name, "thread") == 0) return STEP_OK;
     if (strcmp(name, "mpi") == 0)
         return rt_fail(NULL, STEP_EDEVICE, "transport \"mpi\" needs a mesh: compile --mesh data=N");
-    return rt_fail(NULL, strcmp(name, "nccl") ? STEP_EINVAL : STEP_EUNSUPPORTED,
-                   "transport \"%s\": expected \"thread\", \"mpi\" or \"self\"", name);
+    if (strcmp(name, "nccl") == 0)
+        return rt_fail(NULL, STEP_EUNSUPPORTED,
+                       "transport \"nccl\" needs GPUs of a mesh: compile --target cuda --mesh "
+                       "data=N");
+    return rt_fail(NULL, STEP_EINVAL, "transport \"%s\": expected \"thread\", \"mpi\", \"nccl\" or \"self\"", name);
 }
 
 step_status rt_settings_apply(struct step_instance *t, const struct rt_settings *s)

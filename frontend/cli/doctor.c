@@ -133,10 +133,15 @@ static const char *const variables[][2] = {
     {"STEPC_FILE_BYTES", "a file of a checkpoint of a mesh holds no more (8589934592)"},
     {"STEPC_OPENBLAS", "path of OpenBLAS"},
     {"STEPC_LLVM", "path of " STEPC_LLVM_LIBRARY},
-    {"STEPC_TRANSPORT", "thread, mpi or self"},
+    {"STEPC_TRANSPORT", "thread, mpi, nccl or self"},
     {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
     {"STEPC_DEVICES", "cpu; for objects compiled for CUDA a list like cuda:0,1"},
     {"STEPC_CUDA_DRIVER", "path of CUDA's driver"},
+    {"STEPC_NCCL", "path of NCCL"},
+    {"STEPC_NCCL_ID_FILE", "file through which processes of transport nccl meet without MPI"},
+    {"STEPC_RANK",
+     "which of STEPC_RANKS processes this is, then; else RANK and WORLD_SIZE, or what mpirun or srun set"},
+    {"STEPC_RANKS", "how many"},
     {"STEPC_CUDA_CHECK", "1: wait for every kernel, so that one that fails is named"},
     {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"},
     {"STEPC_LATE_ALWAYS", "1: updates wait for the decision wherever they may"}};
@@ -152,9 +157,10 @@ int cli_doctor(struct cli *cli)
 {
     const char *given = getenv("STEPC_LLVM"), *const llvms[] = {given && *given ? given : STEPC_LLVM_LIBRARY};
     static const char *const blas[] = {"libopenblas.so.0"}, *const usual[] = {"libcuda.so.1"},
-                             *const nccl[] = {"libnccl.so.2"}, *const unused = " (nothing asks for it yet)",
+                             *const any[] = {"libnccl.so.2"}, *const unused = " (nothing asks for it yet)",
                              *const lt[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
     const char *own = getenv("STEPC_CUDA_DRIVER"), *const *driver = own && *own ? &own : usual;
+    const char *named = getenv("STEPC_NCCL"), *const *nccl = named && *named ? &named : any;
     struct report r = {.cli = cli, .out = STR(cli->arena)};
     const char *llvm = library(&r, llvms, 1, ""), *linker = program(&r, "ld.lld"),
                *plain = linker ? NULL : program(&r, "ld");
@@ -169,8 +175,8 @@ int cli_doctor(struct cli *cli)
     line(&r, "MPI", program(&r, "mpirun"), "not found: meshes are threads of one process (openmpi-bin or mpich)");
     line(&r, "NVRTC", nvrtc(&r), "not found: needed by --target cuda (cuda-nvrtc of NVIDIA's repository)");
     line(&r, "cuBLASLt", library(&r, lt, 3, unused), "not found; nothing asks for it yet: own kernels do the products");
-    line(&r, "NCCL", library(&r, nccl, 1, unused),
-         "not found; nothing asks for it yet: GPUs of a mesh are of one process");
+    line(&r, "NCCL", library(&r, nccl, 1, ""),
+         "not found: GPUs of a mesh are of one process (libnccl2 of NVIDIA's repository)");
     cuda(&r, driver);
     cli_limits_list(&r.out);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {

@@ -20,14 +20,16 @@ extern char **environ;
 static char **arguments(struct cli *cli)
 {
     VEC(char *) to = {0};
-    static const char *const first[] = {"mpirun", "-n"}, *const next[] = {"/proc/self/exe", "run", "--transport=mpi"};
+    static const char *const first[] = {"mpirun", "-n"}, *const next[] = {"/proc/self/exe", "run"};
     char *self = arena_alloc(cli->arena, 4096);
     ssize_t n = readlink("/proc/self/exe", self, 4095);
     self[n > 0 ? n : 0] = 0;
     for (size_t i = 0; i < 2; i++) vec_push(cli->arena, &to, (char *)(uintptr_t)first[i]);
     vec_push(cli->arena, &to, (char *)(uintptr_t)cli_text(cli, "ranks", ""));
     vec_push(cli->arena, &to, n > 0 ? self : (char *)(uintptr_t)next[0]);
-    for (size_t i = 1; i < 3; i++) vec_push(cli->arena, &to, (char *)(uintptr_t)next[i]);
+    vec_push(cli->arena, &to, (char *)(uintptr_t)next[1]);
+    vec_push(cli->arena, &to,
+             (char *)(uintptr_t)arena_format(cli->arena, "--transport=%s", cli_text(cli, "transport", "mpi")));
     for (size_t i = 0; i < cli->given.count; i++) {
         const struct cli_given *g = &cli->given.items[i];
         if (strcmp(g->option->name, "ranks") == 0 || strcmp(g->option->name, "transport") == 0) continue;
@@ -189,8 +191,8 @@ int run_launch(struct cli *cli)
     struct told *told = arena_new(cli->arena, struct told);
     pid_t pid;
     if (cli_integer(cli, "ranks", 0) < 1) return cli_usage(cli, "-n: at least one rank");
-    if (strcmp(cli_text(cli, "transport", "mpi"), "mpi") != 0)
-        return cli_usage(cli, "-n starts ranks of --transport mpi");
+    if (strcmp(cli_text(cli, "transport", "mpi"), "thread") == 0)
+        return cli_usage(cli, "-n starts ranks of --transport mpi or nccl");
     if (getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE"))
         return cli_usage(cli,
                          "-n starts mpirun, and mpirun started this: --transport mpi alone says that it is a rank");

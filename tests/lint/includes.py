@@ -49,7 +49,7 @@ FOREIGN = [
     ("nvrtc", r"codegen/cuda/cuda_[a-z_]+\.c$", 2),
     ("cuda", r"(codegen/cuda/cuda_[a-z_]+|runtime/device_cuda)\.c$", 2),
     ("mpi.h", r"runtime/comm_mpi\.c$", 1),
-    ("nccl", r"runtime/comm_nccl\.c$", 1),
+    ("nccl", r"runtime/(comm_nccl|nccl_library)\.c$", 2),
     ("cjson/", r"(ir/base/json_tree\.c|frontend/cli/((explain|run_names|lsp)\.h|(grad|bench_by|plot_read|explain_page)\.c))$", 8),
 ]
 

@@ -104,6 +104,13 @@ static int end(int status)
     return status;
 }
 
+void give_way(void)
+{
+    pthread_mutex_unlock(&lock);
+    usleep(200);
+    pthread_mutex_lock(&lock);
+}
+
 #define BEGIN(name) \
     int status = begin(name, true); \
     if (status) return end(status)
@@ -445,6 +452,13 @@ API cuStreamSynchronize(void *stream)
     return end(s->capture ? CAPTURE_UNSUPPORTED : drain(s, NULL, 0));
 }
 
+API cuStreamQuery(void *stream)
+{
+    BEGIN("cuStreamQuery");
+    struct thing *s = of("cuStreamQuery", stream, STREAM);
+    return end(s ? drain_so_far(s) : INVALID_HANDLE);
+}
+
 static int enqueue(const char *name, void *stream, const struct op *op)
 {
     struct thing *s = of(name, stream, STREAM);
@@ -454,7 +468,8 @@ static int enqueue(const char *name, void *stream, const struct op *op)
     for (const struct op *one = s->ops.first; one && op->kind == OP_GRAPH; one = one->next)
         graphs += one->kind == OP_GRAPH;
     most_graphs = graphs > most_graphs ? graphs : most_graphs;
-    return s->eager && !s->capture ? drain(s, NULL, 0) : SUCCESS;
+    int status = s->eager && !s->capture ? drain_so_far(s) : SUCCESS;
+    return status == NOT_READY ? SUCCESS : status;
 }
 
 static void *kept(const void *from, size_t bytes)
@@ -533,6 +548,26 @@ API cuMemcpy2DAsync_v2(const struct rows *r, void *stream)
                                     .rows = r->height,
                                     .from_pitch = r->from_pitch,
                                     .to_pitch = r->to_pitch}));
+}
+
+/* ---------------------------------------------------------------- for stand-ins of other libraries */
+
+int stand_in_enqueue(void *stream, int (*work)(void *), void (*end_of)(void *), void *of);
+char *stand_in_place(const void *address, uint64_t bytes, const char *who);
+
+API stand_in_enqueue(void *stream, int (*work)(void *), void (*end_of)(void *), void *what)
+{
+    BEGIN("stand_in_enqueue");
+    return end(
+        enqueue("stand_in_enqueue", stream, &(struct op){.kind = OP_OTHERS, .work = work, .end = end_of, .of = what}));
+}
+
+/* Called by such work. */
+__attribute__((visibility("default"))) char *stand_in_place(const void *address, uint64_t bytes, const char *who)
+{
+    if (block_of(NULL, address, bytes)) return inside(address);
+    report("%s: %llu bytes at %p are not inside of a block", who, (unsigned long long)bytes, address);
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- events */

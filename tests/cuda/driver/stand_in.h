@@ -43,6 +43,8 @@ enum {
     PEER_ACCESS_ALREADY_ENABLED = 704,
     LAUNCH_FAILED = 719,
     PEER_ACCESS_UNSUPPORTED = 217,
+    NOT_READY = 600,
+    NOT_YET = -1,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901
 };
@@ -72,6 +74,7 @@ enum op_kind {
     OP_ROWS,
     OP_RECORD,
     OP_WAIT,
+    OP_OTHERS, /* work of another library */
     OP_GRAPH
 };
 struct op {
@@ -83,6 +86,8 @@ struct op {
     char *to, *from, *data; /* data: what a source held */
     uint64_t bytes, value;
     uint64_t rows, from_pitch, to_pitch; /* OP_ROWS, of `bytes` each */
+    int (*work)(void *);                 /* OP_OTHERS: 0, a status, or not yet */
+    void (*end)(void *), *of;
     struct thing *event, *stream, *exec;
     uint64_t generation;
 };
@@ -118,7 +123,10 @@ char *inside(const void *address);                  /* what the device sees behi
 struct op *op_add(struct ops *, const struct op *); /* owns its words and data */
 void ops_copy(struct ops *to, const struct ops *from);
 void ops_free(struct ops *);
-int drain(struct thing *stream, const struct thing *event, uint64_t generation); /* NULL: all of it */
+/* NULL: all of it. Until that has ended, or, asking only, NOT_READY. */
+int drain(struct thing *stream, const struct thing *event, uint64_t generation);
+int drain_so_far(struct thing *stream);
+void give_way(void); /* driver.c: others may call meanwhile */
 int drain_context(const struct context *);
 
 /* kernels.c: an error, or 0 */

@@ -55,6 +55,7 @@ void ops_copy(struct ops *to, const struct ops *from)
 
 static void op_free(struct op *op)
 {
+    if (op->end) op->end(op->of);
     free(op->words);
     free(op->data);
     free(op);
@@ -175,6 +176,8 @@ static int check(struct context *c, const char *what, const void *at, uint64_t b
     return block ? SUCCESS : ILLEGAL_ADDRESS;
 }
 
+static int go_on(struct thing *stream, const struct thing *event, uint64_t generation);
+
 static int run_op(struct context *c, const struct op *op)
 {
     int status = SUCCESS;
@@ -212,7 +215,8 @@ static int run_op(struct context *c, const struct op *op)
     case OP_RECORD:
         op->event->done = op->generation > op->event->done ? op->generation : op->event->done;
         return SUCCESS;
-    case OP_WAIT: return op->event->done < op->generation ? drain(op->event->on, op->event, op->generation) : SUCCESS;
+    case OP_WAIT: return op->event->done < op->generation ? go_on(op->event->on, op->event, op->generation) : SUCCESS;
+    case OP_OTHERS: status = op->work(op->of); return status == NOT_YET ? NOT_READY : status;
     case OP_GRAPH:
         if (op->exec->gone) report("a graph was destroyed before it had run");
         for (const struct op *one = op->exec->ops.first; one && !status; one = one->next) status = run_op(c, one);
@@ -221,19 +225,30 @@ static int run_op(struct context *c, const struct op *op)
     return status;
 }
 
-int drain(struct thing *stream, const struct thing *event, uint64_t generation)
+/* As far as it goes; what is not ready stays the first of its stream. */
+static int go_on(struct thing *stream, const struct thing *event, uint64_t generation)
 {
     struct context *c = stream->context;
     while (stream->ops.first && !c->failed && !(event && event->done >= generation)) {
         struct op *op = stream->ops.first;
+        int status = run_op(c, op);
+        if (status == NOT_READY) return NOT_READY;
         stream->ops.first = op->next;
         if (!stream->ops.first) stream->ops.last = &stream->ops.first;
-        int status = run_op(c, op);
         op_free(op);
         if (status) c->failed = status; /* nothing in this context works any more */
     }
     return c->failed;
 }
+
+int drain(struct thing *stream, const struct thing *event, uint64_t generation)
+{
+    int status;
+    while ((status = go_on(stream, event, generation)) == NOT_READY) give_way();
+    return status;
+}
+
+int drain_so_far(struct thing *stream) { return go_on(stream, NULL, 0); }
 
 int drain_context(const struct context *c)
 {
