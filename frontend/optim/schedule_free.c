@@ -35,18 +35,18 @@ void transform_schedule_free(struct optim_transform *t)
     average(t, false);
 }
 
-/* A chain of parts, then the learning rate with its warm-up. */
-static void base(struct optim_transform *t, const char *chain, uint32_t rate_index)
+/* A chain of parts, then the learning rate with its warm-up, whose counter is at a place of Optax's chains. */
+static void base(struct optim_transform *t, const char *chain, const char *rate_place)
 {
     struct ir_builder *b = t->b;
     struct optim_transform inner = *t;
     inner.path = optim_path(t, "base_optimizer_state");
     optim_chain(&inner, chain, 0);
     if (absent(t, "warmup_steps")) {
-        optim_chain(&inner, "scale_by_learning_rate", rate_index);
+        optim_chain(&inner, "scale_by_learning_rate", 0);
         return;
     }
-    inner.path = arena_format(t->fe->arena, "%s.%u", inner.path, rate_index);
+    inner.path = arena_format(t->fe->arena, "%s.%s", inner.path, rate_place);
     struct fe_term count = counter(&inner, "count"), rate = term_neg(b, rate_at(t, count, true));
     EACH_LEAF(t, i) t->u[i] = term_mul(b, term_cast_like(b, rate, T(t->u[i])), T(t->u[i])).v;
     optim_state_set(&inner, "count", optim_increment(b, count));
@@ -54,12 +54,12 @@ static void base(struct optim_transform *t, const char *chain, uint32_t rate_ind
 
 void transform_schedule_free_sgd(struct optim_transform *t)
 {
-    base(t, "add_decayed_weights(mask=null)?weight_decay", 1);
+    base(t, "add_decayed_weights(mask=null)?weight_decay", absent(t, "weight_decay") ? "1" : "1.1");
     average(t, true);
 }
 
 void transform_schedule_free_adamw(struct optim_transform *t)
 {
-    base(t, "scale_by_rms(decay=b2,eps_in_sqrt=false,bias_correction=true) -> add_decayed_weights(mask=null)", 2);
+    base(t, "scale_by_rms(decay=b2,eps_in_sqrt=false,bias_correction=true) -> add_decayed_weights(mask=null)", "2");
     average(t, true);
 }
