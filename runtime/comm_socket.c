@@ -63,9 +63,11 @@ struct world {
     struct incoming *asked;
     uint32_t asked_count, asked_room;
     bool under_way; /* messages that `poll` has not called ended yet */
-    bool fatal;     /* `why` is not that somebody has ended */
+    bool fatal;     /* and `why` says it */
     struct stepc_notice heard[NOTICES];
     uint32_t heard_first, heard_end;
+    bool some_ended; /* without a word; the first of them */
+    uint32_t ended;
     char why[160];
 };
 
@@ -245,13 +247,30 @@ static bool link_all(struct world *w, const char *path, uint64_t until, char *wh
 
 /* ---------------------------------------------------------------- what goes over a link */
 
+static bool waits_for(void *world, uint32_t rank)
+{
+    const struct world *w = world;
+    bool some = w->links[rank].out != NULL;
+    for (uint32_t i = 0; i < w->asked_count; i++) some |= !w->asked[i].done && w->asked[i].peer == rank;
+    return some;
+}
+
 static bool gone(struct world *w, uint32_t peer)
 {
     struct link *l = &w->links[peer];
     if (l->fd >= 0) close(l->fd);
     l->fd = -1;
-    if (!l->left && !*w->why) snprintf(w->why, sizeof w->why, "rank %u has ended: its connection is closed", peer);
+    if (!l->left && !w->some_ended) w->some_ended = true, w->ended = peer;
     return false;
+}
+
+/* Of several that have ended the first that is waited for is named: others may have ended for its sake. */
+static void name_who_ended(struct world *w)
+{
+    uint32_t who = w->ended;
+    for (uint32_t k = w->ranks; k-- > 0;)
+        if (w->links[k].fd < 0 && !w->links[k].left && waits_for(w, k)) who = k;
+    snprintf(w->why, sizeof w->why, "rank %u has ended: its connection is closed", who);
 }
 
 static bool wrong_size(struct world *w, uint32_t peer, uint64_t sent, uint64_t asked)
@@ -357,7 +376,7 @@ static bool post(struct world *w, uint32_t peer, uint32_t kind, uint32_t tag, co
 {
     bool own = kind == NOTICE;
     struct outgoing *o = malloc(sizeof *o + (own ? bytes : 0)), **last = &w->links[peer].out;
-    if (!o) return false;
+    if (!o) return snprintf(w->why, sizeof w->why, "out of memory"), !(w->fatal = true);
     *o = (struct outgoing){.frame = {bytes, kind, tag}, .data = own ? o->own : data};
     if (own) memcpy(o->own, data, bytes);
     while (*last) last = &(*last)->next;
@@ -404,21 +423,14 @@ static bool start(void *world, const struct stepc_message *messages, uint32_t co
     return ok;
 }
 
-static bool waits_for(void *world, uint32_t rank)
-{
-    struct world *w = world;
-    bool some = w->links[rank].out != NULL;
-    for (uint32_t i = 0; i < w->asked_count; i++) some |= !w->asked[i].done && w->asked[i].peer == rank;
-    return some;
-}
-
 static int poll_all(void *world)
 {
     struct world *w = world;
     bool some = false, ended = w->under_way;
     work(w);
     for (uint32_t k = 0; k < w->ranks; k++) some |= k != w->rank && waits_for(w, k);
-    if (w->fatal || (*w->why && (some || !ended))) return -1;
+    if (w->fatal) return -1;
+    if (w->some_ended && (some || !ended)) return name_who_ended(w), -1;
     if (some) return 0;
     w->asked_count = 0;
     w->under_way = false; /* who has sent all of it may have ended since */
