@@ -88,12 +88,11 @@ static step_status transport_choose(struct step_instance *t, const char *name)
     for (const struct rt_comm_ops *const *row = mesh ? mesh->rows : NULL; row && *row && !t->comm; row++)
         if (strcmp((*row)->name, name) == 0) t->comm = *row;
     if (t->comm || strcmp(name, "thread") == 0) return STEP_OK;
-    if (strcmp(name, "mpi") == 0)
-        return rt_fail(NULL, STEP_EDEVICE, "transport \"mpi\" needs a mesh: compile --mesh data=N");
-    if (strcmp(name, "nccl") == 0)
-        return rt_fail(NULL, STEP_EUNSUPPORTED,
-                       "transport \"nccl\" needs GPUs of a mesh: compile --target cuda --mesh "
-                       "data=N");
+    bool gpus = strcmp(name, "nccl") == 0;
+    if (gpus || strcmp(name, "mpi") == 0)
+        return rt_fail(NULL, gpus ? STEP_EUNSUPPORTED : STEP_EDEVICE,
+                       "transport \"%s\" needs %sa mesh: compile %s--mesh data=N", name, gpus ? "GPUs of " : "",
+                       gpus ? "--target cuda " : "");
     return rt_fail(NULL, STEP_EINVAL, "transport \"%s\": expected \"thread\", \"mpi\", \"nccl\" or \"self\"", name);
 }
 
