@@ -250,7 +250,11 @@ static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_shar
     if (!again && shard_equal(has, to)) return p->map[old];
     for (uint32_t i = p->first[old]; i; i = p->made.items[i - 1].next)
         if (shard_equal(&p->made.items[i - 1].sharding, to)) return p->made.items[i - 1].made;
-    if (again) {
+    if (again && to->partial) { /* made whole: one device holds it, the others zero */
+        struct ir_sharding whole = *to;
+        whole.partial = 0;
+        made = convert(p, laid_out(p, old, &whole), &n->type, &whole, to);
+    } else if (again) {
         struct ir_sharding wanted[SHARD_MAX_REMADE];
         ir_value args[SHARD_MAX_REMADE];
         shard_operands_for(p->f, old, to, wanted);

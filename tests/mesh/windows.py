@@ -68,6 +68,9 @@ NAMED = {
     "uneven_batch": ({"data": 4}, [6, 16, 3], [conv(4, [3]), {"type": "relu"}, conv(4, [3]), {"type": "batch_norm"}, conv(4, [3], padding="CIRCULAR")], ["batch", None, None], set()),
     "turned": ({"space": 2, "wide": 2}, [8, 8, 16], [{"type": "linear", "features": 16}, hold(None, "space", "wide"), {"type": "linear", "features": 8}], [None, "wide", "space"], {"permute", "all_gather", "reduce_scatter"}),
     "moved_past_one": ({"data": 1, "space": 4}, [8, 8, 16], [{"type": "linear", "features": 16}, hold("space", "data"), {"type": "linear", "features": 8}], ["data", "space"], {"all_gather", "all_to_all"}),
+    "rows_twice": ({"data": 2}, [8, 4, 6], [{"type": "graph", "inputs": ["x"], "nodes": [{"type": "param", "name": "table", "shape": [6, 3], "init": {"type": "normal"}},
+                                                                       expr("argmax(x, axis=-1)") | {"name": "row"}, expr("sum(table, axis=-1, keepdims=True)[row] + table[row]") | {"name": "sums"}], "output": "sums"}],
+                   ["batch"], set()),
     "moved": ({"space": 4}, [8, 8, 16], [{"type": "linear", "features": 16}, hold("space"), {"type": "linear", "features": 8}], [None, "space"], {"all_to_all"}),
 }
 
