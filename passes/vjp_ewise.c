@@ -106,10 +106,11 @@ void vjp_atan2(struct vjp *c)
     if (vjp_wants(c, 1)) vjp_give(c, 1, MUL(G, DIV(NEG(ARG(0)), square)));
 }
 
-/* The winner takes all, a tie is halved. `first`: operand 0 wins where this holds. */
+/* The winner takes all, a tie is halved; to who loses NaN and infinity come as NaN, as by JAX's product with 0.
+ * `first`: operand 0 wins where this holds. */
 static void extremum(struct vjp *c, ir_value first, ir_value second)
 {
-    ir_value tie = WHERE(IS(eq, ARG(0), ARG(1)), MUL(G, NUMBER(0.5)), NUMBER(0));
+    ir_value tie = MUL(G, WHERE(IS(eq, ARG(0), ARG(1)), NUMBER(0.5), NUMBER(0)));
     if (vjp_wants(c, 0)) vjp_give(c, 0, WHERE(first, G, tie));
     if (vjp_wants(c, 1)) vjp_give(c, 1, WHERE(second, G, tie));
 }

@@ -192,6 +192,8 @@ START_TEST(names_of_state)
                                         "opt_state.2.mini_step",
                                         "opt_state.3.base_optimizer_state.1.count",
                                         "opt_state.4.base_optimizer_state.1.1.count",
+                                        "opt_state.5.0.inner_state.count",
+                                        "opt_state.6.0.count",
                                         "step",
                                         "ema.scale"};
     struct machine k = start(document(
@@ -202,7 +204,10 @@ START_TEST(names_of_state)
         " \"labels\": {\"**.kernel\": \"k\", \"**\": \"b\"}},"
         "{\"type\": \"multi_steps\", \"every_k_schedule\": 2, \"opt\": {\"type\": \"adam\", \"learning_rate\": 1}},"
         "{\"type\": \"schedule_free_sgd\", \"warmup_steps\": 2},"
-        "{\"type\": \"schedule_free_sgd\", \"warmup_steps\": 2, \"weight_decay\": 0.1}]}",
+        "{\"type\": \"schedule_free_sgd\", \"warmup_steps\": 2, \"weight_decay\": 0.1},"
+        "{\"type\": \"lars\", \"learning_rate\": 1, \"weight_decay\": \"0.1 / (step + 1)\"},"
+        "{\"type\": \"lars\", \"learning_rate\": 1, \"weight_decay\": \"0.1 / (step + 1)\", "
+        "\"weight_decay_mask\": null}]}",
         ", \"ema\": {\"decay\": 0.5}"));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         ck_assert_msg(ir_slot_find(k.m, names[i]) >= 0, "no slot %s", names[i]);
