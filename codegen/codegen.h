@@ -26,6 +26,7 @@ struct cg_target {
     uint32_t vector_registers;   /* 32 or 16 */
     uint32_t l1_bytes, l2_bytes; /* for the blocking of contractions */
     bool pairs;                  /* bfloat16 is multiplied in pairs, which float32 accumulates (AVX512_BF16) */
+    bool tiles;                  /* and in tiles of them (AMX) */
     int level;                   /* -O0 .. -O3 */
     int blas;                    /* 0 auto, 1 own, 2 openblas */
     bool invariant;              /* products and sums are rounded each, on all levels alike: no fused multiply-add */

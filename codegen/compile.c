@@ -28,9 +28,10 @@ static bool is_whole(const struct cg_entry *step)
     return !step->late && device_count(step->plan->func->module) == 1 && cg_is_small(step->plan, step->kernels);
 }
 
-/* An object for CUDA alone has no kernels for the CPU: its code are the images in its tables. */
+/* `tiles`: whether its code uses them. An object for CUDA alone has no kernels for the CPU: its code are the images in
+ * its tables. */
 static struct cg_bytes make_object(const struct cg_tables *own, const struct cg_tables *gpus,
-                                   const struct cg_options *options, struct arena *arena)
+                                   const struct cg_options *options, struct arena *arena, bool *tiles)
 {
     struct cg_entry *entries = own->entries;
     uint32_t count = own->count;
@@ -54,6 +55,7 @@ static struct cg_bytes make_object(const struct cg_tables *own, const struct cg_
     }
     cg_describe(e, own, gpus);
     if (log) fclose(log);
+    *tiles = e->has_tiles;
     struct cg_bytes bytes = cg_object_finish(object, temps);
     cg_object_free(object);
     return bytes;
@@ -98,11 +100,13 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
     gpus.target.cuda = true;
     if (!code && options->cuda) code = make_tables(&gpus, options->cuda, options, arena, diags, why);
     if (code) return code;
-    struct cg_link link = {.object = make_object(&own, options->cuda ? &gpus : NULL, options, arena),
+    bool tiles = false;
+    struct cg_link link = {.object = make_object(&own, options->cuda ? &gpus : NULL, options, arena, &tiles),
                            .archive = cg_runtime_archive(),
                            .linker = options->linker,
                            .export_symbol = "step_query",
-                           .asked = strstr(cg_target_needs(&own.target, false), "avx2") ? "stepc_avx2" : NULL};
+                           .asked = {strstr(cg_target_needs(&own.target, false, false), "avx2") ? "stepc_avx2" : NULL}};
+    if (tiles) link.asked[1] = "stepc_tiles";
     *why = cg_link(&link, arena, object);
     return *why ? 3 : 0;
 }

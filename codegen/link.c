@@ -237,7 +237,8 @@ static const char *link_in(struct workshop *w, const struct cg_link *link)
                                        w->path[FILE_OBJECT]};
         size_t n = 0;
         while (argv[n]) n++;
-        if (link->asked) argv[n++] = "-u", argv[n++] = link->asked;
+        for (int k = 0; k < 2; k++)
+            if (link->asked[k]) argv[n++] = "-u", argv[n++] = link->asked[k];
         if (link->archive.size) argv[n++] = w->path[FILE_ARCHIVE];
         argv[n++] = "--as-needed";
         argv[n++] = libm;

@@ -6,19 +6,25 @@
 #include "ir/base/str.h"
 #include <string.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
 
 struct level {
     const char *name, *features, *needs;
     uint32_t vector_bytes, vector_registers, l1_bytes, l2_bytes;
-    bool pairs; /* AVX512_BF16; who names the level alone does not ask for it */
+    bool pairs, tiles; /* AVX512_BF16, AMX; who names the level alone does not ask for them */
 };
 #define V4 "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
 /* clang-format off */
 static const struct level levels[] = {
-    {"x86-64-v2", "", "ssse3,sse4.1,sse4.2,popcnt", 16, 16, 32 << 10, 256 << 10, false},
-    {"x86-64-v3", "", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe", 32, 16, 32 << 10, 512 << 10, false},
-    {"x86-64-v4", "-prefer-256-bit", V4, 64, 32, 32 << 10, 1 << 20, false},
-    {"x86-64-v4", "-prefer-256-bit,+avx512bf16", V4 ",avx512bf16", 64, 32, 32 << 10, 1 << 20, true},
+    {"x86-64-v2", "", "ssse3,sse4.1,sse4.2,popcnt", 16, 16, 32 << 10, 256 << 10, false, false},
+    {"x86-64-v3", "", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe", 32, 16, 32 << 10, 512 << 10, false, false},
+    {"x86-64-v4", "-prefer-256-bit", V4, 64, 32, 32 << 10, 1 << 20, false, false},
+    {"x86-64-v4", "-prefer-256-bit,+avx512bf16", V4 ",avx512bf16", 64, 32, 32 << 10, 1 << 20, true, false},
+    {"x86-64-v4", "-prefer-256-bit,+avx512bf16,+amx-tile,+amx-bf16", V4 ",avx512bf16,amx-tile,amx-bf16", 64, 32,
+     48 << 10, 2 << 20, true, true},
 };
 /* clang-format on */
 enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
@@ -33,7 +39,7 @@ static const struct cpu cpus[] = {
     {"haswell", 1},     {"broadwell", 1},  {"skylake", 1},        {"alderlake", 1},      {"raptorlake", 1},
     {"bdver4", 1},      {"znver1", 1},     {"znver2", 1},         {"znver3", 1},         {"skylake-avx512", 2},
     {"cascadelake", 2}, {"cooperlake", 3}, {"cannonlake", 2},     {"icelake-client", 2}, {"icelake-server", 2},
-    {"rocketlake", 2},  {"tigerlake", 2},  {"sapphirerapids", 3}, {"znver4", 3},
+    {"rocketlake", 2},  {"tigerlake", 2},  {"sapphirerapids", 4}, {"graniterapids", 4},  {"znver4", 3},
 };
 enum { CPU_COUNT = sizeof cpus / sizeof *cpus };
 
@@ -51,14 +57,26 @@ static void use(struct cg_target *target, const struct level *level, const char 
     target->vector_bytes = level->vector_bytes;
     target->vector_registers = level->vector_registers;
     target->pairs = level->pairs;
+    target->tiles = level->tiles;
     target->l1_bytes = level->l1_bytes;
     target->l2_bytes = level->l2_bytes;
 }
 
+#if defined(__x86_64__)
+/* AMX with bfloat16, which the system has to give to a process that asks (runtime/cpu_tiles.c). */
+static bool has_tiles(void)
+{
+    enum { TILES = 1 << 24 | 1 << 22, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & TILES) == TILES &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#endif
+
 /* The running CPU's level by what it has; its timings by the maker, as newer CPUs than LLVM knows are common. */
 static bool use_native(struct cg_target *target, const char **why)
 {
-    bool amd = false, pairs = false;
+    bool amd = false, pairs = false, tiles = false;
 #if defined(__x86_64__)
     __builtin_cpu_init();
 #if defined(__clang__) /* up to 17 it knows no levels */
@@ -72,6 +90,7 @@ static bool use_native(struct cg_target *target, const char **why)
 #endif
     amd = __builtin_cpu_is("amd") != 0;
     pairs = __builtin_cpu_supports("avx512bf16") != 0;
+    tiles = pairs && has_tiles();
 #else
     bool v2 = false, v3 = false, v4 = false;
 #endif
@@ -80,7 +99,7 @@ static bool use_native(struct cg_target *target, const char **why)
         return false;
     }
     const char *tune = v4 ? (amd ? "znver4" : "icelake-server") : v3 ? (amd ? "znver3" : "haswell") : "nehalem";
-    use(target, &levels[v4 ? 2 + pairs : v3 ? 1 : 0], tune);
+    use(target, &levels[v4 ? 2 + pairs + tiles : v3 ? 1 : 0], tune);
     target->l1_bytes = cache_size(_SC_LEVEL1_DCACHE_SIZE, target->l1_bytes);
     target->l2_bytes = cache_size(_SC_LEVEL2_CACHE_SIZE, target->l2_bytes);
     return true;
@@ -112,10 +131,11 @@ bool cg_target_init(struct cg_target *target, const char *cpu, const char **why,
     return false;
 }
 
-const char *cg_target_needs(const struct cg_target *target, bool pairs)
+const char *cg_target_needs(const struct cg_target *target, bool pairs, bool tiles)
 {
     for (size_t i = 0; i < LEVEL_COUNT; i++)
-        if (strcmp(target->cpu, levels[i].name) == 0 && levels[i].pairs == pairs) return levels[i].needs;
+        if (strcmp(target->cpu, levels[i].name) == 0 && levels[i].pairs == (pairs || tiles) && levels[i].tiles == tiles)
+            return levels[i].needs;
     return "";
 }
 

@@ -12,7 +12,7 @@
 
 #if defined(__x86_64__)
 /* leaf 1 and 7 (subleaf 0, 1) and 0x80000001; register a b c d = 0..3; state: what the system must save, 0 none,
- * 1 YMM, 2 ZMM. All that a level of codegen/target.c needs: every object carries them. */
+ * 1 YMM, 2 ZMM. All that a level of codegen/target.c needs, but for AMX: every object carries them. */
 /* clang-format off */
 #define FEATURES \
     F("ssse3", 1, 2, 9, 0) F("fma", 1, 2, 12, 1) F("sse4.1", 1, 2, 19, 0) F("sse4.2", 1, 2, 20, 0) \
@@ -45,6 +45,13 @@ static bool feature_there(size_t i)
 }
 #endif
 
+/* One that is not here nobody can answer for, but a file that has it (cpu_tiles.c). */
+__attribute__((weak)) bool rt_other_feature(const char *name)
+{
+    (void)name;
+    return false;
+}
+
 const char *rt_missing_feature(const char *list, char *name, size_t bytes)
 {
     while (list && *list) {
@@ -55,9 +62,9 @@ const char *rt_missing_feature(const char *list, char *name, size_t bytes)
         name[kept] = 0;
 #if defined(__x86_64__)
         const char *known = feature_names;
-        size_t i = 0; /* one that is not here nobody can answer for */
+        size_t i = 0;
         for (; *known && strcmp(known, name) != 0; known += strlen(known) + 1) i++;
-        if (!*known || !feature_there(i)) return name;
+        if (*known ? !feature_there(i) : !rt_other_feature(name)) return name;
 #endif
         if (list[n] != ',') break;
         list += n + 1;

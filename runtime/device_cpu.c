@@ -8,7 +8,9 @@ static step_status check(struct step_instance *t, const char *devices)
 {
     char name[64];
     const char *missing = rt_missing_feature(t->program->features, name, sizeof name);
-    if (missing) return rt_fail(NULL, STEP_EDEVICE, "this CPU lacks %s: compile with --cpu x86-64-v3 or v2", missing);
+    if (missing)
+        return rt_fail(NULL, STEP_EDEVICE, "this CPU or system lacks %s: compile with --cpu x86-64-v4, v3 or v2",
+                       missing);
     return devices && strcmp(devices, "cpu") != 0
                ? rt_fail(NULL, STEP_EDEVICE, "devices \"%s\": this object was compiled for the CPU", devices)
                : STEP_OK;

@@ -325,7 +325,8 @@ step_status rt_leave(struct step_instance *, step_status);
 
 /* NULL, or the first feature of the comma-separated list that this CPU lacks. */
 const char *rt_missing_feature(const char *list, char *name, size_t bytes);
-struct rt_fp rt_fp_enter(void); /* round to nearest, FTZ and DAZ; returns the caller's */
+bool rt_other_feature(const char *name); /* that cpu.c does not know; AMX's also asks the system for it */
+struct rt_fp rt_fp_enter(void);          /* round to nearest, FTZ and DAZ; returns the caller's */
 void rt_fp_leave(struct rt_fp);
 
 /* ---------------------------------------------------------------- device_cpu.c, team.c */

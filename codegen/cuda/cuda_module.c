@@ -8,7 +8,7 @@ void cuda_target(struct cg_target *target)
 {
     target->vector_bytes = 4 * CUDA_LANES;
     target->vector_registers = 32;
-    target->pairs = false;
+    target->pairs = target->tiles = false;
     target->cuda = true;
 }
 

@@ -164,7 +164,7 @@ static const struct plan *main_plan(const struct describe *d)
 /* An object for CUDA has no code for this CPU but the runtime, which runs on every one. */
 static const char *cpu_features(const struct describe *d)
 {
-    return d->cuda ? "" : cg_target_needs(d->target, d->e->has_pairs);
+    return d->cuda ? "" : cg_target_needs(d->target, d->e->has_pairs, d->e->has_tiles);
 }
 
 /* "code":{"step":[50,50],"eval":[16,6]}: per entry its different kernels, and those that no entry before it has: equal

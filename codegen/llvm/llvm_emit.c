@@ -486,6 +486,7 @@ static void print_stmt(struct emit *e, const struct nest_stmt *s)
     case NEST_REDUCE: emit_reduce(e, s); break;
     case NEST_FOLD: emit_fold(e, s); break;
     case NEST_TURN: emit_turn(e, s); break;
+    case NEST_TILES: emit_tiles(e, s); break;
     case NEST_CHECK: emit_finite(e, s); break;
     case NEST_LOCAL: break;
     default: BUG("statement kind %d", (int)s->kind);
@@ -523,5 +524,7 @@ void emit_nest(struct emit *e, const struct nest *nest, const LLVMValueRef *buff
         offset += ((uint64_t)buffer->extent * ir_dtype_bytes(buffer->dtype) + 63) / 64 * 64;
     }
     survey(e, nest->body.items, nest->body.count, false, -1);
+    emit_tiles_begin(e);
     print_body(e, nest->body.items, nest->body.count);
+    emit_tiles_end(e);
 }

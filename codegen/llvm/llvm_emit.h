@@ -39,7 +39,7 @@ struct emit {
     LLVMBuilderRef b, allocas;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
     bool has_fma, has_f16c;
-    bool has_pairs; /* the code multiplies pairs of bfloat16: not every CPU of the level can */
+    bool has_pairs, has_tiles; /* the code multiplies pairs, or tiles, of bfloat16: not every CPU of the level can */
 
     /* of the function being printed */
     LLVMValueRef function;
@@ -57,7 +57,8 @@ struct emit {
     struct emit_variable *vars;
     struct emit_register *regs;
     LLVMValueRef *buffers;
-    LLVMValueRef *given; /* by value: a number that is an argument; NULL: there are none */
+    LLVMValueRef *given;           /* by value: a number that is an argument; NULL: there are none */
+    const struct nest_stmt *tiles; /* the first statement of tiles: whose the configuration is; NULL: there are none */
     LLVMValueRef lo, hi, scratch;
     uint32_t lanes, depth;
 
@@ -96,6 +97,11 @@ void emit_set(struct emit *, const struct nest_stmt *);
 void emit_reduce(struct emit *, const struct nest_stmt *);
 void emit_fold(struct emit *, const struct nest_stmt *);
 void emit_turn(struct emit *, const struct nest_stmt *);
+
+/* llvm_emit_tiles.c: NEST_TILES, and what the nest does before the first one and after the last. */
+void emit_tiles_begin(struct emit *);
+void emit_tiles_end(struct emit *);
+void emit_tiles(struct emit *, const struct nest_stmt *);
 
 /* llvm_emit_basic.c: constants, shapes, blocks. A `type` may be a scalar or a vector. */
 LLVMTypeRef emit_register_type(const struct emit *, enum ir_dtype, uint32_t lanes); /* lanes 0: scalar */

@@ -73,15 +73,15 @@ double cg_plan_work(const struct plan *, const struct cg_kernel *);
 uint64_t cg_plan_scratch(const struct plan *, const struct cg_kernel *);
 
 /* target.c: the CPU features of cg_target_init's levels, comma-separated, by LLVM's names; with those of code that
- * multiplies pairs of bfloat16. */
-const char *cg_target_needs(const struct cg_target *, bool pairs);
+ * multiplies pairs of bfloat16, or tiles of them. */
+const char *cg_target_needs(const struct cg_target *, bool pairs, bool tiles);
 
 /* link.c: object + archive -> the bytes of a shared object. Returns NULL or what went wrong. `archive` may be empty
  * (then the object must define everything). */
 struct cg_link {
     struct cg_bytes object, archive;
     const char *linker, *export_symbol;
-    const char *asked; /* NULL, or a symbol whose file of the archive is taken in place of others' weak functions */
+    const char *asked[2]; /* NULL, or symbols whose files of the archive are taken in place of others' weak functions */
 };
 const char *cg_link(const struct cg_link *, struct arena *, struct cg_bytes *result);
 /* The runtime archive that is part of this program. */

@@ -111,7 +111,7 @@ struct panel {
 static void tile_block(struct lower_dot_product *p, uint32_t rows, const void *user)
 {
     const struct panel *panel = user;
-    dot_tile(p, rows, panel->vectors, panel->masked, panel->extent_k, panel->first);
+    (p->matrix ? dot_matrix_tile : dot_tile)(p, rows, panel->vectors, panel->masked, panel->extent_k, panel->first);
 }
 
 static void finish_block(struct lower_dot_product *p, uint32_t rows, const void *user)
@@ -123,7 +123,7 @@ static void finish_block(struct lower_dot_product *p, uint32_t rows, const void 
 static void panel_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, struct panel *panel)
 {
     if (p->pack && !p->pack_group) dot_pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
-    if (p->pack_rows && p->local_blocks) each_block(p, chunk, dot_pack_block, &panel->extent_k);
+    if (p->pack_rows && p->local_blocks && !p->matrix) each_block(p, chunk, dot_pack_block, &panel->extent_k);
     each_block(p, chunk, tile_block, panel);
 }
 
@@ -296,7 +296,8 @@ static void all_panels(struct lower_dot_product *p, const struct lower_pos *chun
         else each_block(p, chunk, finish_rows, NULL);
         return;
     }
-    if (p->pack_rows && !p->local_blocks) each_block(p, chunk, dot_pack_block, &p->block_k);
+    if (p->pack_rows && p->matrix) each_block(p, chunk, dot_pack_matrix, NULL);
+    else if (p->pack_rows && !p->local_blocks) each_block(p, chunk, dot_pack_block, &p->block_k);
     pack_group(p, chunk, group, p->block_k);
     each_panel(p, chunk, group, one_panel, NULL);
     if (p->wide) each_block(p, chunk, finish_rows, NULL);
@@ -435,6 +436,7 @@ static bool tiles(struct lower_dot_product *p)
     p->m = last_part(l, AXIS_M), p->n = last_part(l, AXIS_N), p->k = last_part(l, AXIS_K);
     if (probe(p)) return false;
     p->even = !l->argument[p->x.value] && (l->axes[AXIS_M].parts > 1 || l->axes[AXIS_K].parts > 1);
+    p->matrix = dot_wants_matrix(p);
     dot_choose_way(p);
     dot_choose_columns(p);
     if (p->even && !p->leaf && !p->columns) {
@@ -442,6 +444,7 @@ static bool tiles(struct lower_dot_product *p)
     } else {
         dot_choose_rows(p);
         dot_choose_blocks(p);
+        if (p->matrix) dot_choose_matrix(p);
         loops(p);
     }
     return true;

@@ -53,6 +53,8 @@ struct lower_dot_product {
     int64_t m, n, k;      /* extents of the last parts, which the tile covers */
     int64_t lanes, width; /* columns of one vector */
     uint32_t vectors, rows;
+    bool matrix; /* tiles are a matrix unit's */
+    uint32_t matrix_local;
     bool even; /* x is a view whose rows change their distance between parts: no block of rows may
                                    stick out, or its elements would be found by division, step by step */
     int64_t panels, tail_columns;
@@ -130,6 +132,14 @@ void dot_choose_chunks(struct lower_dot_product *, bool parallel);
 void dot_choose_locals(struct lower_dot_product *, bool panels_parallel);
 double dot_epilogue_cost(const struct lower_dot_product *); /* of an element, in operations */
 
+/* lower_dot_matrix.c: tiles of a CPU's matrix unit, if it is to be made so: what it wants packed, packing, a tile. */
+bool dot_wants_matrix(const struct lower_dot_product *);
+void dot_choose_matrix(struct lower_dot_product *);
+int64_t dot_matrix_rows(const struct lower_dot_product *);                     /* elements of the packed rows */
+void dot_pack_matrix(struct lower_dot_product *, uint32_t rows, const void *); /* for all blocks of k */
+void dot_matrix_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors, bool masked, int64_t steps,
+                     bool first);
+
 /* lower_dot_parts.c: the parts of axes, where x is a view of taps; all loops, where axes have parts. */
 void dot_find_parts(struct lower_dot_product *);
 void dot_parts(struct lower_dot_product *);
@@ -142,6 +152,8 @@ void dot_grid(struct lower_dot_product *);
 nest_value dot_multiply_add(struct lower_dot_product *, nest_value x, nest_value y, nest_value sum);
 nest_value dot_operand_value(struct lower_dot_product *,
                              const struct lower_dot_operand *); /* where the open loops stand */
+struct lower_pos dot_operand_pos(struct lower_dot_product *, const struct lower_dot_operand *); /* its own there */
+struct lower_pos dot_packed_step(struct lower_dot_product *); /* where they stand in the packed panel */
 void dot_pack_panel(struct lower_dot_product *, uint32_t vectors, bool masked, int64_t extent_k);
 void dot_pack_row(struct lower_dot_product *, uint32_t vectors, bool masked); /* one step of k, of one panel */
 void dot_open_steps(struct lower_dot_product *, int64_t extent_k);

@@ -72,7 +72,7 @@ void dot_choose_way(struct lower_dot_product *p)
     bool plain = l->axes[AXIS_B].extent == 1 && l->axes[AXIS_M].parts == 1 && l->axes[AXIS_N].parts == 1 &&
                  l->axes[AXIS_K].parts == 1 && !p->leaf && !l->target->cuda;
     p->by_columns = plain && p->n > p->m && (p->columns || (p->m >= LEAST_ROWS && p->n * p->k >= LEAST_ELEMENTS));
-    p->tall = p->columns || p->shared_rows || p->by_columns;
+    p->tall = p->columns || p->shared_rows || p->by_columns || p->matrix;
 }
 
 void dot_choose_columns(struct lower_dot_product *p)
@@ -96,13 +96,14 @@ void dot_choose_rows(struct lower_dot_product *p)
 {
     static const uint32_t most_many[] = {0, 14, 14, 9, 6}, most_few[] = {0, 10, 6, 4, 3};
     bool many = p->l->target->vector_registers >= 32;
-    int64_t most = many ? most_many[p->vectors] : most_few[p->vectors];
+    int64_t most = p->matrix ? NEST_TILE_EDGE : many ? most_many[p->vectors] : most_few[p->vectors];
     p->rows = (uint32_t)(p->m < most ? p->m : most);
-    if (p->tall && !p->even) { /* tall ones of about one size: what is left over costs less than a short tile */
+    if (p->tall && !p->even &&
+        !p->matrix) { /* tall ones of about one size: what is left over costs less than a short tile */
         int64_t count = (p->m + most - 1) / most;
         p->rows = (uint32_t)((p->m + count - 1) / count);
     }
-    for (int64_t r = most; r > (p->even ? 1 : p->tall ? most - 2 : most / 2); r--)
+    for (int64_t r = most; r > (p->matrix ? most : p->even ? 1 : p->tall ? most - 2 : most / 2); r--)
         if (p->m % r == 0) {
             p->rows = (uint32_t)r;
             break;
@@ -211,7 +212,7 @@ void dot_choose_blocks(struct lower_dot_product *p)
 static int64_t chunk_of_tall(const struct lower_dot_product *p, int64_t all, bool parallel)
 {
     int64_t bytes = p->by_columns ? MANY_ROWS_BYTES : p->l->target->l2_bytes / 2, least = CHUNK_ROWS / 2 / p->rows;
-    int64_t most = bytes / (p->rows * p->block_k * 4), rows = CHUNK_ROWS * (p->by_columns ? 4 : 2);
+    int64_t most = bytes / (p->rows * (p->matrix ? p->k : p->block_k) * 4), rows = CHUNK_ROWS * (p->by_columns ? 4 : 2);
     most = most < 1 ? 1 : most * p->rows > rows ? rows / p->rows : most;
     int64_t count = (all + most - 1) / most, wanted = (all + least - 1) / least;
     wanted = wanted > TEAM_CHUNKS ? TEAM_CHUNKS : wanted > TEAM_CHUNKS / 2 ? TEAM_CHUNKS / 2 : wanted;
@@ -251,10 +252,12 @@ void dot_choose_locals(struct lower_dot_product *p, bool panels_parallel)
     struct lower *l = p->l;
     int64_t columns = (p->n + p->lanes - 1) / p->lanes * p->lanes, rows = p->chunk * p->rows;
     if (panels_parallel) columns = p->group * p->panel_columns;
-    p->by_blocks = p->tall && p->blocks_k > 1 && l->axes[AXIS_N].parts == 1 && rows * columns <= WAITING_ELEMENTS;
+    p->by_blocks = p->tall && !p->matrix && p->blocks_k > 1 && l->axes[AXIS_N].parts == 1 &&
+                   rows * columns <= WAITING_ELEMENTS;
     bool fits = !panels_parallel && l->axes[AXIS_N].parts == 1 && rows * columns * 4 <= 512 * 1024;
     bool several = p->panels + (p->tail_columns > 0) > 1;
-    if (fits && several && (p->local_tile || (epilogue_streams(p) >= 2 && rows > 1))) p->wide = p->local_tile = true;
+    if (fits && several && !p->matrix && (p->local_tile || (epilogue_streams(p) >= 2 && rows > 1)))
+        p->wide = p->local_tile = true;
     if (p->by_blocks) p->wide = p->local_tile = true;
     p->tile_columns = p->wide ? columns : p->panel_columns;
     if (p->leaf) {
@@ -266,6 +269,8 @@ void dot_choose_locals(struct lower_dot_product *p, bool panels_parallel)
     if (p->pack) p->panel_local = nest_local(&l->b, p->factor, (p->pack_group ? p->group : 1) * dot_packed_panel(p));
     if (p->pack_rows)
         p->rows_local = nest_local(&l->b, p->factor,
-                                   p->rows_stride ? rows * p->rows_stride : p->chunk * dot_packed_block(p));
+                                   p->matrix        ? dot_matrix_rows(p)
+                                   : p->rows_stride ? rows * p->rows_stride
+                                                    : p->chunk * dot_packed_block(p));
     if (p->local_tile) p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
 }

@@ -2,7 +2,7 @@
 #include "codegen/lower/lower_dot.h"
 #include <string.h>
 
-static struct lower_pos operand_pos(struct lower_dot_product *p, const struct lower_dot_operand *o)
+struct lower_pos dot_operand_pos(struct lower_dot_product *p, const struct lower_dot_operand *o)
 {
     struct lower_pos sum = lower_pos_constant(0);
     for (uint32_t class = 0; class < 4; class ++) {
@@ -42,7 +42,7 @@ nest_var dot_open(struct lower_dot_product *p, enum nest_loop loop, uint32_t axi
 
 nest_value dot_operand_value(struct lower_dot_product *p, const struct lower_dot_operand *o)
 {
-    struct lower_pos at = operand_pos(p, o);
+    struct lower_pos at = dot_operand_pos(p, o);
     if (!p->pairs) return lower_cast(p->l, lower_value(p->l, o->value, &at), p->factor);
     return lower_pair(p->l, o->value, &at, o->pair);
 }
@@ -64,7 +64,7 @@ static void prefetch_operand(struct lower_dot_product *p, const struct lower_dot
 {
     uint32_t argument = p->l->argument[o->value];
     if (!argument || o->count[AXIS_K] != 1 || p->l->axes[AXIS_K].parts != 1) return;
-    struct lower_pos at = operand_pos(p, o);
+    struct lower_pos at = dot_operand_pos(p, o);
     prefetch(p, argument - 1, &at, steps * o->run[AXIS_K][0].stride,
              p->pairs && o->pair == 1 ? 2 * elements : elements);
 }
@@ -280,6 +280,8 @@ static struct lower_pos packed_row(struct lower_dot_product *p, nest_var row)
     if (row != UINT32_MAX) lower_pos_add_term(p->l, &at, row, stride ? stride : 1);
     return at;
 }
+
+struct lower_pos dot_packed_step(struct lower_dot_product *p) { return packed_step(p, &p->local_k); }
 
 void dot_pack_block(struct lower_dot_product *p, uint32_t rows, const void *user)
 {

@@ -127,6 +127,17 @@ int64_t nest_inner(const struct nest_stmt *parallel)
     return inner;
 }
 
+static uint64_t hash_tiles(uint64_t h, const struct nest_tiles *t)
+{
+    h = hash_u64(h, (uint64_t)t->rows << 32 | t->columns);
+    h = hash_u64(hash_u64(h, (uint64_t)t->steps), (uint64_t)t->stride);
+    for (int i = 0; i < 2; i++) {
+        h = hash_u64(hash_u64(h, t->from[i]), (uint64_t)t->apart[i]);
+        h = hash_index(h, &t->at[i]);
+    }
+    return h;
+}
+
 /* Everything of one statement but its result and its body; `shape`: see nest_shape. */
 static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt, bool shape)
 {
@@ -141,6 +152,7 @@ static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt, bool shap
     h = hash_u64(h, (uint64_t)stmt->buffer << 32 | stmt->reg);
     if (stmt->kind == NEST_MATRIX) h = hash_u64(h, (uint64_t)stmt->from[0] << 32 | stmt->from[1]);
     h = hash_index(h, &stmt->index);
+    if (stmt->tiles) h = hash_tiles(h, stmt->tiles);
     uint64_t bits = 0;
     if (!shape || stmt->kind != NEST_NUMBER) memcpy(&bits, &stmt->number, sizeof bits);
     return hash_u64(h, bits);
@@ -329,6 +341,14 @@ void nest_turn(struct nest_builder *b, uint32_t reg, uint32_t count)
 void nest_matrix(struct nest_builder *b, enum ir_dtype dtype, uint32_t sums, uint32_t left, uint32_t right)
 {
     struct nest_stmt stmt = {.kind = NEST_MATRIX, .dtype = (uint8_t)dtype, .reg = sums, .from = {left, right}};
+    append(b, b->depth, keep(b, stmt));
+}
+
+void nest_tiles(struct nest_builder *b, uint32_t buffer, struct nest_index index, const struct nest_tiles *tiles,
+                bool add)
+{
+    struct nest_stmt stmt = {.kind = NEST_TILES, .buffer = buffer, .index = index, .word = add};
+    stmt.tiles = arena_copy(b->nest->arena, tiles, sizeof *tiles);
     append(b, b->depth, keep(b, stmt));
 }
 

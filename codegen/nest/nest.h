@@ -79,11 +79,25 @@ enum nest_kind {
                     steps 2t and 2t + 8, four registers of a pair each, rows first; of a right one column g by the
                     same steps, two registers; of the sums, left tiles outermost, rows g and g + 8 by columns 2t and
                     2t + 1, four registers, columns first. Outside of vector loops; for GPUs only */
+    NEST_TILES,  /* a product of two matrices whose steps are pairs of bfloat16, in the tiles of a CPU's matrix unit:
+                    buffer[index], float32, gets it or (`word`) gets it added; see nest_tiles. Of up to 16 pairs the
+                    first numbers and the second ones are summed apart, then both sums added. Outside of vector loops;
+                    for targets with tiles only */
     NEST_LOCAL,  /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
     NEST_CHECK   /* where args[0] is not finite, tells so: what `extent` is the number of (cg_site) made element
                    [index] from the operands args[1..]. `cond`, and with `lanes` the last operand: where false
                    nothing is told. `word`: enum nest_given. It
                    takes no part in what decides the code of everything else */
+};
+
+/* Of NEST_TILES: rows of pairs times steps of columns of pairs, at most NEST_TILE_EDGE rows and columns. Where a pair
+ * is one element (uint32) or two (bfloat16), strides are those of the buffer's own elements. */
+enum { NEST_TILE = 16, NEST_TILE_EDGE = 2 * NEST_TILE };
+struct nest_tiles {
+    uint32_t rows, columns, from[2]; /* buffers: left, right */
+    int64_t steps, stride,
+        apart[2]; /* between rows of the result and of the left one, between steps of the right one */
+    struct nest_index at[2];
 };
 
 struct nest_stmt {
@@ -102,6 +116,7 @@ struct nest_stmt {
     uint32_t buffer, reg;
     uint32_t from[2]; /* registers */
     struct nest_index index;
+    const struct nest_tiles *tiles;
     double number;
     VEC(struct nest_stmt *) body;
 };
@@ -191,6 +206,8 @@ void nest_set(struct nest_builder *, uint32_t reg, struct nest_index, nest_value
 void nest_reduce(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index, nest_value);
 void nest_turn(struct nest_builder *, uint32_t reg, uint32_t count);
 void nest_matrix(struct nest_builder *, enum ir_dtype, uint32_t sums, uint32_t left, uint32_t right);
+/* `add`: to what the buffer has. */
+void nest_tiles(struct nest_builder *, uint32_t buffer, struct nest_index, const struct nest_tiles *, bool add);
 nest_value nest_fold(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index);
 nest_value nest_threefry(struct nest_builder *, const nest_value *args, uint32_t word);
 

@@ -3,6 +3,7 @@
  * interpreter, whose rules do the arithmetic. Every access is checked against the size of its buffer. */
 #include "codegen/nest/nest.h"
 #include <math.h>
+#include <string.h>
 
 struct machine {
     const struct nest *nest;
@@ -154,6 +155,45 @@ static void matrix(struct machine *m, const struct nest_stmt *s)
         }
 }
 
+/* A pair of an operand: row (or column) and step. */
+static bool pair_of(struct machine *m, const struct nest_tiles *t, int which, int64_t row, int64_t step, float *pair)
+{
+    enum ir_dtype dtype = (enum ir_dtype)m->nest->buffers.items[t->from[which]].dtype;
+    int64_t size = (int64_t)ir_dtype_bytes(dtype), wide = 4 / size;
+    int64_t at = index_of(m, &t->at[which]) +
+                 (which ? step * t->apart[1] + row * wide : row * t->apart[0] + step * wide);
+    if (at < 0 || (at + wide) * size > (int64_t)m->bytes[t->from[which]]) return m->ok = false;
+    uint32_t bits;
+    memcpy(&bits, (const char *)m->buffers[t->from[which]] + at * size, 4);
+    for (int i = 0; i < 2; i++) pair[i] = (float)half_of(IR_BF16, bits, i);
+    return true;
+}
+
+static void tiles(struct machine *m, const struct nest_stmt *s)
+{
+    const struct nest_tiles *t = s->tiles;
+    float *sum = m->buffers[s->buffer], x[2], y[2];
+    int64_t first = index_of(m, &s->index);
+    for (int64_t row = 0; row < t->rows; row++)
+        for (int64_t column = 0; column < t->columns; column++) {
+            int64_t at = first + row * t->stride + column;
+            if (at < 0 || (at + 1) * 4 > (int64_t)m->bytes[s->buffer]) {
+                m->ok = false;
+                return;
+            }
+            float all = s->word ? sum[at] : 0;
+            for (int64_t from = 0; from < t->steps; from += NEST_TILE) {
+                float half[2] = {0, 0};
+                for (int64_t k = from; k < t->steps && k < from + NEST_TILE; k++) {
+                    if (!pair_of(m, t, 0, row, k, x) || !pair_of(m, t, 1, column, k, y)) return;
+                    for (int i = 0; i < 2; i++) half[i] = fmaf(x[i], y[i], half[i]);
+                }
+                all += half[0] + half[1];
+            }
+            sum[at] = all;
+        }
+}
+
 static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dtypes)
 {
     double x[5], result = 0;
@@ -184,6 +224,7 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
     case NEST_MATRIX: matrix(m, s); return;
+    case NEST_TILES: tiles(m, s); return;
     case NEST_TURN: turn(m->reg[s->reg], s->extent, m->nest->lanes); return;
     case NEST_PREFETCH:
     case NEST_CHECK: return;

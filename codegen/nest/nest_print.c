@@ -30,7 +30,7 @@ static void print_index(struct str *out, const struct nest_index *index)
 
 /* $v result, $o op, $t dtype, $a operands, $x number, $p position, $b element of a buffer, $r element of registers,
  * $c condition if there is one, $C condition, $w pair or not, $i loop and variable, $n extent, $B buffer, $R register,
- * $l lanes, $m two more registers */
+ * $l lanes, $m two more registers, $T the product of two tiles */
 static const char *const forms[] = {
     [NEST_FOR] = "$i < $n",           [NEST_IF] = "if v$C",
     [NEST_OP] = "$v = $o $t$a",       [NEST_FMA] = "$v = fma $t$a",
@@ -41,8 +41,18 @@ static const char *const forms[] = {
     [NEST_REDUCE] = "reduce $r $o$a", [NEST_FOLD] = "$v = fold $o $r",
     [NEST_TURN] = "turn $R[$n]",      [NEST_LOCAL] = "local $B[$n] $t",
     [NEST_CHECK] = "check $n $p$a$c", [NEST_PREFETCH] = "prefetch $b + $n",
-    [NEST_MATRIX] = "matrix $t $R$m",
+    [NEST_MATRIX] = "matrix $t $R$m", [NEST_TILES] = "tiles $b$T",
 };
+
+static void print_tiles(struct str *out, const struct nest_tiles *t, bool add)
+{
+    str_addf(out, " by %lld %s", (long long)t->stride, add ? "+=" : "=");
+    for (int i = 0; i < 2; i++) {
+        str_addf(out, "%s %u x %lld b%u[", i ? " *" : "", i ? t->columns : t->rows, (long long)t->steps, t->from[i]);
+        print_index(out, &t->at[i]);
+        str_addf(out, "] by %lld", (long long)t->apart[i]);
+    }
+}
 
 static void print_part(struct str *out, const struct nest_stmt *s, char part)
 {
@@ -74,6 +84,7 @@ static void print_part(struct str *out, const struct nest_stmt *s, char part)
     case 'B': str_addf(out, "b%u", s->buffer); break;
     case 'R': str_addf(out, "r%u", s->reg); break;
     case 'm': str_addf(out, " += r%u * r%u", s->from[0], s->from[1]); break;
+    case 'T': print_tiles(out, s->tiles, s->word); break;
     case 'l': str_add(out, s->lanes ? " lanes" : ""); break;
     default: BUG("a form has no part %c", part);
     }
@@ -160,12 +171,23 @@ static void check_loop(struct check *c, const struct nest_stmt *s, bool outermos
     c->vector -= s->loop == NEST_VECTOR;
 }
 
+static void check_tiles(struct check *c, const struct nest_tiles *t)
+{
+    if (c->vector) fault(c, "a product inside a vector loop: rows", t->rows);
+    if (!t->rows || t->rows > NEST_TILE_EDGE || !t->columns || t->columns > NEST_TILE_EDGE || t->steps < 1)
+        fault(c, "tiles of a size that there is not: rows", t->rows);
+    for (int i = 0; i < 2; i++) {
+        check_index(c, &t->at[i]);
+        if (t->from[i] >= c->nest->buffers.count) fault(c, "no such buffer:", t->from[i]);
+    }
+}
+
 static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermost)
 {
     for (uint32_t i = 0; i < s->arg_count; i++) check_value(c, s->args[i], "an operand is not visible:");
     if (s->cond) check_value(c, s->cond, "a condition is not visible:");
     check_index(c, &s->index);
-    bool stores = s->kind == NEST_STORE || s->kind == NEST_ADD_TO;
+    bool stores = s->kind == NEST_STORE || s->kind == NEST_ADD_TO || s->kind == NEST_TILES;
     bool reads = s->kind == NEST_LOAD || s->kind == NEST_PREFETCH;
     if ((stores || reads) && s->buffer >= c->nest->buffers.count) fault(c, "no such buffer:", s->buffer);
     else if (stores && !c->nest->buffers.items[s->buffer].written)
@@ -179,6 +201,7 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
     for (uint32_t i = 0; i < 2 && s->kind == NEST_MATRIX; i++)
         if (s->from[i] >= c->nest->reg_count || !c->reg[s->from[i]]) fault(c, "no such register here:", s->from[i]);
     if (s->kind == NEST_MATRIX && c->vector) fault(c, "a product inside a vector loop: register", s->reg);
+    if (s->kind == NEST_TILES) check_tiles(c, s->tiles);
     if (s->kind == NEST_FOR) check_loop(c, s, outermost);
     else if (s->kind == NEST_IF) check_stmts(c, s->body.items, s->body.count);
     else if (s->kind == NEST_REG) c->reg[s->reg] = true;

@@ -1,4 +1,6 @@
 if(PYTHON AND TARGET stepc)
-  add_test(NAME precision.levels COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/precision/levels.py $<TARGET_FILE:stepc>)
-  set_tests_properties(precision.levels PROPERTIES PROCESSORS 1 TIMEOUT 1800)
+  foreach(name levels tiles)
+    add_test(NAME precision.${name} COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/precision/${name}.py $<TARGET_FILE:stepc>)
+    set_tests_properties(precision.${name} PROPERTIES PROCESSORS 1 TIMEOUT 1800)
+  endforeach()
 endif()

@@ -84,14 +84,16 @@ static inline void update(struct fixture *x, ir_value param, ir_value v)
             ir_result_add(&x->b, x->b.f->params.items[i].name, v, x->b.f->params.items[i].slot);
 }
 
-enum { TEST_GPU = 512 }; /* bytes of a vector: threads of a block */
+enum { TEST_GPU = 512, TEST_TILES = 65 }; /* bytes of a vector: threads of a block; 64, and a matrix unit */
 static inline struct cg_target test_target(uint32_t vector_bytes)
 {
     return (struct cg_target){.cpu = "test",
                               .cuda = vector_bytes == TEST_GPU,
                               .features = "",
-                              .vector_bytes = vector_bytes,
-                              .vector_registers = vector_bytes == 64 ? 32 : 16,
+                              .pairs = vector_bytes == TEST_TILES,
+                              .tiles = vector_bytes == TEST_TILES,
+                              .vector_bytes = vector_bytes == TEST_TILES ? 64 : vector_bytes,
+                              .vector_registers = vector_bytes == 64 || vector_bytes == TEST_TILES ? 32 : 16,
                               .l1_bytes = 32768,
                               .l2_bytes = 1 << 20};
 }
@@ -104,9 +106,10 @@ struct planned {
     struct pass_options options;
 };
 
-static inline void plan_module(struct planned *p, struct ir_module *m)
+static inline void plan_module(struct planned *p, struct ir_module *m, struct pass_options options)
 {
     memset(p, 0, sizeof *p);
+    p->options = options;
     p->diags.arena = &p->diag_arena;
     p->pass.keep = &p->keep;
     p->pass.diags = &p->diags;
@@ -143,8 +146,9 @@ static inline struct ir_tensor random_tensor(struct ir_type type, int64_t limit,
     struct ir_tensor t = {type, arena_new_array(a, double, n + 1)};
     for (int64_t i = 0; i < n; i++) {
         double r = (double)(next_random(state) % 4001) / 1000 - 2;
-        t.v[i] = ir_dtype_is_float((enum ir_dtype)type.dtype) ? (double)(float)r
-                 : type.dtype == IR_BOOL                      ? (double)(next_random(state) & 1)
+        t.v[i] = type.dtype == IR_BF16                          ? floor(64 * r) / 64
+                 : ir_dtype_is_float((enum ir_dtype)type.dtype) ? (double)(float)r
+                 : type.dtype == IR_BOOL                        ? (double)(next_random(state) & 1)
                                          : (double)(next_random(state) % (uint64_t)(limit ? limit : 10));
     }
     return t;
@@ -243,6 +247,19 @@ static inline void dump_plan(const struct planned *p, const struct cg_kernel *ke
     arena_free(&a);
 }
 
+static inline bool has_tiles(const struct nest *nest)
+{
+    struct arena a = {0};
+    struct str text = STR(&a);
+    nest_print(nest, &text);
+    bool found = strstr(str_text(&text), "tiles b") != NULL;
+    arena_free(&a);
+    return found;
+}
+
+/* Kernels of all tests that multiply in tiles. */
+static uint32_t with_tiles;
+
 /* The plan's results equal the interpreter's, within `tolerance` relative to the largest value of each result. */
 static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, double tolerance, int64_t limit)
 {
@@ -250,12 +267,15 @@ static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, doub
     struct arena a = {0};
     struct str faults = STR(&a);
     ck_assert_msg(ir_verify(x->m, &faults), "%s", str_text(&faults));
-    plan_module(&p, x->m);
-    const struct plan *plan = p.plans->plans.items[0];
     struct cg_target target = test_target(vector_bytes);
+    struct pass_options options = {0};
+    if (target.tiles) options = (struct pass_options){.panel_columns = cg_panel_columns(&target), .panel_pairs = true};
+    plan_module(&p, x->m, options);
+    const struct plan *plan = p.plans->plans.items[0];
     struct cg_kernel *kernels = arena_new_array(&a, struct cg_kernel, plan->groups.count);
     bool lowered = cg_lower(p.plans, plan, &target, &a, &p.diags, kernels);
     ck_assert_msg(lowered, "%s", p.diags.list.count ? p.diags.list.items[0].message : "not lowered");
+    for (size_t i = 0; i < plan->groups.count; i++) with_tiles += has_tiles(kernels[i].nest);
     if (getenv("STEPC_TEST_DUMP")) dump_plan(&p, kernels);
 
     uint64_t state = 7;

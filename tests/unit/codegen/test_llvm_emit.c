@@ -194,4 +194,64 @@ START_TEST(flags)
 }
 END_TEST
 
-int main(void) { return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree, flags)); }
+/* c[4 * rows, columns] = a b, then += them again; rows of a are 2 * steps + 6 apart, and the second b is copied to a
+ * local. */
+static void tile_product(uint32_t rows, uint32_t columns, int64_t steps)
+{
+    struct nest_builder b = begin();
+    uint32_t x = nest_argument(&b, IR_BF16, false, "a"), y = nest_argument(&b, IR_BF16, false, "b");
+    uint32_t z = nest_argument(&b, IR_F32, true, "c"), local = nest_local(&b, IR_U32, steps * columns);
+    b.nest->parallel_extent = 4;
+    nest_var i = nest_open(&b, NEST_PARALLEL, 4), k = nest_open(&b, NEST_SERIAL, steps);
+    nest_var n = nest_open(&b, NEST_VECTOR, columns);
+    nest_value right = nest_load_pair(&b, y, AT(&arena, 0, {k, 2 * columns}, {n, 2}), 0);
+    nest_store(&b, local, AT(&arena, 0, {k, columns}, {n, 1}), right, 0);
+    nest_close_to(&b, 1);
+    int64_t apart = 2 * steps + 6;
+    for (int again = 0; again < 2; again++) {
+        struct nest_tiles t = {
+            rows, columns, {x, again ? local : y}, steps, columns, {apart, again ? columns : 2 * columns}, {{0}, {0}}};
+        t.at[0] = AT(&arena, 0, {i, rows * apart});
+        nest_tiles(&b, z, AT(&arena, 0, {i, (int64_t)rows * columns}), &t, again);
+    }
+    nest_close_to(&b, 0);
+    ADD(&b, "tiles", 0, 4, (size_t)(8 * rows * apart), (size_t)(4 * steps * columns), (size_t)(16 * rows * columns))
+        ->tolerance = 1e-5;
+}
+
+static size_t count_of(struct cg_bytes object, const char *code, size_t size)
+{
+    size_t count = 0;
+    for (size_t i = 0; i + size <= object.size; i++) count += memcmp((const char *)object.data + i, code, size) == 0;
+    return count;
+}
+
+/* Code for tiles is made anywhere: every kernel configures them and gives them back. It runs where there are some. */
+START_TEST(tiles)
+{
+    static const int64_t shapes[][3] = {{32, 32, 64}, {32, 32, 5},  {7, 16, 40},
+                                        {16, 32, 16}, {17, 32, 33}, {32, 16, 100}};
+    struct nest *nests[sizeof shapes / sizeof *shapes];
+    size_t count = sizeof shapes / sizeof *shapes;
+    sample_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        tile_product((uint32_t)shapes[i][0], (uint32_t)shapes[i][1], shapes[i][2]);
+        nests[i] = samples[i].nest;
+    }
+    struct cg_target target = {.level = 2}, native = harness_target(&arena, "native", 2);
+    const char *why = NULL;
+    ck_assert(cg_target_init(&target, "sapphirerapids", &why, &arena) && target.tiles && target.pairs);
+    ck_assert_ptr_nonnull(strstr(cg_target_needs(&target, true, true), "amx-bf16"));
+    ck_assert_ptr_null(strstr(cg_target_needs(&target, true, false), "amx"));
+    struct cg_bytes object = harness_object(&arena, &target, nests, count);
+    ck_assert_uint_eq(count_of(object, "\xc4\xe2\x78\x49\xc0", 5), count); /* tilerelease */
+    if (!native.tiles) {
+        printf("tiles: not run, this CPU or system has none\n");
+        return;
+    }
+    struct harness h = harness_open(&arena, &target, nests, count);
+    ck_assert_uint_eq(compare_all(&h), 0);
+}
+END_TEST
+
+int main(void) { return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree, flags, tiles)); }

@@ -204,6 +204,38 @@ START_TEST(dot_grid)
 }
 END_TEST
 
+/* Tiles of a CPU's matrix unit, of numbers that are bfloat16 or were; one batch or three, inputs and (packed once)
+ * parameters. */
+START_TEST(dot_tiles)
+{
+    static const int64_t shapes[][3] = {{64, 64, 64},  {33, 34, 47},  {9, 16, 16},    {7, 100, 33},   {40, 70, 100},
+                                        {17, 15, 200}, {65, 600, 40}, {140, 530, 20}, {17, 290, 520}, {0, 32, 32}};
+    uint32_t before = with_tiles;
+    for (uint32_t i = 0; i < 16 * sizeof shapes / sizeof *shapes; i++) {
+        const int64_t *s = shapes[i / 16], layout = i % 4, m = s[0], k = s[1], n = s[2];
+        bool narrow = i & 4, apart = i & 8;
+        if (apart && k > 100) continue;
+        struct fixture x = fixture_new();
+        int64_t batch = apart ? 3 : 1, b0 = 0, ka = layout & 1 ? 1 : 2, kb = layout & 2 ? 2 : 1;
+        ir_value a = input(&x, type_of(IR_BF16, DIMS(batch, layout & 1 ? k : m, layout & 1 ? m : k)));
+        ir_value b = parameter(&x, type_of(IR_BF16, DIMS(batch, layout & 2 ? n : k, layout & 2 ? k : n)));
+        update(&x, b, b);
+        if (!narrow) a = ir_cast(&x.b, a, IR_F32), b = ir_cast(&x.b, b, IR_F32);
+        struct ir_ints one = {&b0, 1}, lhs = {&ka, 1}, rhs = {&kb, 1};
+        if (batch == 1) {
+            a = ir_reshape(&x.b, a, DIMS(layout & 1 ? k : m, layout & 1 ? m : k));
+            b = ir_reshape(&x.b, b, DIMS(layout & 2 ? n : k, layout & 2 ? k : n));
+            ka--, kb--, one.n = 0;
+        }
+        ir_value y = ir_dot(&x.b, a, b, one, one, lhs, rhs);
+        output(&x, layout == 3 ? ir_unary(&x.b, OP_tanh, y) : y);
+        check_lowering(&x, TEST_TILES, narrow ? 0x1p-7 : 2e-6, 0);
+        ir_module_free(x.m);
+    }
+    ck_assert_uint_ge(with_tiles - before, 80);
+}
+END_TEST
+
 /* A convolution and its gradients by kernel and image, of widths and channels that no tile divides. */
 static void check_convolution(int64_t batch, int64_t size, int64_t in, int64_t out, int64_t window, int64_t by)
 {
@@ -494,7 +526,7 @@ static void check_golden(struct fixture *x, const char *name)
     struct arena a = {0};
     struct str text = STR(&a);
     struct cg_target target = test_target(64);
-    plan_module(&p, x->m);
+    plan_module(&p, x->m, (struct pass_options){0});
     const struct plan *plan = p.plans->plans.items[0];
     struct cg_kernel *kernels = arena_new_array(&a, struct cg_kernel, plan->groups.count);
     ck_assert(cg_lower(p.plans, plan, &target, &a, &p.diags, kernels));
@@ -548,6 +580,7 @@ static void add_cases(Suite *suite)
     tcase_set_timeout(dots, 60);
     tcase_add_test(dots, dot_layouts);
     tcase_add_test(dots, dot_grid);
+    tcase_add_test(dots, dot_tiles);
     tcase_add_test(dots, dot_long_k);
     tcase_add_test(dots, dot_epilogue);
     tcase_add_test(dots, dot_taps);

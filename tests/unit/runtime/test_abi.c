@@ -378,7 +378,8 @@ START_TEST(refusing_create)
     p.version = STEPC_TABLES, p.cuda = &(const struct stepc_cuda){0}, p.gpu = &stepc_part_gpu;
     ck_assert_int_eq(rt_create(&p, &options, &t), STEP_EDEVICE);
     p.cuda = NULL, p.gpu = NULL, p.features = "ssse3,amx-int8";
-    if (rt_create(&p, &options, &t) != STEP_OK) ck_assert_ptr_nonnull(strstr(rt_last_error(NULL), "this CPU lacks a"));
+    if (rt_create(&p, &options, &t) != STEP_OK)
+        ck_assert_ptr_nonnull(strstr(rt_last_error(NULL), "this CPU or system lacks a"));
     else rt_destroy(t);
     setenv("STEPC_THREADS", "many", 1);
     options.flags = 0, p.features = "";

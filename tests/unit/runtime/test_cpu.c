@@ -27,6 +27,14 @@ static int asked(unsigned leaf, unsigned subleaf, unsigned *a, unsigned *b, unsi
 #define __get_cpuid(leaf, a, b, c, d) asked(leaf, 0, a, b, c, d)
 #include "runtime/cpu.c"
 
+static long refused; /* by the system, where it is asked for AMX's registers */
+
+bool tile_feature(const char *);
+#define rt_other_feature tile_feature
+#define syscall(...) refused
+#include "runtime/cpu_tiles.c"
+#undef rt_other_feature
+
 enum { A, B, C, D };
 static const struct {
     const char *name;
@@ -85,7 +93,29 @@ START_TEST(lists)
 }
 END_TEST
 
-int main(void) { return run_case("cpu", CASE_OF(60, own_bit, lists)); }
+/* AMX is there where CPUID and the system say so; objects that do not need it cannot answer. */
+START_TEST(tiles)
+{
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } parts[] = {{"amx-bf16", 1 << 22}, {"amx-tile", 1 << 24}};
+    char name[32];
+    for (int i = 0; i < 2; i++) {
+        memset(answers, 0, sizeof answers);
+        answer(7, 0)[D] = parts[i].bit, refused = 0;
+        ck_assert(tile_feature(parts[i].name) && !tile_feature(parts[!i].name) && !tile_feature("amx-int8"));
+        refused = -1;
+        ck_assert(!tile_feature(parts[i].name));
+        memset(answers, 0xff, sizeof answers);
+        refused = 0, answer(7, 0)[D] &= ~parts[i].bit;
+        ck_assert(!tile_feature(parts[i].name) && tile_feature(parts[!i].name));
+        ck_assert_str_eq(rt_missing_feature(parts[!i].name, name, sizeof name), parts[!i].name);
+    }
+}
+END_TEST
+
+int main(void) { return run_case("cpu", CASE_OF(60, own_bit, lists, tiles)); }
 #else
 int main(void) { return 0; }
 #endif
