@@ -91,7 +91,7 @@ def main():
     p.add_argument("--stepc", default=os.path.join(bench.ROOT, "build/stepc"))
     for name, value in ("rounds", 7), ("steps", 2), ("layers", 2), ("rows", 8), ("length", 128), ("width", 512), ("words", 10000):
         p.add_argument("--" + name, type=int, default=value)
-    p.add_argument("--peer", action="append", choices=["float32", "v4", "autocast", "model", "jax"])
+    p.add_argument("--peer", action="append", choices=["float32", "pairs", "v4", "autocast", "model", "jax"])
     o = p.parse_args()
     import stepc
     random = np.random.default_rng(0)
@@ -103,8 +103,9 @@ def main():
         return m, lambda: m.step(tokens=batch[0], targets=batch[1]).loss
     m, step = ours("bfloat16")
     start, sides = bench.parameters(m), {"stepc": step}
-    for peer in o.peer or ["float32", "v4", "autocast", "model", "jax"]:
-        sides[peer] = ours("float32")[1] if peer == "float32" else ours("bfloat16", "--cpu", "x86-64-v4")[1] if peer == "v4" \
+    cpus = {"pairs": "cooperlake", "v4": "x86-64-v4"}  # without AMX, without AVX512_BF16
+    for peer in o.peer or ["float32", "pairs", "v4", "autocast", "model", "jax"]:
+        sides[peer] = ours("float32")[1] if peer == "float32" else ours("bfloat16", "--cpu", cpus[peer])[1] if peer in cpus \
             else jax_side(start, o, batch) if peer == "jax" else torch_side(start, o, batch, peer == "autocast")
     first = {name: side() for name, side in sides.items()}
     for name, loss in first.items():
