@@ -37,6 +37,7 @@ FUZZERS = {
     "convolutions": Fuzzer("convolutions.py", [], 20, 400),
     "documents": Fuzzer("documents.py", [], 200, 3000),
     "invariant": Fuzzer("invariant.py", [], 8, 100),
+    "library": Fuzzer("library.py", [], 6, 100, 0),
     "keys": Fuzzer("keys.py", ["--share", "40"], None, None, long=[]),
     "mistakes": Fuzzer("mistakes.py", [], 500, 3000),
     "parts": Fuzzer("parts.py", ["--quick"], None, None, long=[]),

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Every function of the library on random meshes: recorded calls (tests/unit/frontend/function_cases.json), several in a document, whose
+inputs and parameters are split over random axes whether their extents divide or not. Values and gradients must be those of one device.
+
+    tests/fuzz/library.py --stepc build/stepc --cases 100 [--seed 0] [FUNCTION...]
+
+It needs numpy alone. A case that differs is left as a folder under --keep.
+"""
+import functools
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+import sharded
+from tool import ROOT, command, comparison, draws, runner
+
+CALLS = os.path.join(ROOT, "tests/unit/frontend/function_cases.json")
+TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+TOGETHER = 8
+
+
+@functools.lru_cache
+def calls(only):
+    with open(CALLS) as f:
+        return [c for c in json.load(f)["cases"] if not only or c["function"] in only]
+
+
+def numbers(t):
+    return np.array([float(v) if isinstance(v, str) else v for v in t["values"]], {"bool": "?", "int32": "i4"}.get(t["dtype"], "f4")).reshape(t["shape"])
+
+
+def document(chosen, weights):
+    """The calls as metrics; the loss is what gives their gradients."""
+    nodes, inputs, metrics, terms = [{"type": "param", "name": "zero", "shape": []}], {"weights": {"shape": [weights.size], "dtype": "float32", "axes": [None]}}, {}, ["params.zero"]
+    data, init = {"weights": weights}, {"zero": np.zeros([], "f4")}
+    for k, call in enumerate(chosen):
+        new = functools.partial(re.sub, r"^[cw]\d+_", "e%d_" % k)
+        text, value = call["expr"], call["value"]
+        for name in call["inputs"]:
+            text = re.sub(r"\b%s\b" % name, ("params." if name in call["grads"] else "") + new(name), text)
+        for name, t in call["inputs"].items():
+            if name in call["grads"]:
+                nodes.append({"type": "param", "name": new(name), "shape": t["shape"]})
+                init[new(name)] = numbers(t)
+                metrics["g_" + new(name)] = "grads." + new(name)
+            else:
+                inputs[new(name)] = {"shape": t["shape"], "dtype": t["dtype"], "axes": [None] * len(t["shape"])}
+                data[new(name)] = numbers(t)
+        metrics["e%d" % k] = "astype(%s, 'float32')" % text if value["dtype"] in ("float16", "bfloat16") else text
+        if call["grads"]:
+            size = int(np.prod(value["shape"]))
+            terms.append("sum((%s) * reshape(weights[:%d], (%s)))" % (text, size, "".join("%d, " % d for d in value["shape"])))
+    return {"stepc": 1, "name": "library", "inputs": inputs, "model": {"type": "graph", "nodes": nodes, "output": "zero"}, "loss": " + ".join(terms), "metrics": metrics,
+            "optimizer": {"type": "sgd", "learning_rate": 0.0}}, data, init
+
+
+def on_a_mesh(plain, init, d):
+    o = json.loads(json.dumps(plain))
+    o["mesh"] = {"axes": d.one(sharded.MESHES)}
+    axes = list(o["mesh"]["axes"])
+    specs = lambda shapes: {k: sharded.spec(d, axes, s) for k, s in shapes.items() if s and d.chance(0.8)}
+    o["sharding"] = {"rules": [], "inputs": specs({k: i["shape"] for k, i in o["inputs"].items()}), "params": specs({k: list(v.shape) for k, v in init.items()}) | {"**": []}}
+    return o
+
+
+def one(options, seed):
+    d = draws.Draws(seed)
+    every = calls(tuple(options.only))
+    chosen = [d.one(every) for _ in range(min(TOGETHER, len(every)))]
+    weights = d.r.uniform(0.5, 1.5, 512).astype("f4")
+    plain, data, init = document(chosen, weights)
+    o = on_a_mesh(plain, init, d)
+    said = "%s %s" % (" ".join(c["function"] for c in chosen), json.dumps({"mesh": o["mesh"], "sharding": o["sharding"]}))
+    with tempfile.TemporaryDirectory(prefix="stepc-library-") as tmp:
+        alone, several = [os.path.join(tmp, n) for n in ("alone", "several")]
+        for folder, doc in ((alone, plain), (several, o)):
+            os.mkdir(folder)
+            runner.write_document(folder, doc, {k: v[None] for k, v in data.items()}, init)
+        try:
+            want = runner.train(options.stepc, alone, 1)[1][0]
+        except runner.Failed as e:  # an index that was promised to be within its bounds
+            return "refused alone", e.brief(), said
+        try:
+            runner.compile_document(options.stepc, several)
+            got = runner.train(options.stepc, several, 1, "step.so")[1][0]
+        except runner.Failed as e:
+            return "not supported yet" if e.unsupported else "fails", e.brief(), said
+        for k in sorted(set(want) & (set(o["metrics"]))):
+            call = chosen[int(re.match(r"(?:g_)?e(\d+)", k)[1])]
+            a, b = [np.array(comparison.numbers(x), dtype="f8") for x in (got[k], want[k])]
+            rtol = TOLERANCE.get(call["value"]["dtype"], 2e-5)
+            most = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
+            why = comparison.difference(a, b, rtol * (50 if call["rough"] else 1), rtol * most)
+            if why:
+                if options.keep:
+                    shutil.copytree(tmp, os.path.join(options.keep, "library_%d" % seed), dirs_exist_ok=True)
+                return "differs", "%s of %s%s" % (k, call["expr"], why), said
+    return "agrees", "", said
+
+
+def main():
+    p = command.parser(__doc__, 100)
+    p.add_argument("only", nargs="*", metavar="FUNCTION")
+    return command.loop(command.options(p), one)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
