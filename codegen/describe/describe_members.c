@@ -45,15 +45,18 @@ static bool at_index(const struct arguments *a, uint32_t member, size_t i)
     return i >= a->inputs || g->input_level.items[i] == 1;
 }
 
-/* Can two members be one? */
-static bool joined(const struct arguments *a, uint32_t member, uint32_t then, int64_t elements)
+/* Can two members be one? They are flat, go through what lies one behind the other element by element, and nothing
+ * depends on where an element stands. */
+static bool joined(const struct arguments *a, const struct nest *nest, uint32_t member, uint32_t then, int64_t elements)
 {
+    if (!nest->flat || nest_tells_position(nest)) return false;
     for (size_t i = 0; i < a->inputs + a->outputs; i++) {
         const struct plan_buffer *x = &a->plan->buffers.items[argument(a, member, i)];
         const struct plan_buffer *y = &a->plan->buffers.items[argument(a, then, i)];
         bool full = ir_type_elements(argument_type(a, member, i)) == elements &&
                     (elements > 1 || at_index(a, member, i));
         if (full ? !behind(a, argument(a, member, i), argument(a, then, i)) : !same_place(x, y)) return false;
+        if (nest_access(nest, (uint32_t)i) & ~(full ? NEST_WALKS : NEST_STAYS)) return false;
     }
     return true;
 }
@@ -76,7 +79,7 @@ void cg_members(const struct cg_entry *entry, const struct plan_command *c, stru
         for (size_t i = 0; i < per && !before; i++) out->buffers[out->count * per + i] = argument(&a, m, i);
         before += elements;
         out->work += kernel->nest->work;
-        if (k + 1 < members && kernel->nest->flat && joined(&a, m, c->order.items[k + 1], elements)) continue;
+        if (k + 1 < members && joined(&a, kernel->nest, m, c->order.items[k + 1], elements)) continue;
         out->extent += before;
         out->ends[out->count++] = out->extent;
         before = 0;

@@ -138,6 +138,40 @@ static uint64_t hash_tiles(uint64_t h, const struct nest_tiles *t)
     return h;
 }
 
+static uint8_t access_in(const struct nest_stmt *s, nest_var var, uint32_t argument)
+{
+    bool reads = s->kind == NEST_LOAD || s->kind == NEST_STORE || s->kind == NEST_ADD_TO || s->kind == NEST_PREFETCH;
+    const struct nest_index *at = &s->index;
+    bool own = at->term_count == 1 && at->terms[0].var == var && at->terms[0].scale == 1 && !at->offset;
+    uint8_t bits = 0;
+    if (reads && s->buffer == argument)
+        bits = at->scaled_count ? NEST_JUMPS : !at->term_count ? NEST_STAYS : own ? NEST_WALKS : NEST_JUMPS;
+    for (size_t i = 0; i < s->body.count; i++) bits |= access_in(s->body.items[i], var, argument);
+    return bits;
+}
+
+uint8_t nest_access(const struct nest *nest, uint32_t argument)
+{
+    uint8_t bits = 0;
+    for (size_t i = 0; i < nest->body.count; i++)
+        bits |= access_in(nest->body.items[i], nest->body.items[i]->var, argument);
+    return bits;
+}
+
+static bool position_in(const struct nest_stmt *s)
+{
+    bool found = s->kind == NEST_POSITION;
+    for (size_t i = 0; i < s->body.count && !found; i++) found = position_in(s->body.items[i]);
+    return found;
+}
+
+bool nest_tells_position(const struct nest *nest)
+{
+    bool found = false;
+    for (size_t i = 0; i < nest->body.count && !found; i++) found = position_in(nest->body.items[i]);
+    return found;
+}
+
 /* Everything of one statement but its result and its body; `shape`: see nest_shape. */
 static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt, bool shape)
 {

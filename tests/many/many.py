@@ -112,6 +112,17 @@ def near(label, ours, theirs):
         expect("%s: %s differs by %g" % (label, name, error), error <= 2e-5 * (1 + np.max(np.abs(a.astype(np.float64)), initial=0)))
 
 
+def places(stepc, folder):
+    """What depends on where an element stands, of tensors that lie end to end."""
+    for shape, text in ([100], "{0} * arange(100.0)"), ([100], "{0} * flip({0})"), ([60], "{0} * roll({0}, 3)"), ([100], "{0} * {0}[5]"), ([12, 5], "tril({0}) * flip({0}, 0)"):
+        names = ["w%d" % i for i in range(150)]
+        nodes = [{"name": n, "type": "param", "shape": shape, "init": {"type": "normal", "stddev": 0.1}} for n in names]
+        case = Case(stepc, folder, {"stepc": 1, "inputs": {"x": {"shape": [8], "axes": ["batch"]}}, "loss": "model * mean(x)", "optimizer": {"type": "sgd", "learning_rate": 0.01},
+                                    "model": {"type": "graph", "nodes": nodes, "output": tree(["sum(%s)" % text.format(n) for n in names])}})
+        case.compile("many.so")
+        near(text, case.run(case.file("many.so"))[2], case.run(case.model)[2])
+
+
 def joined(stepc, folder):
     """Norms of tensors that lie end to end: parameters, gradients, sums of microbatches; of sizes that fill no line of the
     cache, and of sizes that do."""
@@ -161,6 +172,7 @@ def main():
             case = Case(stepc, folder, graph(shapes, optimizers("graph")[name], ema))
             near("graph, " + name, same_bits(case, "graph, " + name), case.run(case.model)[2])
             same_bits(Case(stepc, folder, deep(40, optimizers("deep")[name], ema, **TWO_DEVICES)), "deep, %s, two devices" % name)
+        places(stepc, folder)
         joined(stepc, folder)
         for what, document in growing(draw).items():
             sizes = {}
