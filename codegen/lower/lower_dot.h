@@ -95,7 +95,9 @@ static inline uint32_t dot_last_index(const struct lower *l, uint32_t axis) { re
 static inline int64_t dot_packed_k(const struct lower_dot_product *p)
 {
     const struct lower_axis *k = &p->l->axes[AXIS_K];
-    return k->parts == 1 ? p->block_k : p->outer_k == UINT32_MAX ? k->extent : k->extent / k->part[p->outer_k];
+    return k->parts == 1 || p->matrix ? p->block_k
+           : p->outer_k == UINT32_MAX ? k->extent
+                                      : k->extent / k->part[p->outer_k];
 }
 
 /* Elements of a packed panel, of which a group has several. */

@@ -35,21 +35,35 @@ static bool reads_rows(const struct lower_dot_product *p)
     return p->n < APART_COLUMNS || (apart < APART_ROWS && apart % ALIASED_ROWS != 0);
 }
 
+/* Where x has k in two parts, heads and their elements say, blocks are whole inner parts or divide one. */
+static int64_t block_of_parts(const struct lower_axis *k)
+{
+    int64_t block = 1;
+    for (int64_t i = 1; i <= BLOCK_MATRIX * 5 / 4; i++)
+        if (k->part[1] % i == 0 || (i % k->part[1] == 0 && k->part[0] % (i / k->part[1]) == 0)) block = i;
+    return block;
+}
+
 bool dot_wants_matrix(const struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
-    if (!p->pairs || !l->target->tiles || p->leaf || l->lanes != NEST_TILE) return false;
-    for (uint32_t axis = AXIS_M; axis <= AXIS_K; axis++)
-        if (l->axes[axis].parts != 1) return false;
+    const struct lower_axis *k = &l->axes[AXIS_K];
+    if (!p->pairs || !l->target->tiles || p->leaf || l->lanes != NEST_TILE || l->axes[AXIS_N].parts != 1) return false;
     if (p->columns && (!is_regular(p, &p->y) || l->sites)) return false;
-    return p->m >= LEAST_MATRIX_ROWS && p->n >= NEST_TILE && p->k >= LEAST_MATRIX_STEPS && p->x.count[AXIS_K] == 1;
+    bool linear = p->y.count[AXIS_K] == 1 && l->lane_stride == 1; /* so that panels of y are packed by whole blocks */
+    if (k->parts > 2 || p->x.count[AXIS_K] > (linear ? 2 : 1) || (k->parts == 2 && !linear)) return false;
+    if (k->parts == 2 && block_of_parts(k) < NEST_TILE) return false;
+    return p->m >= LEAST_MATRIX_ROWS && p->n >= NEST_TILE && k->extent >= LEAST_MATRIX_STEPS;
 }
 
 void dot_choose_matrix(struct lower_dot_product *p)
 {
-    int64_t count = (p->k + BLOCK_MATRIX / 2) / BLOCK_MATRIX;
+    const struct lower_axis *k = &p->l->axes[AXIS_K];
+    int64_t count = (k->extent + BLOCK_MATRIX / 2) / BLOCK_MATRIX;
     count = count ? count : 1;
-    p->block_k = ((p->k + count - 1) / count + NEST_TILE - 1) / NEST_TILE * NEST_TILE;
+    p->k = k->extent, p->outer_k = UINT32_MAX;
+    p->block_k = k->parts == 2 ? block_of_parts(k)
+                               : ((p->k + count - 1) / count + NEST_TILE - 1) / NEST_TILE * NEST_TILE;
     if (p->block_k > p->k) p->block_k = p->k;
     p->blocks_k = p->k / p->block_k;
     p->tail_k = p->k % p->block_k;
@@ -77,10 +91,9 @@ static struct lower_pos packed_row(struct lower_dot_product *p, const struct low
 }
 
 /* So many rows, from where the loops stand, by so many steps: as many of both as a vector has lanes at a time. */
-static void pack_turned(struct lower_dot_product *p, int64_t rows, int64_t steps)
+static void pack_turned(struct lower_dot_product *p, const struct lower_pos *block, int64_t rows, int64_t steps)
 {
     struct lower *l = p->l;
-    struct lower_pos block = p->at[AXIS_K];
     struct lower_dot_place before = dot_place(p);
     uint32_t part_m = dot_last_index(l, AXIS_M), part_k = dot_last_index(l, AXIS_K);
     dot_open(p, NEST_SERIAL, AXIS_K, part_k, steps / p->lanes, p->lanes, &p->local_k);
@@ -97,47 +110,53 @@ static void pack_turned(struct lower_dot_product *p, int64_t rows, int64_t steps
     at = lower_pos_constant(0);
     lower_pos_add_term(l, &at, dot_open(p, NEST_UNROLL, AXIS_M, part_m, p->lanes, 1, &p->local_row), 1);
     dot_open(p, NEST_VECTOR, AXIS_K, part_k, p->lanes, 1, &p->local_k);
-    struct lower_pos to = packed_row(p, &block);
+    struct lower_pos to = packed_row(p, block);
     nest_store(&l->b, p->rows_local, lower_pos_index(l, &to), nest_get(&l->b, reg, lower_pos_index(l, &at)), 0);
     dot_return(p, &before);
 }
 
 /* The same row by row. */
-static void pack_rows(struct lower_dot_product *p, int64_t row, int64_t rows, int64_t step, int64_t steps)
+static void pack_rows(struct lower_dot_product *p, const struct lower_pos *block, int64_t row, int64_t rows,
+                      int64_t step, int64_t steps)
 {
     struct lower *l = p->l;
-    struct lower_pos block = p->at[AXIS_K];
     struct lower_dot_place before = dot_place(p);
     if (rows <= 0 || steps <= 0) return;
     p->at[AXIS_M].offset += row, p->local_row.offset += row;
     p->at[AXIS_K].offset += step, p->local_k.offset += step;
     dot_open(p, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, &p->local_row);
     dot_open(p, NEST_VECTOR, AXIS_K, dot_last_index(l, AXIS_K), steps, 1, &p->local_k);
-    struct lower_pos to = packed_row(p, &block);
+    struct lower_pos to = packed_row(p, block);
     nest_store(&l->b, p->rows_local, lower_pos_index(l, &to), dot_operand_value(p, &p->x), 0);
     dot_return(p, &before);
 }
 
-static void pack_block(struct lower_dot_product *p, uint32_t rows, int64_t steps)
+static void pack_block(struct lower_dot_product *p, const struct lower_pos *block, uint32_t rows, int64_t steps)
 {
     bool along = p->x.run[AXIS_K][0].stride == 2;
     int64_t turned_rows = along ? 0 : rows / p->lanes * p->lanes,
             turned_steps = along ? 0 : steps / p->lanes * p->lanes;
-    if (turned_rows && turned_steps) pack_turned(p, turned_rows, turned_steps);
+    if (turned_rows && turned_steps) pack_turned(p, block, turned_rows, turned_steps);
     else turned_rows = turned_steps = 0;
-    pack_rows(p, 0, turned_rows, turned_steps, steps - turned_steps);
-    pack_rows(p, turned_rows, rows - turned_rows, 0, steps);
+    pack_rows(p, block, 0, turned_rows, turned_steps, steps - turned_steps);
+    pack_rows(p, block, turned_rows, rows - turned_rows, 0, steps);
 }
 
 void dot_pack_matrix(struct lower_dot_product *p, uint32_t rows, const void *user)
 {
     (void)user;
+    const struct lower_axis *k = &p->l->axes[AXIS_K];
     struct lower_dot_place before = dot_place(p);
-    if (p->blocks_k > 1) dot_open(p, NEST_SERIAL, AXIS_K, dot_last_index(p->l, AXIS_K), p->blocks_k, p->block_k, NULL);
-    pack_block(p, rows, p->block_k);
+    int64_t inner = k->part[k->parts - 1], steps = p->block_k < inner ? p->block_k : inner, whole = p->block_k / steps;
+    if (k->parts == 2) dot_open(p, NEST_SERIAL, AXIS_K, 0, k->part[0] / whole, whole, NULL);
+    if (inner / steps > 1) dot_open(p, NEST_SERIAL, AXIS_K, k->parts - 1, inner / steps, steps, NULL);
+    struct lower_pos block = p->at[AXIS_K];
+    if (whole > 1) dot_open(p, NEST_SERIAL, AXIS_K, 0, whole, 1, &p->local_k);
+    pack_block(p, &block, rows, steps);
     dot_return(p, &before);
     p->at[AXIS_K].offset += p->block_k * p->blocks_k;
-    if (p->tail_k) pack_block(p, rows, p->tail_k);
+    block = p->at[AXIS_K];
+    if (p->tail_k) pack_block(p, &block, rows, p->tail_k);
     dot_return(p, &before);
 }
 

@@ -160,7 +160,7 @@ static void open_k(struct lower_dot_product *p, int64_t extent)
     for (uint32_t i = 0; i < axis->parts; i++) {
         bool last = i + 1 == axis->parts;
         int64_t size = last ? extent : axis->part[i];
-        if (size == 1 || i == p->outer_k || i < p->outer_parts) continue;
+        if (size == 1 || i == p->outer_k || i < p->outer_parts || (p->matrix && !last)) continue;
         dot_open(p, last && size <= 4 ? NEST_UNROLL : NEST_SERIAL, AXIS_K, i, size, 1, &p->local_k);
     }
 }

@@ -236,6 +236,25 @@ START_TEST(dot_tiles)
 }
 END_TEST
 
+/* The same of heads: their elements lie apart where they are summed, and so do rows of time. */
+START_TEST(dot_tiles_of_heads)
+{
+    static const int64_t shapes[][5] = {{2, 8, 96, 64, 200}, {2, 4, 128, 48, 400}};
+    for (uint32_t i = 0; i < 2; i++) {
+        const int64_t *s = shapes[i], axes[] = {1, 3, 0, 2, 0, 1};
+        struct fixture x = fixture_new();
+        struct ir_ints none = {NULL, 0}, inner = {axes + 2 * i, 2}, first = {axes + 4, 2};
+        ir_value a = input(&x, type_of(IR_BF16, DIMS(s[0], s[1], s[2], s[3])));
+        ir_value b = input(&x, type_of(IR_BF16, DIMS(s[inner.v[0]], s[inner.v[1]], s[4])));
+        uint32_t before = with_tiles;
+        output(&x, ir_dot(&x.b, ir_cast(&x.b, a, IR_F32), ir_cast(&x.b, b, IR_F32), none, none, inner, first));
+        check_lowering(&x, TEST_TILES, 2e-6, 0);
+        ck_assert_uint_eq(with_tiles - before, 1);
+        ir_module_free(x.m);
+    }
+}
+END_TEST
+
 /* A convolution and its gradients by kernel and image, of widths and channels that no tile divides. */
 static void check_convolution(int64_t batch, int64_t size, int64_t in, int64_t out, int64_t window, int64_t by)
 {
@@ -581,6 +600,7 @@ static void add_cases(Suite *suite)
     tcase_add_test(dots, dot_layouts);
     tcase_add_test(dots, dot_grid);
     tcase_add_test(dots, dot_tiles);
+    tcase_add_test(dots, dot_tiles_of_heads);
     tcase_add_test(dots, dot_long_k);
     tcase_add_test(dots, dot_epilogue);
     tcase_add_test(dots, dot_taps);
