@@ -28,13 +28,16 @@ CPUS = ("x86-64-v3", "x86-64-v4", "native", "native", "native")
 def document(seed):
     r = random.Random(seed)
     size = {c: r.choice(EXTENTS) for c in "mknj"}
+    several = r.random() < 0.3  # rows and steps of two dimensions each, in any order
+    size.update({c: r.choice((2, 3, 4, 8)) for c in "gh"} if several else {})
     if r.random() < 0.4:
         size[r.choice("mknj")] = r.choice(LONG)
     batch = "b" if r.random() < 0.4 else ""
     size["b"] = r.choice((1, 2, 3, 5))
     order = lambda letters: "".join(r.sample(letters, len(letters)) if r.random() < 0.6 else letters)
+    rows, steps = ("gm", "hk") if several else ("m", "k")
     shape = lambda letters: [size[c] for c in letters]
-    x, w, v, y, z = order(batch + "mk"), order((batch if r.random() < 0.5 else "") + "kn"), order("nj"), order(batch + "mn"), order(batch + "mj")
+    x, w, v, y, z = order(batch + rows + steps), order((batch if r.random() < 0.5 else "") + steps + "n"), order("nj"), order(batch + rows + "n"), order(batch + rows + "j")
     work = lambda of: r.choice(("%s", "tanh(%s)", "silu(%s)", "%s + 0.1")) % of
     dtype = r.choice(("bfloat16",) * 4 + ("float32", "float16"))
     first = work("einsum('%s,%s->%s', %s(x * params.s), %s(params.w))" % (x, w, y, dtype, dtype))
