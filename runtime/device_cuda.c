@@ -263,7 +263,7 @@ static void launch(struct rt_worker *w, const struct stepc_command *c, void *con
     const struct stepc_cuda_kernel *k = &p->cuda->kernels[l->kernel];
     uint32_t members = c->members > 1 ? c->members : 1, per = c->buffer_count / members;
     (void)chunk, (void)chunks; /* one worker launches all of it */
-    if (per != k->argument_count || per + 4 > CUDA_MOST_WORDS) {
+    if (per != k->argument_count || per + 4 + k->number_count > CUDA_MOST_WORDS) {
         rt_give_up(w->instance, STEP_EINTERNAL, "%s takes %u buffers, its command has %u", k->name, k->argument_count,
                    per);
         return;
@@ -280,6 +280,7 @@ static void launch(struct rt_worker *w, const struct stepc_command *c, void *con
                     members > 1 ? c->ends[m] - (m ? c->ends[m - 1] : 0) : c->extent);
         if (k->scratch_bytes) words.word[words.count++] = (uintptr_t)w->scratch;
         if (k->checks) words.word[words.count++] = (uintptr_t)w->scratch - STEPC_FLAG_BEFORE;
+        for (uint32_t i = 0; i < k->number_count; i++) words.word[words.count++] = l->numbers[i];
         rt_cuda_do(
             w->device,
             &(struct rt_cuda_op){.launch = l, .count = words.count, .blocks = words.blocks, .table = words.table},

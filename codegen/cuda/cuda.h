@@ -1,5 +1,5 @@
 /* Inside codegen: loop nests as CUDA C (cuda_emit.c, cuda_op.c), compiled by NVRTC (cuda_nvrtc.c), all kernels of a
- * module as one text per architecture (cuda_module.c).
+ * module as one text per architecture (cuda_share.c, cuda_module.c).
  *
  * The parallel loop becomes the grid (teams stride over [lo, hi)), a vector loop the threads of a team, everything else
  * is done by all threads alike: a value outside a vector loop is the same in every thread, a store there is thread 0's.
@@ -23,7 +23,7 @@ enum {
 /* Of one printed nest. The kernel's parameters: a pointer per argument of the nest, then lo and hi (int64), or, if it
  * takes members, a table of them (step_abi.h); then, if scratch_bytes is not 0, a block of blocks * scratch_bytes for
  * locals that did not fit the shared memory, then, if it checks, where it says that it stored something that is not
- * finite. */
+ * finite; then the numbers (uint32) that differ between those who launch it. */
 struct cuda_kernel {
     const char *name;
     uint32_t threads;        /* of a block */
@@ -32,6 +32,7 @@ struct cuda_kernel {
     uint64_t shared_bytes;   /* static */
     uint64_t scratch_bytes;  /* per block */
     uint32_t members;        /* sets of buffers that one launch takes, at most; 0: it takes one, and no table */
+    uint32_t number_count;   /* that every launch passes */
     uint32_t few;            /* iterations that a thread of a flat map does at once */
     bool flat;               /* [lo, hi) is shared out to threads, not to blocks */
     bool checks;             /* what it stores to some of its arguments (nest_buffer.checked) */
@@ -39,9 +40,11 @@ struct cuda_kernel {
 
 /* What is known of the commands that call a kernel. */
 struct cuda_calls {
-    uint32_t members; /* at most (cg_members) */
-    bool *shares;     /* by argument: of some call in memory that another argument has, too, and that one of the two
-                               writes; NULL: all may */
+    uint32_t members;    /* at most (cg_members) */
+    bool *shares;        /* by argument: of some call in memory that another argument has, too, and that one of the two
+                                  writes; NULL: all may */
+    nest_value *numbers; /* of the nest that are parameters */
+    uint32_t number_count;
 };
 
 /* cuda_emit.c */
@@ -75,6 +78,9 @@ bool cuda_conflict(const struct cuda_order *, const struct cuda_access *, const 
 /* Lanes of the loop may add to one element: they have to go one after the other. */
 bool cuda_collides(const struct cuda_order *, const struct nest_stmt *vector, const struct nest_stmt *add_to);
 
+/* cuda_unroll.c: so often; the loop's extent where it has to vanish. */
+int64_t cuda_unroll(const struct nest_stmt *);
+
 /* cuda_op.c: types and expressions as text. */
 const char *cuda_register_type(enum ir_dtype);
 const char *cuda_memory_type(enum ir_dtype);
@@ -94,7 +100,19 @@ struct cuda_source {
 };
 const char *cuda_nvrtc(struct cuda_source *, size_t count, const char *save, struct arena *);
 
-/* cuda_module.c: the kernels of all entries, equal nests once. Long texts are cut: each piece has its images. */
+/* cuda_share.c: the kernels of all entries, and which one each group launches. Gives how many there are. */
+struct cuda_shared {
+    const struct nest *nest;
+    struct cuda_calls calls;
+};
+struct cuda_use {
+    uint32_t kernel;
+    const uint32_t *numbers;
+};
+struct cg_cuda;
+size_t cuda_share(struct cg_cuda *, const struct cg_entry *, uint32_t count, struct cuda_shared **out, struct arena *);
+
+/* cuda_module.c: their text. Long ones are cut: each piece has its images. */
 struct cuda_image {
     const char *arch;
     uint32_t first, count; /* of `kernels` */
@@ -104,8 +122,8 @@ struct cg_cuda {
     VEC(struct cuda_kernel) kernels;
     VEC(size_t) begins; /* by kernel: where its text begins */
     VEC(struct cuda_image) images;
-    uint32_t **kernel_of; /* by entry, then by group */
-    uint32_t **sum_of;    /* by entry, then by command: of a collective that sums; UINT32_MAX: none */
+    struct cuda_use **uses; /* by entry, then by group */
+    uint32_t **sum_of;      /* by entry, then by command: of a collective that sums; UINT32_MAX: none */
     const char *text;
 };
 void cuda_target(struct cg_target *); /* the shape of nests that suits blocks of threads */

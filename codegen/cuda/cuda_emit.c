@@ -10,7 +10,8 @@
  *     is walked without printing until what its end leaves open is known at its beginning. What a loop needs to be
  *     closed when it is entered is closed before it.
  *   - Additions whose lanes may meet are left to thread 0, one lane after the other, in order.
- *   - Loops are printed as loops; unrolled ones carry the pragma, which makes register indices constant.
+ *   - Loops are printed as loops; unrolled ones carry the pragma, which makes register indices constant; long ones that
+ * index no register are unrolled a few times only.
  *   - In a flat map a thread takes a few neighbours at a time (`few`), of what lies side by side by one access of up to
  * 16 bytes. Where they end before the range does, or memory is not aligned, they are loaded one by one, and the last
  * one is computed again in place of those that are missing. */
@@ -33,6 +34,7 @@ struct emitter {
     int indent;
     uint32_t quiet;  /* > 0: walked, not printed */
     uint8_t *dtypes; /* by value */
+    const struct cuda_calls *calls;
     struct cuda_order order;
     struct cuda_register *regs;
     bool folds, in_parallel;
@@ -472,7 +474,9 @@ static void print_for(struct emitter *e, const struct nest_stmt *s)
     }
     /* Before the loop rather than in it, where it would be met in every iteration. */
     if (body_meets(e, NULL, false, s->body.items, s->body.count)) barrier(e);
-    if (s->loop == NEST_UNROLL) line(e, "#pragma unroll");
+    int64_t times = s->loop == NEST_UNROLL ? cuda_unroll(s) : 0;
+    if (times && times == s->extent) line(e, "#pragma unroll");
+    else if (times) line(e, "#pragma unroll %lld", (long long)times);
     else if (!parallel && s->extent >= UNROLLED && only_reduces(s)) line(e, "#pragma unroll %d", UNROLLED);
     if (parallel) open_parallel(e, s);
     else
@@ -528,6 +532,14 @@ static const char *fold_text(struct emitter *e, const struct nest_stmt *s)
                         e->team > CUDA_WARP ? "folded" : "0", place, type, type, type, combine_text(e, s, "x", "y"));
 }
 
+static const char *number_text(struct emitter *e, const struct nest_stmt *s)
+{
+    for (uint32_t i = 0; i < e->calls->number_count; i++)
+        if (e->calls->numbers[i] == s->result)
+            return arena_format(e->arena, s->dtype == IR_U32 ? "number_%u" : "stepc_bits<float>(number_%u)", i);
+    return cuda_number(e->arena, (enum ir_dtype)s->dtype, s->number);
+}
+
 static void print_value(struct emitter *e, const struct nest_stmt *s)
 {
     const char *text = NULL;
@@ -539,7 +551,7 @@ static void print_value(struct emitter *e, const struct nest_stmt *s)
         e->open.count = 0; /* it has barriers of its own; shuffles order no memory */
     if (e->quiet) return;
     switch (s->kind) {
-    case NEST_NUMBER: text = cuda_number(e->arena, (enum ir_dtype)s->dtype, s->number); break;
+    case NEST_NUMBER: text = number_text(e, s); break;
     case NEST_POSITION: text = arena_format(e->arena, "(int)(%s)", index_text(e, &s->index)); break;
     case NEST_LOAD:
         text = few ? cuda_from_memory(e->arena, (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype,
@@ -661,14 +673,22 @@ static void place_locals(struct emitter *e, struct str *out)
                  (unsigned long long)e->kernel.scratch_bytes, str_text(&scratch));
 }
 
+/* What follows the buffers, in the order of step_abi.h. */
+static void print_rest(struct emitter *e)
+{
+    str_addf(e->out, "%s%s", e->kernel.scratch_bytes ? ", unsigned char *scratch" : "",
+             e->kernel.checks ? ", unsigned *flag" : "");
+    for (uint32_t i = 0; i < e->calls->number_count; i++) str_addf(e->out, ", unsigned number_%u", i);
+    str_add(e->out, ")\n{\n");
+}
+
 /* Which member of a table the block is of, and that one's buffers. */
 static void print_members(struct emitter *e)
 {
     const struct nest *nest = e->nest;
     uint32_t stride = nest->argument_count + STEPC_CUDA_MEMBER_WORDS;
     str_addf(e->out, "(const __grid_constant__ stepc_table<%u> table", 1 + e->kernel.members * stride);
-    str_addf(e->out, "%s%s)\n{\n", e->kernel.scratch_bytes ? ", unsigned char *scratch" : "",
-             e->kernel.checks ? ", unsigned *flag" : "");
+    print_rest(e);
     line(e, "const stepc_member member = stepc_find_member(table.word, %u);", stride);
     for (uint32_t i = 0; i < nest->argument_count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
@@ -680,25 +700,26 @@ static void print_members(struct emitter *e)
 }
 
 /* What no other argument shares memory with may be read and written in any order beside these. */
-static void print_parameters(struct emitter *e, const bool *shares)
+static void print_parameters(struct emitter *e)
 {
     const struct nest *nest = e->nest;
+    const bool *shares = e->calls->shares;
     str_add(e->out, "(");
     for (uint32_t i = 0; i < nest->argument_count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
         str_addf(e->out, "%s%s *%sb%u, ", buffer->written ? "" : "const ",
                  cuda_memory_type((enum ir_dtype)buffer->dtype), shares && !shares[i] ? "__restrict__ " : "", i);
     }
-    str_addf(e->out, "long long lo, long long hi%s%s)\n{\n", e->kernel.scratch_bytes ? ", unsigned char *scratch" : "",
-             e->kernel.checks ? ", unsigned *flag" : "");
+    str_add(e->out, "long long lo, long long hi");
+    print_rest(e);
     e->block = "blockIdx.x", e->blocks = "gridDim.x";
 }
 
-static void print_head(struct emitter *e, const char *locals, const bool *shares)
+static void print_head(struct emitter *e, const char *locals)
 {
     str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u) %s", e->kernel.threads, e->kernel.name);
     if (e->kernel.members) print_members(e);
-    else print_parameters(e, shares);
+    else print_parameters(e);
     str_add(e->out, locals);
     if (e->kernel.teams == 1) {
         line(e, "const unsigned thread = threadIdx.x;");
@@ -713,7 +734,8 @@ static void print_head(struct emitter *e, const char *locals, const bool *shares
 /* Those that the parameters of a launch have room for. */
 static uint32_t members_of(const struct nest *nest, const struct cuda_calls *calls)
 {
-    uint32_t room = (STEPC_CUDA_TABLE_WORDS - 1) / (nest->argument_count + STEPC_CUDA_MEMBER_WORDS);
+    uint32_t words = STEPC_CUDA_TABLE_WORDS - 1 - calls->number_count;
+    uint32_t room = words / (nest->argument_count + STEPC_CUDA_MEMBER_WORDS);
     uint32_t members = calls->members < room ? calls->members : room;
     return members > 1 ? members : 0;
 }
@@ -721,7 +743,7 @@ static uint32_t members_of(const struct nest *nest, const struct cuda_calls *cal
 struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const char *name, const struct cuda_calls *calls,
                              struct arena *arena)
 {
-    struct emitter e = {.out = out, .arena = arena, .nest = nest, .indent = 1};
+    struct emitter e = {.out = out, .arena = arena, .nest = nest, .calls = calls, .indent = 1};
     struct str locals = STR(arena);
     e.dtypes = arena_new_array(arena, uint8_t, nest->value_count + 1);
     e.order = (struct cuda_order){nest, arena_new_array(arena, bool, nest->value_count + 1),
@@ -734,10 +756,11 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     choose_threads(&e);
     e.kernel.few = e.few;
     e.kernel.members = members_of(nest, calls);
+    e.kernel.number_count = calls->number_count;
     for (uint32_t i = 0; i < nest->argument_count; i++)
         e.kernel.checks = e.kernel.checks || nest->buffers.items[i].checked != NEST_ANY;
     place_locals(&e, &locals);
-    print_head(&e, str_text(&locals), calls->shares);
+    print_head(&e, str_text(&locals));
     print_body(&e, nest->body.items, nest->body.count);
     if (e.kernel.checks) line(&e, "if (bad) *flag |= %d;", STEPC_FLAG_NOT_FINITE);
     str_add(out, "}\n\n");
@@ -755,6 +778,7 @@ struct stepc_cuda_kernel cuda_table(const struct cuda_kernel *kernel)
                                                                 : most < CUDA_MOST_BLOCKS ? most
                                                                                           : CUDA_MOST_BLOCKS),
                                       .checks = kernel->checks,
+                                      .number_count = (uint16_t)kernel->number_count,
                                       .shared_bytes = kernel->shared_bytes,
                                       .scratch_bytes = kernel->scratch_bytes};
 }

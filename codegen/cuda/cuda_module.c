@@ -1,4 +1,4 @@
-/* All kernels of a module as one CUDA text, equal nests once, and its cubins. */
+/* All kernels of a module as one CUDA text and its cubins. */
 #include "codegen/cuda/cuda.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -12,77 +12,17 @@ void cuda_target(struct cg_target *target)
     target->cuda = true;
 }
 
-/* A kernel and all that calls it. */
-struct called {
-    const struct nest *nest;
-    struct cuda_calls calls;
-};
-struct kernels {
-    VEC(struct called) list;
-    struct map known; /* by hash */
-};
-
-static uint32_t kernel_at(struct kernels *k, const struct cg_kernel *kernel, struct arena *arena)
-{
-    uint32_t index = map_get_number(&k->known, kernel->hash);
-    if (index != MAP_NONE) return index;
-    struct called one = {.nest = kernel->nest};
-    one.calls.shares = arena_new_array(arena, bool, kernel->nest->argument_count + 1);
-    vec_push(arena, &k->list, one);
-    map_set_number(&k->known, kernel->hash, (uint32_t)k->list.count - 1);
-    return (uint32_t)k->list.count - 1;
-}
-
-static bool overlap(const struct plan_buffer *a, const struct plan_buffer *b)
-{
-    if (plan_memory_of(a->space) != plan_memory_of(b->space)) return false;
-    if (a->space == PLAN_INPUT) return a->slot == b->slot;
-    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
-}
-
-static void look_at_sharing(const struct plan *plan, const struct plan_command *c, bool *shares)
-{
-    size_t members = plan_members(c), inputs = c->reads.count / members, outputs = c->writes.count / members;
-    for (size_t m = 0; m < members; m++)
-        for (size_t i = 0; i < outputs; i++)
-            for (size_t j = 0; j < inputs + outputs; j++) {
-                uint32_t to = c->writes.items[m * outputs + i];
-                uint32_t with = j < inputs ? c->reads.items[m * inputs + j] : c->writes.items[m * outputs + j - inputs];
-                if (j == inputs + i || !overlap(&plan->buffers.items[to], &plan->buffers.items[with])) continue;
-                shares[inputs + i] = shares[j] = true;
-            }
-}
-
-static void look_at_calls(struct kernels *k, const struct cg_entry *entry, uint32_t *kernel_of, struct arena *arena)
-{
-    for (size_t i = 0; i < entry->plan->commands.count; i++) {
-        const struct plan_command *c = &entry->plan->commands.items[i];
-        if (c->kind != PLAN_KERNEL) continue;
-        struct cuda_calls *calls = &k->list.items[kernel_of[c->group]].calls;
-        struct cg_members members;
-        look_at_sharing(entry->plan, c, calls->shares);
-        cg_members(entry, c, arena, &members);
-        calls->members = members.count > calls->members ? members.count : calls->members;
-    }
-}
-
 void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, const struct ir_mesh *mesh,
                        struct arena *arena)
 {
     struct str text = STR(arena);
-    struct kernels kernels = {.known = MAP(arena)};
+    struct cuda_shared *shared;
     memset(cuda, 0, sizeof *cuda);
-    cuda->kernel_of = arena_new_array(arena, uint32_t *, count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        size_t groups = entries[i].plan->groups.count;
-        cuda->kernel_of[i] = arena_new_array(arena, uint32_t, groups + 1);
-        for (size_t g = 0; g < groups; g++) cuda->kernel_of[i][g] = kernel_at(&kernels, &entries[i].kernels[g], arena);
-        look_at_calls(&kernels, &entries[i], cuda->kernel_of[i], arena);
-    }
+    size_t kernels = cuda_share(cuda, entries, count, &shared, arena);
     str_add(&text, cg_cuda_prelude);
     str_add(&text, "\n");
-    for (size_t i = 0; i < kernels.list.count; i++) {
-        const struct called *k = &kernels.list.items[i];
+    for (size_t i = 0; i < kernels; i++) {
+        const struct cuda_shared *k = &shared[i];
         vec_push(arena, &cuda->begins, text.length);
         struct cuda_kernel printed = cuda_emit(&text, k->nest, arena_format(arena, "kernel_%zu", i), &k->calls, arena);
         vec_push(arena, &cuda->kernels, printed);

@@ -302,9 +302,11 @@ static LLVMValueRef cuda_launches(struct describe *d, uint32_t entry)
         struct stepc_cuda_launch r = {.kernel = d->cuda->sum_of[entry][i]};
         if (c->kind == PLAN_KERNEL) {
             r = cuda_launch(d, entry, c);
+            uint32_t count = d->cuda->kernels.items[r.kernel].number_count;
             r.place = (void *)string(d, cuda_place(d, &plan->groups.items[c->group]));
+            r.numbers = (void *)numbers(d, r.numbers, count, sizeof *r.numbers);
         }
-        items[i] = record(d, &r, sizeof r, POINTER(stepc_cuda_launch, place));
+        items[i] = record(d, &r, sizeof r, POINTER(stepc_cuda_launch, place) | POINTER(stepc_cuda_launch, numbers));
     }
     return array(d, items, plan->commands.count);
 }

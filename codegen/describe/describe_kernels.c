@@ -7,7 +7,8 @@
 struct stepc_cuda_launch cg_cuda_launch(const struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t entry,
                                         const struct plan_command *c, struct arena *arena, uint32_t *launches)
 {
-    struct stepc_cuda_launch r = {.kernel = cuda->kernel_of[entry][c->group]};
+    struct cuda_use use = cuda->uses[entry][c->group];
+    struct stepc_cuda_launch r = {.kernel = use.kernel, .numbers = use.numbers};
     const struct cuda_kernel *kernel = &cuda->kernels.items[r.kernel];
     struct cg_members members;
     cg_members(&entries[entry], c, arena, &members);

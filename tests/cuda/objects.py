@@ -320,6 +320,40 @@ m.close()
             with np.load(self.path("state.npz")) as state:
                 close(self, dict(state), want.state(), "many tensors")
 
+    def text(self, name, layers, inputs):
+        """The kernels of a stack of layers."""
+        document = {"stepc": 1, "name": name, "inputs": {"x": {"shape": inputs}}, "model": {"type": "sequential", "input": "x", "layers": layers},
+                    "loss": "mean(model**2)", "optimizer": {"type": "sgd", "learning_rate": 0.5}}
+        path = runner.write_json(self.path(name + ".json"), document)
+        runner.call(self.program, "compile", path, "-o", self.path(name + ".so"), "--target=cuda", "--cuda-arch=text")
+        with open(self.path(name + ".so"), "rb") as f:
+            return f.read().decode("latin-1")
+
+    def test_kernels_that_differ_in_numbers_are_one(self):
+        """Layers with keys and scales of their own, however many, have the kernels of a few; every launch passes its numbers."""
+        def layer(i):
+            normal = {"type": "normal", "stddev": 0.1 + 0.05 * i}
+            return [{"type": "linear", "features": 16, "kernel_init": normal}, {"type": "tanh"}, {"type": "dropout", "rate": 0.1 + 0.02 * i}]
+        few, many = (sum([layer(i) for i in range(n)], []) for n in (4, 7))
+        texts = [self.text(name, layers, [8, 16]) for name, layers in (("few", few), ("many", many))]
+        heads = [re.findall(r"__global__ .*", t) for t in texts]
+        self.assertEqual(len(heads[0]), len(heads[1]))
+        self.assertGreaterEqual(sum("number_0" in h for h in heads[1]), 3)
+        runner.call(self.program, "compile", self.path("many.json"), "-o", self.path("many-cpu.so"))
+        x = np.random.default_rng(0).standard_normal((8, 16), dtype="f4")
+        with stepc.Step(self.path("many.so")) as m, stepc.Step(self.path("many-cpu.so")) as n:
+            m.init()
+            n.init()
+            close(self, m.state(), n.state(), "initial")
+            for _ in range(3):
+                self.assertAlmostEqual(m.step(x=x).loss, n.step(x=x).loss, 5)
+            close(self, m.state(), n.state(), "after steps")
+
+    def test_long_loops_are_unrolled_in_part(self):
+        """The steps of a product, of which a thread has many sums: the loop that chooses no registers stays a loop."""
+        layers = [{"type": "linear", "features": 2048}]
+        self.assertRegex(self.text("large", layers, [2048, 64]), r"#pragma unroll 8\n *for \(long long i\d+ = 0; i\d+ < 16ll")
+
     def test_a_trace_is_of_what_kernels_take(self):
         """With launches that nobody waits for it would be of nothing."""
         data = {n: np.stack([batch(k)[n] for k in range(5)]) for n in ("x", "y")}

@@ -133,7 +133,7 @@ static int turn(unsigned threads, bool backwards)
 template <typename T> static T argument(void *from)
 {
     if constexpr (std::is_class_v<T>) return *(const T *)from;
-    else return (T)from;
+    else return (T)(unsigned long long)from;
 }
 
 template <typename... A> struct call {

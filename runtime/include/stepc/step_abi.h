@@ -137,10 +137,11 @@ struct stepc_slot {
 
 /* Objects for CUDA: their kernels as images, those of one architecture with different kernels. A kernel's parameters
  * are the addresses of its command's buffers, lo and hi (int64), if scratch_bytes is not 0 a block of blocks *
- * scratch_bytes, and, if it checks what it stores, the address of the flag (STEPC_FLAG_NOT_FINITE). In place of
- * buffers, lo and hi those with `members` take a table of so many members, a parameter of 1 + members *
- * (argument_count + STEPC_CUDA_MEMBER_WORDS) words of eight bytes: how many members there are; per member its buffers,
- * its number of iterations, and the blocks of it and those before it. */
+ * scratch_bytes, if it checks what it stores, the address of the flag (STEPC_FLAG_NOT_FINITE), and the numbers of the
+ * launch (uint32), in which what is one kernel differs. In place of buffers, lo and hi those with `members` take a
+ * table of so many members, a parameter of 1 + members * (argument_count + STEPC_CUDA_MEMBER_WORDS) words of eight
+ * bytes: how many members there are; per member its buffers, its number of iterations, and the blocks of it and those
+ * before it. */
 enum { STEPC_CUDA_TABLE_WORDS = 508 /* at most; parameters are 4 KiB */, STEPC_CUDA_MEMBER_WORDS = 2 };
 struct stepc_cuda_kernel {
     const char *name;        /* in the images that have it */
@@ -149,7 +150,8 @@ struct stepc_cuda_kernel {
     uint32_t members;        /* that one launch takes at most; 0: it takes no table */
     uint32_t iterations;     /* that a block is worth */
     uint32_t most_blocks;    /* of a set of buffers */
-    uint32_t checks;         /* whether it raises the flag */
+    uint16_t checks;         /* whether it raises the flag */
+    uint16_t number_count;   /* of a launch */
     uint64_t shared_bytes;   /* static shared memory of a block */
     uint64_t scratch_bytes;  /* global memory per block */
 };
@@ -167,6 +169,7 @@ struct stepc_cuda_image {
 struct stepc_cuda_launch {
     uint32_t kernel, blocks; /* kernel: UINT32_MAX for commands that are none; blocks of all its members */
     const char *place;       /* "/model/layers/1: dot", for messages */
+    const uint32_t *numbers;
 };
 struct stepc_cuda {
     const struct stepc_cuda_kernel *kernels;

@@ -1,0 +1,34 @@
+/* How often a loop is unrolled. One whose variable chooses registers, which have no addresses, has to vanish. Others
+ * are unrolled as far as that is worth it: long texts take long to compile, and registers for what is loaded early. */
+#include "codegen/cuda/cuda.h"
+
+enum { ENOUGH = 4096 /* statements */ };
+
+static bool chooses_registers(const struct nest_stmt *s, nest_var var)
+{
+    bool reg = s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_FOLD;
+    if (reg && s->index.scaled_count) return true;
+    for (uint32_t i = 0; reg && i < s->index.term_count; i++)
+        if (s->index.terms[i].var == var && s->index.terms[i].scale) return true;
+    for (size_t i = 0; i < s->body.count; i++)
+        if (chooses_registers(s->body.items[i], var)) return true;
+    return false;
+}
+
+/* Statements of an iteration once the loops in it are unrolled. */
+static int64_t size_of(const struct nest_stmt *s)
+{
+    int64_t size = 0;
+    for (size_t i = 0; i < s->body.count; i++) {
+        const struct nest_stmt *one = s->body.items[i];
+        size += one->body.count ? size_of(one) * (one->loop == NEST_UNROLL ? one->extent : 1) : 1;
+    }
+    return size;
+}
+
+int64_t cuda_unroll(const struct nest_stmt *s)
+{
+    int64_t times = s->extent, size = size_of(s);
+    while (times > 1 && times * size > ENOUGH && !chooses_registers(s, s->var)) times = (times + 1) / 2;
+    return times;
+}
