@@ -64,15 +64,27 @@ static int64_t distance(const struct lower_dot_product *p, const struct lower_do
 
 /* ---------------------------------------------------------------- shape of the tile */
 
+/* Rows of x that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets.
+ */
+static bool rows_apart(const struct lower_dot_product *p)
+{
+    uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
+    return p->l->axes[AXIS_K].parts == 1 && nk && nm && p->x.run[AXIS_M][nm - 1].stride == 1 &&
+           p->x.run[AXIS_K][nk - 1].stride >= 64;
+}
+
 /* More columns than rows: workers share the columns out and each panel of y, which may be larger than x, is packed by
- * the only one that reads it. Else it is one of few, and comes packed (fuse_panels.c). */
+ * the only one that reads it. Else it is one of few, and comes packed (fuse_panels.c), or is packed by those who share
+ * rows that lie k-major: of a tall tile they are whole cache lines. */
 void dot_choose_way(struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
     bool plain = l->axes[AXIS_B].extent == 1 && l->axes[AXIS_M].parts == 1 && l->axes[AXIS_N].parts == 1 &&
                  l->axes[AXIS_K].parts == 1 && !p->leaf && !l->target->cuda;
     p->by_columns = plain && p->n > p->m && (p->columns || (p->m >= LEAST_ROWS && p->n * p->k >= LEAST_ELEMENTS));
-    p->tall = p->columns || p->shared_rows || p->by_columns || p->matrix;
+    bool apart = plain && rows_apart(p) && p->n >= LEAST_ROWS && (p->m >= APART_LEAST || p->k > LONG_K) &&
+                 p->n * p->k >= LEAST_ELEMENTS * 3 / 4 && l->lane_stride == 1;
+    p->tall = p->columns || p->shared_rows || p->by_columns || p->matrix || apart;
 }
 
 void dot_choose_columns(struct lower_dot_product *p)
@@ -150,15 +162,6 @@ static bool is_narrow(const struct lower_dot_product *p)
         v = ir_get(l->f, v)->args[0];
     enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, v)->dtype;
     return l->argument[v] && !p->pairs && p->sum == IR_F32 && (dtype == IR_BF16 || dtype == IR_F16);
-}
-
-/* Rows of x that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets.
- */
-static bool rows_apart(const struct lower_dot_product *p)
-{
-    uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
-    return p->l->axes[AXIS_K].parts == 1 && nk && nm && p->x.run[AXIS_M][nm - 1].stride == 1 &&
-           p->x.run[AXIS_K][nk - 1].stride >= 64;
 }
 
 void dot_choose_blocks(struct lower_dot_product *p)
