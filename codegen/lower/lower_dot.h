@@ -16,7 +16,7 @@ enum {
 };
 /* Of products whose columns are shared out: rows and elements of y at least, bytes of x that are packed at a time; of
  * those whose k-major rows are, rows at least, or many steps. */
-enum { APART_LEAST = 192, LEAST_ROWS = 64, LEAST_ELEMENTS = 100000, MANY_ROWS_BYTES = 2 << 20 };
+enum { FEW_BLOCKS = 4, APART_LEAST = 192, LEAST_ROWS = 64, LEAST_ELEMENTS = 100000, MANY_ROWS_BYTES = 2 << 20 };
 /* Of sums that go by blocks of k while the tiles wait: steps of a block about, elements that wait at most. */
 enum {
     BLOCK_TALL = 512,

@@ -219,6 +219,8 @@ static int64_t chunk_of_tall(const struct lower_dot_product *p, int64_t all, boo
     most = most < 1 ? 1 : most * p->rows > rows ? rows / p->rows : most;
     int64_t count = (all + most - 1) / most, wanted = (all + least - 1) / least;
     wanted = wanted > TEAM_CHUNKS ? TEAM_CHUNKS : wanted > TEAM_CHUNKS / 2 ? TEAM_CHUNKS / 2 : wanted;
+    /* few rows that are turned over many steps: dearer to pack for every panel than panels are for every block */
+    if (p->matrix && p->pack_rows && p->x.pair != 1 && p->k > BLOCK_K && all <= FEW_BLOCKS) wanted = all;
     if (parallel && count < wanted) count = wanted;
     return (all + count - 1) / count;
 }

@@ -208,8 +208,9 @@ END_TEST
  * parameters. */
 START_TEST(dot_tiles)
 {
-    static const int64_t shapes[][3] = {{64, 64, 64},  {33, 34, 47},  {9, 16, 16},    {7, 100, 33},   {40, 70, 100},
-                                        {17, 15, 200}, {65, 600, 40}, {140, 530, 20}, {17, 290, 520}, {0, 32, 32}};
+    static const int64_t shapes[][3] = {{64, 64, 64},   {33, 34, 47},   {9, 16, 16},   {7, 100, 33},
+                                        {40, 70, 100},  {17, 15, 200},  {65, 600, 40}, {140, 530, 20},
+                                        {65, 2100, 34}, {17, 290, 520}, {0, 32, 32}};
     uint32_t before = with_tiles;
     for (uint32_t i = 0; i < 16 * sizeof shapes / sizeof *shapes; i++) {
         const int64_t *s = shapes[i / 16], layout = i % 4, m = s[0], k = s[1], n = s[2];
