@@ -19,7 +19,7 @@ static bool is_whole(struct fe_call *c)
 struct fe_val make_rounded(struct fe_call *c) { return is_whole(c) ? ARG(0) : op1(c, (enum ir_op)c->data, ARG(0)); }
 struct fe_val make_unary_float(struct fe_call *c) { return fe_op1_float(c->site, (enum ir_op)c->data, ARG(0)); }
 struct fe_val make_binary(struct fe_call *c) { return fe_op2(c->site, (enum ir_op)c->data, ARG(0), ARG(1)); }
-struct fe_val make_fmod(struct fe_call *c)
+struct fe_val make_rem(struct fe_call *c)
 {
     SITE;
     if (!ARG(0).bad && !ARG(1).bad && fe_promote(fe_kind(s, &ARG(0)), fe_kind(s, &ARG(1))).dtype == IR_BOOL)
