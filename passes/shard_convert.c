@@ -160,6 +160,18 @@ static void window_step(struct conversion *c, enum shard_step_kind kind, uint32_
     c->bytes *= factor;
 }
 
+/* Whether every window of copies has the part of its device. Parts that do not divide are longer than windows are
+ * apart, so that the further ones may begin, or end, beyond them. */
+static bool windows_hold_parts(int64_t extent, int64_t part, int64_t apart, int64_t window, int64_t parts)
+{
+    bool hold = apart <= part;
+    for (int64_t i = 0; i < parts && hold; i++) {
+        int64_t end = (i + 1) * part < extent ? (i + 1) * part : extent;
+        hold = end <= i * part || end <= i * apart + window;
+    }
+    return hold;
+}
+
 static void leave_windows(struct conversion *c, uint32_t d)
 {
     const uint32_t axes = shard_axes_mask(c->now.dim[d]);
@@ -168,9 +180,10 @@ static void leave_windows(struct conversion *c, uint32_t d)
     bool addends = size < 0;
     struct shard_rims r;
     bool rims = shard_rims(extent, 0, over, apart, parts, &r);
-    double window = (double)(extent + over - (parts - 1) * apart);
+    int64_t length = extent + over - (parts - 1) * apart;
+    double window = (double)length;
     c->now.step[d] = 0;
-    if (addends ? rims : apart <= r.part) {
+    if (addends ? rims : windows_hold_parts(extent, r.part, apart, length, parts)) {
         double sent = addends ? (double)(r.left + r.right) / window : 0;
         window_step(c, addends ? SHARD_ADD_RIMS : SHARD_OWN, axes, d, size, sent, (double)r.part / window);
         return;

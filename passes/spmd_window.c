@@ -55,9 +55,11 @@ static ir_value is_device(const struct windows *w, int64_t number)
     return ir_binary(w->b, OP_eq, shard_device_index(w->b, w->axes), ir_scalar(w->b, IR_I32, (double)number));
 }
 
-/* x of the device that stands so many places before this one in a ring. */
+/* x of the device that stands so many places before this one in a ring, which may be itself. */
 static ir_value moved_on(const struct windows *w, ir_value x, int64_t by)
 {
+    by %= w->parts;
+    if (!by) return x;
     int64_t axes = w->axes, row = 0;
     return ir_make(w->b, (struct ir_node){.op = OP_permute,
                                           .arg_count = 1,
@@ -185,7 +187,7 @@ static ir_value window_extend(const struct shard *s, const struct shard_func *f,
                                   .kind = n->attr[2].v[0]};
         int64_t hops = shard_hops(f, v, d, w.parts);
         local &= ~(1u << d);
-        if (hops) x = moved_on(&w, x, (hops + w.parts) % w.parts);
+        if (hops) x = moved_on(&w, x, hops + w.parts);
         if (kind == SHARD_LOCAL) continue;
         x = kind == SHARD_ADD ? add_rims(&w, x, &r)
                               : send_rims(&w, x, &r, ir_scalar(b, (enum ir_dtype)n->type.dtype, 0));
