@@ -493,11 +493,12 @@ bool *fuse_mark_attention(const struct ir_func *f, bool readers, struct arena *a
 /* ---------------------------------------------------------------- groups */
 
 /* Contractions over rows and over columns make each tile once between them, if there are enough batches for workers:
- * all blocks of one are a worker's then. */
+ * all blocks of one are a worker's then. A GPU has more blocks than that: each tile's rows, and its columns, are one's.
+ */
 static bool go_together(const struct fuse *z, const struct fuse_cluster *k, ir_value v)
 {
     struct plan_scores s;
-    bool fits = plan_scores_of(z->f, z->node[v].scores, &s) && s.batch >= LEAST_BATCH;
+    bool fits = !z->pass->options->blocks && plan_scores_of(z->f, z->node[v].scores, &s) && s.batch >= LEAST_BATCH;
     for (size_t i = 0; i <= k->nodes.count && fits; i++) {
         ir_value sink = i < k->nodes.count ? k->nodes.items[i] : v;
         fits = z->node[sink].sink != FUSE_SINK_ROWS || z->node[ir_get(z->f, sink)->args[0]].tile;

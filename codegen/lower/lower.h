@@ -104,6 +104,11 @@ struct lower_pos lower_pos_constant(int64_t);
 void lower_pos_add_term(struct lower *, struct lower_pos *, nest_var, int64_t scale);
 void lower_pos_add(struct lower *, struct lower_pos *, const struct lower_pos *, int64_t scale); /* p += scale * q */
 void lower_pos_add_scaled(struct lower *, struct lower_pos *, nest_value, int64_t scale, int64_t max);
+/* p += scale * ((variable / by) % count), of a variable that counts to `extent`. */
+void lower_pos_add_digit(struct lower *, struct lower_pos *, nest_var, int64_t extent, int64_t by, int64_t count,
+                         int64_t scale);
+/* The condition that a position is below `extent`, under which it may be taken to be so from here on; 0: always. */
+nest_value lower_pos_inside(struct lower *, struct lower_pos *, int64_t extent);
 int64_t lower_common_factor(int64_t, int64_t);
 int64_t lower_pos_scale(const struct lower_pos *, uint32_t i); /* of a term, or of what is scaled behind them */
 /* p = factor * high + low with low in [0, factor), without any division; false: it is not so. */

@@ -182,8 +182,6 @@ static void choose(struct lower_attention *a)
 {
     struct lower *l = a->l;
     struct nest_builder *b = &l->b;
-    a->extent = a->rows ? a->s.rows : a->s.columns;
-    a->walked = a->rows ? a->s.columns : a->s.rows;
     a->width = choose_width(a);
     a->blocks = (a->extent + a->width - 1) / a->width;
     a->steps = choose_steps(a->walked);
@@ -346,16 +344,6 @@ static void walk(struct lower_attention *a, int64_t steps)
     nest_close_to(&l->b, depth);
 }
 
-static void store_output(struct lower_attention *a, ir_value v, const struct lower_pos *p, nest_value is)
-{
-    struct lower *l = a->l;
-    is = lower_cast(l, is, (enum ir_dtype)ir_type(l->f, v)->dtype);
-    lower_check(l, v, is, p, NULL, 0);
-    for (size_t i = 0; i < l->group->outputs.count; i++)
-        if (l->group->outputs.items[i] == v)
-            nest_store(&l->b, lower_argument_of_output(l, i), lower_pos_index(l, p), is, 0);
-}
-
 static void store_sums(struct lower_attention *a, const struct lower_attention_sink *s)
 {
     struct lower *l = a->l;
@@ -370,7 +358,7 @@ static void store_sums(struct lower_attention *a, const struct lower_attention_s
     lower_pos_add(l, &p, &row, s->left ? k->side.length : 1);
     lower_pos_add(l, &p, &inner, s->left ? 1 : rows);
     nest_value sum = nest_load(&l->b, s->sums, attention_in_rows(l, &lane, k->columns, &inner), 0);
-    store_output(a, s->product, &p, total ? lower_binary(l, OP_div, a->sum, sum, total) : sum);
+    attention_store(a, s->product, &p, total ? lower_binary(l, OP_div, a->sum, sum, total) : sum);
     nest_close_to(&l->b, depth);
 }
 
@@ -382,19 +370,14 @@ static void store_stat(struct lower_attention *a, ir_value v, uint32_t local)
     struct lower_pos lane = attention_var(l, lower_open(l, NEST_VECTOR, a->width), 1),
                      p = attention_plus(l, &a->first, &lane, 1);
     lower_pos_add(l, &p, &a->batch, a->extent);
-    store_output(a, v, &p, nest_load(&l->b, local, lower_pos_index(l, &lane), 0));
+    attention_store(a, v, &p, nest_load(&l->b, local, lower_pos_index(l, &lane), 0));
     nest_close_to(&l->b, depth);
 }
 
-void lower_attention(struct lower *l)
+/* On a CPU. */
+static void by_vectors(struct lower_attention *a)
 {
-    struct lower_attention *a = arena_new(l->arena, struct lower_attention);
-    a->l = l;
-    a->lanes = l->lanes < MOST_LANES ? l->lanes : MOST_LANES; /* a block of rows is whole vectors */
-    if (!find(a)) {
-        lower_fail(l, l->group->nodes.items[0], "attention by tiles of this form");
-        return;
-    }
+    struct lower *l = a->l;
     choose(a);
     open_blocks(a);
     for (uint32_t i = 0; i < a->sources; i++) pack_lanes(a, &a->source[i]);
@@ -426,6 +409,21 @@ void lower_attention(struct lower *l)
     for (uint32_t i = 0; i < a->sinks; i++)
         if (a->sink[i].across) store_sums(a, &a->sink[i]);
     nest_close_to(&l->b, 0);
+}
+
+void lower_attention(struct lower *l)
+{
+    struct lower_attention *a = arena_new(l->arena, struct lower_attention);
+    a->l = l;
+    a->lanes = l->lanes < MOST_LANES ? l->lanes : MOST_LANES; /* a block of rows is whole vectors */
+    if (!find(a)) {
+        lower_fail(l, l->group->nodes.items[0], "attention by tiles of this form");
+        return;
+    }
+    a->extent = a->rows ? a->s.rows : a->s.columns;
+    a->walked = a->rows ? a->s.columns : a->s.rows;
+    if (l->target->cuda) attention_grid(a);
+    else by_vectors(a);
     double scores = (double)a->s.batch * (double)a->s.rows * (double)a->s.columns;
     for (uint32_t i = 0; i < a->sources; i++) l->b.nest->work += scores * (double)a->source[i].lanes.length;
     for (uint32_t i = 0; i < a->sinks; i++) l->b.nest->work += scores * (double)a->block[a->sink[i].block].side.length;

@@ -97,6 +97,12 @@ struct nest_index attention_in_rows(struct lower *, const struct lower_pos *row,
                                     const struct lower_pos *column);
 struct lower_pos attention_score_at(struct lower_attention *, const struct lower_pos *step,
                                     const struct lower_pos *lane);
+/* The same of coordinates among all steps and all lanes. */
+struct lower_pos attention_among_scores(struct lower_attention *, const struct lower_pos *step,
+                                        const struct lower_pos *lane);
+void attention_give(struct lower_attention *, ir_value, nest_value is); /* what it is here */
+/* An element of what the group makes, if anybody reads it, under the mask of loads. */
+void attention_store(struct lower_attention *, ir_value, const struct lower_pos *, nest_value is);
 /* Products in the tiles become what the sinks contract; with the softmax of this group, or with what is known of it. */
 void attention_weigh(struct lower_attention *, int64_t steps);
 void attention_softmax(struct lower_attention *, int64_t steps);
@@ -107,4 +113,7 @@ void attention_find_dead(struct lower_attention *);
 nest_value attention_is_live(struct lower_attention *, int64_t steps);
 nest_value attention_least_max(struct lower_attention *, const struct lower_pos *first, int64_t rows);
 ir_value attention_without_casts(const struct ir_func *, ir_value);
+
+/* lower_attention_grid.c: the whole of it on a GPU. */
+void attention_grid(struct lower_attention *);
 #endif

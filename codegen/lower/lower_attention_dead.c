@@ -129,12 +129,30 @@ nest_value attention_least_max(struct lower_attention *a, const struct lower_pos
     uint32_t least = nest_reg(&l->b, a->sum, 1, true, INFINITY), depth = l->b.depth;
     struct lower_pos lane = attention_var(l, lower_open(l, NEST_VECTOR, rows), 1),
                      at = attention_plus(l, first, &lane, 1);
+    nest_value inside = lower_pos_inside(l, &at, a->s.rows);
     lower_pos_add(l, &at, &a->batch, a->s.rows);
+    l->cond = inside;
     nest_value m = a->max ? nest_load(&l->b, a->max_local, lower_pos_index(l, &lane), 0)
                           : lower_value(l, a->dead.max, &at);
-    nest_reduce(&l->b, OP_min, least, zero, lower_cast(l, m, a->sum));
+    m = lower_cast(l, m, a->sum);
+    nest_value args[] = {inside, m, nest_number(&l->b, a->sum, INFINITY)};
+    nest_reduce(&l->b, OP_min, least, zero, inside ? nest_op(&l->b, OP_select, a->sum, args, 3) : m);
+    l->cond = 0;
     nest_close_to(&l->b, depth);
     return nest_fold(&l->b, OP_min, least, zero);
+}
+
+/* The last of so many rows or columns from `first` on, of `extent`. */
+static struct lower_pos last_of(struct lower *l, const struct lower_pos *first, int64_t count, int64_t extent)
+{
+    int64_t low, high;
+    struct lower_pos at = *first, end = attention_zero();
+    at.offset += count - 1;
+    lower_pos_range(l, &at, &low, &high);
+    if (high < extent) return at;
+    nest_value least = lower_binary(l, OP_min, IR_I32, lower_pos_value(l, &at), lower_number(l, extent - 1));
+    lower_pos_add_scaled(l, &end, least, 1, extent - 1);
+    return end;
 }
 
 /* The condition under which a tile is made. 0: always. */
@@ -142,12 +160,12 @@ nest_value attention_is_live(struct lower_attention *a, int64_t steps)
 {
     struct lower *l = a->l;
     nest_value live = 0, least = a->least;
+    const struct lower_pos step[] = {a->step, last_of(l, &a->step, steps, a->walked)};
+    const struct lower_pos lane[] = {a->first, last_of(l, &a->first, a->width, a->extent)};
     for (uint32_t i = 0; i < a->dead.conditions; i++) {
         nest_value any = 0;
         for (int corner = 0; corner < 4; corner++) {
-            struct lower_pos step = lower_pos_constant(corner & 1 ? steps - 1 : 0);
-            struct lower_pos lane = lower_pos_constant(corner & 2 ? a->width - 1 : 0),
-                             p = attention_score_at(a, &step, &lane);
+            struct lower_pos p = attention_among_scores(a, &step[corner & 1], &lane[corner >> 1]);
             nest_value here = holds(a, i, &p);
             any = any ? lower_binary(l, OP_or, IR_BOOL, any, here) : here;
         }

@@ -177,15 +177,21 @@ struct lower_pos attention_score_at(struct lower_attention *a, const struct lowe
                                     const struct lower_pos *lane)
 {
     struct lower *l = a->l;
-    struct lower_pos p = attention_zero(), s = attention_plus(l, &a->step, step, 1),
-                     r = attention_plus(l, &a->first, lane, 1);
-    lower_pos_add(l, &p, &a->batch, a->s.rows * a->s.columns);
-    lower_pos_add(l, &p, a->rows ? &r : &s, a->s.columns);
-    lower_pos_add(l, &p, a->rows ? &s : &r, 1);
+    struct lower_pos s = attention_plus(l, &a->step, step, 1), r = attention_plus(l, &a->first, lane, 1);
+    return attention_among_scores(a, &s, &r);
+}
+
+struct lower_pos attention_among_scores(struct lower_attention *a, const struct lower_pos *step,
+                                        const struct lower_pos *lane)
+{
+    struct lower_pos p = attention_zero();
+    lower_pos_add(a->l, &p, &a->batch, a->s.rows * a->s.columns);
+    lower_pos_add(a->l, &p, a->rows ? lane : step, a->s.columns);
+    lower_pos_add(a->l, &p, a->rows ? step : lane, 1);
     return p;
 }
 
-static void give(struct lower_attention *a, ir_value v, nest_value is)
+void attention_give(struct lower_attention *a, ir_value v, nest_value is)
 {
     enum ir_dtype dtype = (enum ir_dtype)ir_type(a->l->f, v)->dtype;
     a->l->from[v] = (struct lower_override){.source = FROM_VALUE, .value = lower_cast(a->l, is, dtype)};
@@ -194,7 +200,7 @@ static void give(struct lower_attention *a, ir_value v, nest_value is)
 static void give_products(struct lower_attention *a, struct nest_index at)
 {
     for (uint32_t i = 0; i < a->sources; i++)
-        give(a, a->source[i].product, nest_load(&a->l->b, a->source[i].tile, at, 0));
+        attention_give(a, a->source[i].product, nest_load(&a->l->b, a->source[i].tile, at, 0));
 }
 
 static nest_value select(struct lower *l, nest_value cond, nest_value x, nest_value y)
@@ -285,7 +291,7 @@ void attention_softmax(struct lower_attention *a, int64_t steps)
         if (!turn) {
             give_products(a, at);
             nest_value z = lower_value(l, a->score, &p);
-            give(a, a->score, z);
+            attention_give(a, a->score, z);
             nest_value y = lower_cast(l, lower_value(l, ir_get(l->f, a->max)->args[0], &p), a->sum);
             nest_store(b, a->tile[0], at, lower_cast(l, z, a->sum), 0);
             nest_set(b, most, zero, lower_binary(l, OP_max, a->sum, nest_get(b, most, zero), y));
@@ -298,8 +304,8 @@ void attention_softmax(struct lower_attention *a, int64_t steps)
             l->from[a->max] = (struct lower_override){.source = FROM_BUFFER, .buffer = a->safe_local, .base = base};
             continue;
         }
-        give(a, a->score, nest_load(b, a->tile[0], at, 0));
-        give(a, a->total, nest_number(b, a->sum, 1));
+        attention_give(a, a->score, nest_load(b, a->tile[0], at, 0));
+        attention_give(a, a->total, nest_number(b, a->sum, 1));
         nest_value e = lower_cast(l, lower_value(l, ir_get(l->f, a->total)->args[0], &p), a->sum);
         nest_set(b, sum, zero, lower_binary(l, OP_add, a->sum, nest_get(b, sum, zero), e));
         store_weights(a, &p, &lane, at);
@@ -312,4 +318,14 @@ void attention_softmax(struct lower_attention *a, int64_t steps)
     nest_value all = lower_binary(l, OP_add, a->sum, nest_load(b, a->sum_local, at, 0), nest_get(b, sum, zero));
     nest_store(b, a->sum_local, at, all, 0);
     nest_close_to(b, depth);
+}
+
+void attention_store(struct lower_attention *a, ir_value v, const struct lower_pos *p, nest_value is)
+{
+    struct lower *l = a->l;
+    is = lower_cast(l, is, (enum ir_dtype)ir_type(l->f, v)->dtype);
+    lower_check(l, v, is, p, NULL, 0);
+    for (size_t i = 0; i < l->group->outputs.count; i++)
+        if (l->group->outputs.items[i] == v)
+            nest_store(&l->b, lower_argument_of_output(l, i), lower_pos_index(l, p), is, l->cond);
 }

@@ -89,29 +89,14 @@ bool dot_wants_grid(const struct lower_dot_product *p)
 /* A part of what a vector loop's variable counts. */
 static void add_digit(struct grid *g, struct lower_pos *at, int64_t by, int64_t count, int64_t scale)
 {
-    struct lower *l = g->p->l;
-    struct lower_pos thread = lower_pos_constant(0);
-    lower_pos_add_term(l, &thread, g->thread, 1);
-    if (by == 1 && count == THREADS) {
-        lower_pos_add(l, at, &thread, scale);
-        return;
-    }
-    nest_value digit = lower_pos_value(l, &thread);
-    if (by > 1) digit = lower_binary(l, OP_div, IR_I32, digit, lower_number(l, by));
-    if (by * count < THREADS) digit = lower_binary(l, OP_rem, IR_I32, digit, lower_number(l, count));
-    lower_pos_add_scaled(l, at, digit, scale, count - 1);
+    lower_pos_add_digit(g->p->l, at, g->thread, THREADS, by, count, scale);
 }
 
-/* A position that may be outside of its axis: then the condition is false, so that it may be taken to be inside. */
+/* Loads at a position that may be outside of its axis are masked from here on. */
 static struct lower_pos inside(struct lower *l, const struct lower_pos *p, int64_t extent)
 {
-    int64_t low, high;
-    lower_pos_range(l, p, &low, &high);
-    if (high < extent) return *p;
-    nest_value at = lower_pos_value(l, p);
-    struct lower_pos out = lower_pos_constant(0);
-    l->cond = lower_and(l, l->cond, lower_binary(l, OP_lt, IR_BOOL, at, lower_number(l, extent)));
-    lower_pos_add_scaled(l, &out, at, 1, extent - 1);
+    struct lower_pos out = *p;
+    l->cond = lower_and(l, l->cond, lower_pos_inside(l, &out, extent));
     return out;
 }
 

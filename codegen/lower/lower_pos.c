@@ -62,6 +62,33 @@ void lower_pos_add(struct lower *l, struct lower_pos *p, const struct lower_pos 
         lower_pos_add_scaled(l, p, copy.scaled[i].value, copy.scaled[i].scale * scale, copy.scaled[i].max);
 }
 
+void lower_pos_add_digit(struct lower *l, struct lower_pos *p, nest_var var, int64_t extent, int64_t by, int64_t count,
+                         int64_t scale)
+{
+    struct lower_pos whole = lower_pos_constant(0);
+    lower_pos_add_term(l, &whole, var, 1);
+    if (by == 1 && count == extent) {
+        lower_pos_add(l, p, &whole, scale);
+        return;
+    }
+    if (count == 1) return;
+    nest_value digit = lower_pos_value(l, &whole);
+    if (by > 1) digit = lower_binary(l, OP_div, IR_I32, digit, lower_number(l, by));
+    if (by * count < extent) digit = lower_binary(l, OP_rem, IR_I32, digit, lower_number(l, count));
+    lower_pos_add_scaled(l, p, digit, scale, count - 1);
+}
+
+nest_value lower_pos_inside(struct lower *l, struct lower_pos *p, int64_t extent)
+{
+    int64_t low, high;
+    lower_pos_range(l, p, &low, &high);
+    if (high < extent) return 0;
+    nest_value at = lower_pos_value(l, p);
+    *p = lower_pos_constant(0);
+    lower_pos_add_scaled(l, p, at, 1, extent - 1);
+    return lower_binary(l, OP_lt, IR_BOOL, at, lower_number(l, extent));
+}
+
 static void widen(int64_t scale, int64_t max, int64_t *low, int64_t *high)
 {
     if (scale < 0) *low += scale * max;

@@ -270,6 +270,7 @@ static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, doub
     struct cg_target target = test_target(vector_bytes);
     struct pass_options options = {0};
     if (target.tiles) options = (struct pass_options){.panel_columns = cg_panel_columns(&target), .panel_pairs = true};
+    if (vector_bytes == TEST_GPU) options.blocks = CG_CUDA_BLOCKS;
     plan_module(&p, x->m, options);
     const struct plan *plan = p.plans->plans.items[0];
     struct cg_kernel *kernels = arena_new_array(&a, struct cg_kernel, plan->groups.count);

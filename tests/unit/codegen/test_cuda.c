@@ -47,7 +47,7 @@ static void add_job(const char *name, const struct plan_module *plans, const str
 static void collect(struct fixture *x, const char *name, double tolerance, int64_t limit)
 {
     struct planned *p = arena_new(&arena, struct planned);
-    plan_module(p, x->m, (struct pass_options){0});
+    plan_module(p, x->m, (struct pass_options){.blocks = CG_CUDA_BLOCKS});
     add_job(name, p->plans, p->plans->plans.items[0], tolerance, limit);
 }
 

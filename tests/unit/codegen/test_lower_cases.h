@@ -375,6 +375,7 @@ START_TEST(dot_attention_by_tiles)
     output(&x, ir_dot(b, ds, k, first, first, third, second));
     output(&x, ir_dot(b, ds, q, first, second, second, first));
     output(&x, ir_dot(b, p, g, first, first, second, second));
+    check_lowering(&x, TEST_GPU, 2e-5, 0);
     CHECK_BOTH(x, 2e-5, 0);
 }
 END_TEST

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Attention by tiles of a GPU (codegen/lower/lower_attention_grid.c) on a stand-in for the driver: the documents of tests/attention beside the interpreter, and
+extents around those of tiles, with heads of usual and of odd sizes.
+
+    tests/cuda/attention.py STEPC [TestOnGpu.test_NAME]   (STEPC_CUDA_DRIVER names the stand-in)
+"""
+import os
+import sys
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "attention"), os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+import attention as forms
+from attention import document, heads, written
+from tool import runner
+
+TARGET = ("--target", "cuda", "--cuda-arch", "text")
+
+
+class TestOnGpu(forms.TestAttention):
+    test_processors = test_long = test_memory = test_too_many = test_elsewhere = test_stored = test_made_again = None  # of the passes, or of a CPU
+
+    def groups(self, doc, *arguments):
+        return super().groups(doc, *(a for a in arguments if a not in TARGET[2:]))
+
+    def agree(self, doc, groups=3, arguments=(), **more):
+        """Contractions over rows and over columns are groups of their own, whatever the batch."""
+        found, _ = self.groups(doc, *arguments, *TARGET)
+        self.assertGreaterEqual(found, groups)
+        super().agree(doc, groups=found, arguments=(*arguments, *TARGET), **more)
+
+    def kernels(self, doc):
+        self.stepc("compile", self.write("model.json", doc), "-q", "-o", "step.so", *TARGET, "--save-temps=" + self.folder)
+        with open(self.path("step.cu")) as f:
+            return f.read().split('extern "C" __global__')[1:]
+
+    def test_heads(self):
+        for depth in (40, 64, 80, 128):
+            self.agree(document(1, 2 * depth + 117, 2 * depth, [heads(num_heads=2, qkv_features=2 * depth, is_causal=depth != 64)]))
+
+    def test_other_lengths(self):
+        """Queries and keys of different numbers, both no multiples of a tile; few numbers that are weighted."""
+        keys = {"c": {"shape": [2, 97, 20], "dtype": "float32", "axes": ["batch", None, None]}}
+        self.agree(document(2, 150, 20, [heads(inputs=["x", "c"])], keys))
+        self.agree(document(8, 131, 12, [written("softmax(q @ swapaxes(k, -1, -2)) @ v", 12, depth=5)]))
+
+    def test_statistics_alone(self):
+        """Made again for gradients alone, where nothing is weighted."""
+        for layer in heads(is_causal=True), heads(num_heads=4, num_kv_heads=2):
+            self.agree(document(3, 160, 32, [layer]), arguments=("--remat", "1"))
+
+    def test_one_query(self):
+        """One row of scores is no tile: it goes as it is stored."""
+        found, _ = self.groups(document(2, 1, 32, [heads(is_causal=True)]), *TARGET)
+        self.assertEqual(found, 0)
+
+    def test_float64(self):
+        doc = document(5, 129, 16, [written("softmax(astype(q @ swapaxes(k, -1, -2), 'float64')) @ astype(v, 'float64')", 16)])
+        doc["loss"] = "mean((astype(model, 'float32') - y)**2)"
+        self.agree(doc)
+
+    def test_text(self):
+        """Operands and weights are in shared memory, sums in registers; nothing waits between the elements of a tile."""
+        kernels = [k for k in self.kernels(document(8, 1024, 768, [heads(num_heads=12, is_causal=True)])) if "expf(" in k and k.count("fmaf(") > 1]
+        self.assertEqual(len(kernels), 4)  # forward, the gradients of queries, and of keys and values; forward of eval
+        for kernel in kernels:
+            self.assertIn("__launch_bounds__(128)", kernel)
+            self.assertNotIn("scratch", kernel)
+            self.assertLessEqual(kernel.count("__syncthreads();"), 14, kernel)
+            for piece in kernel.split("__syncthreads();"):  # takes numbers of both sides, and multiplies them
+                if "fmaf(" in piece:
+                    self.assertEqual(piece.count("fmaf("), 1, kernel)
+
+
+if __name__ == "__main__":
+    runner.main()
