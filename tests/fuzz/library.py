@@ -22,7 +22,8 @@ import sharded
 from tool import ROOT, command, comparison, draws, runner
 
 CALLS = os.path.join(ROOT, "tests/unit/frontend/function_cases.json")
-TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+# A result in 16 bits is a dozen terms that are rounded one by one.
+TOLERANCE = {"float32": 2e-5, "float16": 6e-3, "bfloat16": 4e-2}
 TOGETHER = 8
 
 
