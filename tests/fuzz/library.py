@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Every function of the library as an object, most on random meshes: recorded calls (tests/unit/frontend/function_cases.json), several in
-a document, whose inputs and parameters are split over random axes whether their extents divide or not. Values and gradients must be
-those of the interpreter.
+a document, whose inputs and parameters are split over random axes whether their extents divide or not. Some are mapped over rows
+(micro_vmap), of which the first holds the recorded numbers, the others the same ones in other places. Values and gradients must be those
+of the interpreter, which makes them call by call.
 
     tests/fuzz/library.py --stepc build/stepc --cases 100 [--seed 0] [--compile-args "--target cuda"] [FUNCTION...]
 
@@ -37,29 +38,51 @@ def numbers(t):
     return np.array([float(v) if isinstance(v, str) else v for v in t["values"]], {"bool": "?", "int32": "i4"}.get(t["dtype"], "f4")).reshape(t["shape"])
 
 
-def document(chosen, weights):
-    """The calls as metrics; the loss is what gives their gradients."""
+def numbers_of(metric):
+    return np.array(comparison.numbers(metric), dtype="f8")
+
+
+def row(call, r):
+    """The call on the same numbers, moved by r places."""
+    if not r:
+        return call
+    inputs = {k: t | {"values": t["values"][r % max(len(t["values"]), 1):] + t["values"][:r % max(len(t["values"]), 1)]} for k, t in call["inputs"].items()}
+    return call | {"inputs": inputs}
+
+
+def document(chosen, weights, rows=None, microbatch=None):
+    """The calls as metrics; the loss is what gives their gradients. With rows, each call is mapped over as many (0: not mapped)."""
     nodes, inputs, metrics, terms = [{"type": "param", "name": "zero", "shape": []}], {"weights": {"shape": [weights.size], "dtype": "float32", "axes": [None]}}, {}, ["params.zero"]
-    data, init = {"weights": weights}, {"zero": np.zeros([], "f4")}
+    data, init, define = {"weights": weights}, {"zero": np.zeros([], "f4")}, {}
     for k, call in enumerate(chosen):
         new = functools.partial(re.sub, r"^[cw]\d+_", "e%d_" % k)
-        text, value = call["expr"], call["value"]
+        text, value, n = call["expr"], call["value"], rows[k] if rows else 0
         for name in call["inputs"]:
-            text = re.sub(r"\b%s\b" % name, ("params." if name in call["grads"] else "") + new(name), text)
+            text = re.sub(r"\b%s\b" % name, ("params." if name in call["grads"] and not n else "") + new(name), text)
         for name, t in call["inputs"].items():
+            values = np.stack([numbers(row(call, r)["inputs"][name]) for r in range(n)]) if n else numbers(t)
             if name in call["grads"]:
-                nodes.append({"type": "param", "name": new(name), "shape": t["shape"]})
-                init[new(name)] = numbers(t)
+                nodes.append({"type": "param", "name": new(name), "shape": list(values.shape)})
+                init[new(name)] = values
                 metrics["g_" + new(name)] = "grads." + new(name)
             else:
-                inputs[new(name)] = {"shape": t["shape"], "dtype": t["dtype"], "axes": [None] * len(t["shape"])}
-                data[new(name)] = numbers(t)
+                inputs[new(name)] = {"shape": list(values.shape), "dtype": t["dtype"], "axes": [None] * values.ndim}
+                data[new(name)] = values
+        if n:
+            names = [new(i) for i in call["inputs"]]
+            define["call%d" % k] = {"inputs": names, "body": {"type": "expr", "expr": text}}
+            node = {"type": "micro_vmap", "name": "e%d" % k, "inputs": names, "block": {"type": "call%d" % k}}
+            nodes.append(node | ({"microbatch_size": microbatch} if microbatch else {}))
+            metrics["e%d" % k] = "model.e%d" % k
+            text = metrics["e%d" % k]
         metrics["e%d" % k] = "astype(%s, 'float32')" % text if value["dtype"] in ("float16", "bfloat16") else text
         if call["grads"]:
             size = int(np.prod(value["shape"]))
             terms.append("sum((%s) * reshape(weights[:%d], (%s)))" % (text, size, "".join("%d, " % d for d in value["shape"])))
-    return {"stepc": 1, "name": "library", "inputs": inputs, "model": {"type": "graph", "nodes": nodes, "output": "zero"}, "loss": " + ".join(terms), "metrics": metrics,
-            "optimizer": {"type": "sgd", "learning_rate": 0.0}}, data, init
+    mapped = {"e%d" % k: "e%d" % k for k in range(len(chosen)) if rows and rows[k]}
+    return {"stepc": 1, "name": "library", "inputs": inputs, "define": define,
+            "model": {"type": "graph", "nodes": nodes, "output": mapped or "zero"}, "loss": " + ".join(terms),
+            "metrics": metrics, "optimizer": {"type": "sgd", "learning_rate": 0.0}}, data, init
 
 
 def on_a_mesh(plain, init, d):
@@ -76,16 +99,19 @@ def one(options, seed):
     every = calls(tuple(options.only))
     chosen = [d.one(every) for _ in range(min(TOGETHER, len(every)))]
     weights = d.r.uniform(0.5, 1.5, 512).astype("f4")
-    plain, data, init = document(chosen, weights)
-    o = on_a_mesh(plain, init, d) if d.chance(0.7) else plain
+    rows = [d.n(2, 4) if c["inputs"] and d.chance(0.3) else 0 for c in chosen]
+    alone = [row(c, r) for c, n in zip(chosen, rows) for r in range(n or 1)]
+    plain, *given = document(alone, weights)
+    o, *together = document(chosen, weights, rows, d.one([0, 1]))
+    o = on_a_mesh(o, together[1], d) if d.chance(0.7) else o
     said = "%s %s" % (" ".join(c["function"] for c in chosen), json.dumps({k: o[k] for k in ("mesh", "sharding") if k in o}))
     with tempfile.TemporaryDirectory(prefix="stepc-library-") as tmp:
-        alone, several = [os.path.join(tmp, n) for n in ("alone", "several")]
-        for folder, doc in ((alone, plain), (several, o)):
+        apart, several = [os.path.join(tmp, n) for n in ("apart", "several")]
+        for folder, doc, (data, init) in ((apart, plain, given), (several, o, together)):
             os.mkdir(folder)
             runner.write_document(folder, doc, {k: v[None] for k, v in data.items()}, init)
         try:
-            want = runner.train(options.stepc, alone, 1)[1][0]
+            want = runner.train(options.stepc, apart, 1)[1][0]
         except runner.Failed as e:  # an index that was promised to be within its bounds
             return "refused alone", e.brief(), said
         try:
@@ -93,16 +119,20 @@ def one(options, seed):
             got = runner.train(options.stepc, several, 1, "step.so")[1][0]
         except runner.Failed as e:
             return "not supported yet" if e.unsupported else "fails", e.brief(), said
-        for k in sorted(set(want) & (set(o["metrics"]))):
-            call = chosen[int(re.match(r"(?:g_)?e(\d+)", k)[1])]
-            a, b = [np.array(comparison.numbers(x), dtype="f8") for x in (got[k], want[k])]
-            rtol = TOLERANCE.get(call["value"]["dtype"], 2e-5)
-            most = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
-            why = comparison.difference(a, b, rtol * (50 if call["rough"] else 1), rtol * most)
-            if why:
-                if options.keep:
-                    shutil.copytree(tmp, os.path.join(options.keep, "library_%d" % seed), dirs_exist_ok=True)
-                return "differs", "%s of %s%s" % (k, call["expr"], why), said
+        first = 0
+        for k, (call, n) in enumerate(zip(chosen, rows)):
+            for what in [m for m in sorted(o["metrics"]) if re.match(r"(g_)?e%d(_|$)" % k, m) and m in got]:
+                a = numbers_of(got[what])
+                b = [numbers_of(want[what.replace("e%d" % k, "e%d" % (first + r), 1)]) for r in range(n or 1)]
+                b = np.stack(b) if n else b[0]
+                rtol = TOLERANCE.get(call["value"]["dtype"], 2e-5)
+                most = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
+                why = comparison.difference(a, b, rtol * (50 if call["rough"] else 1), rtol * most)
+                if why:
+                    if options.keep:
+                        shutil.copytree(tmp, os.path.join(options.keep, "library_%d" % seed), dirs_exist_ok=True)
+                    return "differs", "%s of %s%s%s" % (what, call["expr"], " in %d rows" % n if n else "", why), said
+            first += n or 1
     return "agrees", "", said
 
 
