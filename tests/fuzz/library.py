@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Every function of the library as an object, most on random meshes: recorded calls (tests/unit/frontend/function_cases.json), several in
 a document, whose inputs and parameters are split over random axes whether their extents divide or not. Some are mapped over rows
-(micro_vmap), of which the first holds the recorded numbers, the others the same ones in other places. Values and gradients must be those
-of the interpreter, which makes them call by call.
+(micro_vmap), or all of them are made in a loop over microbatches of one row; the first row holds the recorded numbers, the others the same
+ones in other places. Values and gradients must be those of the interpreter, which makes them call by call.
 
     tests/fuzz/library.py --stepc build/stepc --cases 100 [--seed 0] [--compile-args "--target cuda"] [FUNCTION...]
 
@@ -42,31 +42,31 @@ def numbers_of(metric):
     return np.array(comparison.numbers(metric), dtype="f8")
 
 
-def row(call, r):
-    """The call on the same numbers, moved by r places."""
-    if not r:
-        return call
-    inputs = {k: t | {"values": t["values"][r % max(len(t["values"]), 1):] + t["values"][:r % max(len(t["values"]), 1)]} for k, t in call["inputs"].items()}
-    return call | {"inputs": inputs}
+def row(call, r, looped=False):
+    """The call on the same numbers, moved by r places; in a loop over rows the parameters are the same for all of them."""
+    moved = lambda v: v[r % max(len(v), 1):] + v[:r % max(len(v), 1)]
+    return call | {"inputs": {k: t if looped and k in call["grads"] else t | {"values": moved(t["values"])} for k, t in call["inputs"].items()}}
 
 
-def document(chosen, weights, rows=None, microbatch=None):
-    """The calls as metrics; the loss is what gives their gradients. With rows, each call is mapped over as many (0: not mapped)."""
+def document(chosen, weights, rows=None, microbatch=None, looped=0):
+    """The calls as metrics; the loss is what gives their gradients. With rows, each call is mapped over as many (0: not mapped); looped: a loop over so many rows."""
     nodes, inputs, metrics, terms = [{"type": "param", "name": "zero", "shape": []}], {"weights": {"shape": [weights.size], "dtype": "float32", "axes": [None]}}, {}, ["params.zero"]
     data, init, define = {"weights": weights}, {"zero": np.zeros([], "f4")}, {}
     for k, call in enumerate(chosen):
         new = functools.partial(re.sub, r"^[cw]\d+_", "e%d_" % k)
         text, value, n = call["expr"], call["value"], rows[k] if rows else 0
         for name in call["inputs"]:
-            text = re.sub(r"\b%s\b" % name, ("params." if name in call["grads"] and not n else "") + new(name), text)
+            of_rows = n or looped * (name not in call["grads"])
+            text = re.sub(r"\b%s\b" % name, ("params." if name in call["grads"] and not n else "") + new(name) + ("[0]" if of_rows and not n else ""), text)
         for name, t in call["inputs"].items():
-            values = np.stack([numbers(row(call, r)["inputs"][name]) for r in range(n)]) if n else numbers(t)
+            of_rows = n or looped * (name not in call["grads"])
+            values = np.stack([numbers(row(call, r, looped)["inputs"][name]) for r in range(of_rows)]) if of_rows else numbers(t)
             if name in call["grads"]:
                 nodes.append({"type": "param", "name": new(name), "shape": list(values.shape)})
                 init[new(name)] = values
                 metrics["g_" + new(name)] = "grads." + new(name)
             else:
-                inputs[new(name)] = {"shape": list(values.shape), "dtype": t["dtype"], "axes": [None] * values.ndim}
+                inputs[new(name)] = {"shape": list(values.shape), "dtype": t["dtype"], "axes": ["batch" if looped and i == 0 else None for i in range(values.ndim)]}
                 data[new(name)] = values
         if n:
             names = [new(i) for i in call["inputs"]]
@@ -76,13 +76,15 @@ def document(chosen, weights, rows=None, microbatch=None):
             metrics["e%d" % k] = "model.e%d" % k
             text = metrics["e%d" % k]
         metrics["e%d" % k] = "astype(%s, 'float32')" % text if value["dtype"] in ("float16", "bfloat16") else text
+        if looped:
+            metrics["e%d" % k] = "(%s)[None]" % metrics["e%d" % k]
         if call["grads"]:
             size = int(np.prod(value["shape"]))
             terms.append("sum((%s) * reshape(weights[:%d], (%s)))" % (text, size, "".join("%d, " % d for d in value["shape"])))
     mapped = {"e%d" % k: "e%d" % k for k in range(len(chosen)) if rows and rows[k]}
-    return {"stepc": 1, "name": "library", "inputs": inputs, "define": define,
-            "model": {"type": "graph", "nodes": nodes, "output": mapped or "zero"}, "loss": " + ".join(terms),
-            "metrics": metrics, "optimizer": {"type": "sgd", "learning_rate": 0.0}}, data, init
+    o = {"stepc": 1, "name": "library", "inputs": inputs, "define": define, "model": {"type": "graph", "nodes": nodes, "output": mapped or "zero"},
+         "loss": " + ".join(terms), "metrics": metrics, "optimizer": {"type": "sgd", "learning_rate": 0.0}}
+    return o | ({"accumulate": {"microbatch_size": 1, "accumulator": "sum", "metrics": {m: "concat" for m in metrics if m[0] == "e"}}} if looped else {}), data, init
 
 
 def on_a_mesh(plain, init, d):
@@ -99,10 +101,11 @@ def one(options, seed):
     every = calls(tuple(options.only))
     chosen = [d.one(every) for _ in range(min(TOGETHER, len(every)))]
     weights = d.r.uniform(0.5, 1.5, 512).astype("f4")
-    rows = [d.n(2, 4) if c["inputs"] and d.chance(0.3) else 0 for c in chosen]
-    alone = [row(c, r) for c, n in zip(chosen, rows) for r in range(n or 1)]
+    looped = d.n(2, 4) if d.chance(0.3) else 0
+    rows = [d.n(2, 4) if c["inputs"] and not looped and d.chance(0.3) else 0 for c in chosen]
+    alone = [row(c, r, looped) for c, n in zip(chosen, rows) for r in range(n or looped or 1)]
     plain, *given = document(alone, weights)
-    o, *together = document(chosen, weights, rows, d.one([0, 1]))
+    o, *together = document(chosen, weights, rows, d.one([0, 1]), looped)
     o = on_a_mesh(o, together[1], d) if d.chance(0.7) else o
     said = "%s %s" % (" ".join(c["function"] for c in chosen), json.dumps({k: o[k] for k in ("mesh", "sharding") if k in o}))
     with tempfile.TemporaryDirectory(prefix="stepc-library-") as tmp:
@@ -123,16 +126,16 @@ def one(options, seed):
         for k, (call, n) in enumerate(zip(chosen, rows)):
             for what in [m for m in sorted(o["metrics"]) if re.match(r"(g_)?e%d(_|$)" % k, m) and m in got]:
                 a = numbers_of(got[what])
-                b = [numbers_of(want[what.replace("e%d" % k, "e%d" % (first + r), 1)]) for r in range(n or 1)]
-                b = np.stack(b) if n else b[0]
+                b = np.stack([numbers_of(want[what.replace("e%d" % k, "e%d" % (first + r), 1)]) for r in range(n or looped or 1)])
+                b = np.sum(b, 0) if looped and what.startswith("g") else b if n or looped else b[0]
                 rtol = TOLERANCE.get(call["value"]["dtype"], 2e-5)
                 most = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
                 why = comparison.difference(a, b, rtol * (50 if call["rough"] else 1), rtol * most)
                 if why:
                     if options.keep:
                         shutil.copytree(tmp, os.path.join(options.keep, "library_%d" % seed), dirs_exist_ok=True)
-                    return "differs", "%s of %s%s%s" % (what, call["expr"], " in %d rows" % n if n else "", why), said
-            first += n or 1
+                    return "differs", "%s of %s%s%s" % (what, call["expr"], " in %d rows" % (n or looped) if n or looped else "", why), said
+            first += n or looped or 1
     return "agrees", "", said
 
 
