@@ -101,7 +101,7 @@ def one(options, seed):
     every = calls(tuple(options.only))
     chosen = [d.one(every) for _ in range(min(TOGETHER, len(every)))]
     weights = d.r.uniform(0.5, 1.5, 512).astype("f4")
-    looped = d.n(2, 4) if d.chance(0.3) else 0
+    looped = d.n(2, 4) if any(set(c["inputs"]) - set(c["grads"]) for c in chosen) and d.chance(0.3) else 0
     rows = [d.n(2, 4) if c["inputs"] and not looped and d.chance(0.3) else 0 for c in chosen]
     alone = [row(c, r, looped) for c, n in zip(chosen, rows) for r in range(n or looped or 1)]
     plain, *given = document(alone, weights)
