@@ -121,31 +121,43 @@ START_TEST(powers_of_two)
 }
 END_TEST
 
-/* The ends: infinities, NaN, zeros and their signs, odd and even powers. */
-START_TEST(powers)
+/* The ends: infinities, NaN, zeros and their signs, odd and even powers, all octants; and pairs of any size. */
+static void check_pairs(const char *cpu, enum ir_op op, double (*exact)(double, double), double bound)
 {
     static const float numbers[] = {0.0f, -0.0f,      1,           -1,    2,      -2,       3,         -3,
                                     0.5f, -0.5f,      1.5f,        -1.5f, 1e10f,  -1e10f,   1e-10f,    0.1f,
                                     0.9f, 0.999f,     100,         -100,  1e30f,  INFINITY, -INFINITY, NAN,
                                     7,    0.3333333f, 16777217.0f, 33,    127.5f, -126};
-    enum { N = sizeof numbers / sizeof *numbers };
-    static float x[N * N], y[N * N], z[N * N];
-    struct nest *nest = map(OP_pow, 2);
-    struct cg_target target = harness_target(&arena, "native", 2);
+    enum { N = sizeof numbers / sizeof *numbers, MORE = 100000, ALL = N * N + MORE };
+    static float x[ALL], y[ALL], z[ALL];
+    struct nest *nest = map(op, 2);
+    struct cg_target target = harness_target(&arena, cpu, 2);
     struct harness h = harness_open(&arena, &target, &nest, 1);
-    for (size_t i = 0; i < N; i++)
-        for (size_t k = 0; k < N; k++) {
-            x[i * N + k] = numbers[i];
-            y[i * N + k] = numbers[k];
+    uint64_t state = 1;
+    for (size_t i = 0; i < ALL; i++)
+        if (i < N * N) x[i] = numbers[i / N], y[i] = numbers[i % N];
+        else {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            x[i] = ldexpf((float)(int16_t)(state >> 48) / 32768, (int)(state >> 40 & 15) - 8);
+            y[i] = (float)(int16_t)(state >> 24 & 0xffff) / 8192;
         }
-    h.kernels[0]((void *[]){x, y, z}, 0, N * N, NULL);
-    for (size_t i = 0; i < N * N; i++) {
-        double want = pow((double)x[i], (double)y[i]);
-        ck_assert_msg(ulps(z[i], want) <= 0.6, "pow(%g, %g) = %.9g, want %.9g", (double)x[i], (double)y[i],
-                      (double)z[i], want);
-        ck_assert_msg(isnan(want) || !signbit(z[i]) == !signbit(want), "sign of pow(%g, %g)", (double)x[i],
-                      (double)y[i]);
+    h.kernels[0]((void *[]){x, y, z}, 0, ALL, NULL);
+    for (size_t i = 0; i < ALL; i++) {
+        double want = exact((double)x[i], (double)y[i]);
+        ck_assert_msg(ulps(z[i], want) <= bound, "%s(%g, %g) = %.9g, want %.9g", ir_ops[op].name, (double)x[i],
+                      (double)y[i], (double)z[i], want);
+        ck_assert_msg(isnan(want) || !signbit(z[i]) == !signbit(want), "sign of %s(%g, %g)", ir_ops[op].name,
+                      (double)x[i], (double)y[i]);
     }
+}
+
+START_TEST(powers) { check_pairs("native", OP_pow, pow, 0.6); }
+END_TEST
+
+START_TEST(angles)
+{
+    check_pairs("native", OP_atan2, atan2, __builtin_cpu_supports("fma") ? 1.7 : 2.7);
+    check_pairs("x86-64-v2", OP_atan2, atan2, 2.7);
 }
 END_TEST
 
@@ -153,5 +165,5 @@ int main(void)
 {
     __builtin_cpu_init();
     return run_case("math",
-                    CASE_OF(0, native_errors, narrow_errors, every_function_has_a_bound, powers_of_two, powers));
+                    CASE_OF(0, native_errors, narrow_errors, every_function_has_a_bound, powers_of_two, powers, angles));
 }
