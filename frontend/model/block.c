@@ -69,7 +69,7 @@ static struct fe_val unknown_type(struct fe_block *block)
     return fe_bad();
 }
 
-static struct fe_val needs_input(struct fe_block *block)
+struct fe_val fe_needs_input(struct fe_block *block)
 {
     struct fe_trace_own *own = block->site.trace->own;
     if (!fe_member(block->site.fe, own->model, "input")) {
@@ -96,7 +96,7 @@ static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *
                            (!strcmp(end, "_init") || !strcmp(end, "_initializer"));
         if (initializer && args[i].json && !args[i].null && !fe_check_initializer(fe, args[i].json)) return fe_bad();
     }
-    if (layer->inputs_max && !(layer->inputs_max & FE_NO_INPUT_TOO) && !block->in_count) return needs_input(block);
+    if (layer->inputs_max && !(layer->inputs_max & FE_NO_INPUT_TOO) && !block->in_count) return fe_needs_input(block);
     bool tuples = layer->inputs_max & FE_TUPLE_INPUTS;
     uint32_t most = layer->inputs_max & (FE_TUPLE_INPUTS - 1);
     if (block->in_count > most && most)
@@ -123,7 +123,7 @@ static struct fe_val dispatch(struct fe_block *block)
     if (layer) return apply_layer(block, layer);
     if (define) return apply_define(block, define);
     if (fe_is_activation(fe, block->type)) {
-        if (!block->in_count) return needs_input(block);
+        if (!block->in_count) return fe_needs_input(block);
         if (block->in_count > 1)
             return fe_block_fail(block, NULL, "E0113", "activation \"%s\" takes at most 1 inputs, found %u",
                                  block->type, (unsigned)block->in_count);

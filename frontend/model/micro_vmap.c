@@ -169,7 +169,7 @@ static bool check_results(struct rows *r, fe_json where)
 static bool read_rows(struct rows *r, const struct fe_value *args)
 {
     struct fe_block *block = r->block;
-    if (!block->in_count) return fe_block_wrong(block, NULL, "E0113", "block \"micro_vmap\" has no input");
+    if (!block->in_count) return fe_needs_input(block), false;
     for (uint32_t i = 0; i < block->in_count; i++) {
         if (!fe_as_tensor(&block->site, &block->in[i])) return false;
         struct ir_type type = fe_type_at(&block->site, &block->in[i]);

@@ -84,7 +84,7 @@ static struct fe_val block_residual(struct fe_block *block)
     uint32_t n = block->in_count;
     memcpy(in, block->in, sizeof in);
     if (!READ_ARGS(block, chain_args, args)) return fe_bad();
-    if (!n) return fe_block_fail(block, NULL, "E0113", "block \"residual\" needs an input to add to");
+    if (!n) return fe_needs_input(block);
     if (!chain(block, args[0].json, in, &n)) return fe_bad();
     struct fe_val y = results(block, in, n), x = block->in[0];
     if (!fe_as_tensor(&block->site, &x) || !fe_as_tensor(&block->site, &y)) return fe_bad();
@@ -297,7 +297,7 @@ static struct fe_val block_sharding_constraint(struct fe_block *block)
     int64_t axes[IR_MAX_RANK] = {0}, used = 0;
     uint32_t n = 0;
     if (!READ_ARGS(block, constraint_args, args)) return fe_bad();
-    if (!block->in_count) return fe_block_fail(block, NULL, "E0113", "block \"sharding_constraint\" has no input");
+    if (!block->in_count) return fe_needs_input(block);
     if (!fe_as_tensor(&block->site, &block->in[0])) return fe_bad();
     struct ir_type t = fe_type_at(&block->site, &block->in[0]);
     bool named = false;
@@ -332,7 +332,7 @@ static struct fe_val block_flatten(struct fe_block *block)
     struct fe_value args[2];
     uint32_t ends[2];
     if (!READ_ARGS(block, flatten_args, args)) return fe_bad();
-    if (!block->in_count) return fe_block_fail(block, NULL, "E0113", "block \"flatten\" has no input");
+    if (!block->in_count) return fe_needs_input(block);
     if (!fe_as_tensor(&block->site, &block->in[0])) return fe_bad();
     struct ir_type t = fe_type_at(&block->site, &block->in[0]);
     for (int i = 0; i < 2; i++) {

@@ -82,6 +82,13 @@ class Meaning(runner.Case):
         for part in ("[%s]" % code, *says):
             self.assertIn(part, said)
 
+    def test_no_input(self):
+        """A first block without an input says how it gets one, whatever the block is."""
+        for layer in ({"type": "linear", "features": 4}, {"type": "relu"}, {"type": "flatten"}, {"type": "residual", "layers": [{"type": "relu"}]},
+                      {"type": "micro_vmap", "block": {"type": "relu"}}, {"type": "sharding_constraint", "spec": [None, None]}):
+            with self.subTest(layer):
+                self.refused(document(model={"type": "sequential", "layers": [layer]}), "E0113", "\"%s\" needs one: \"input\": \"x\"" % layer["type"])
+
     def test_words(self):
         """A word that is none of those which an argument knows, or something else than a flag, is refused."""
         for call in ("sum(convolve(model[0], model[1], mode='smae'))", "sum(correlate(model[0], model[1], mode='smae'))", "sum(convolve2d(model, model, mode='ful'))",
