@@ -327,8 +327,8 @@ static LLVMValueRef integer_power(const struct emit_scalar *c)
 
 /* ---------------------------------------------------------------- angles */
 
-/* The angle of (x, y), that of the smaller side over the larger one, 0 to pi/4, turned into its octant; the polynomial is
- * the best of degree 8 in the quotient's square by relative error, 2.6e-9. Of equal sides the quotient is 1, as of
+/* The angle of (x, y), that of the smaller side over the larger one, 0 to pi/4, turned into its octant; the polynomial
+ * is the best of degree 8 in the quotient's square by relative error, 2.6e-9. Of equal sides the quotient is 1, as of
  * infinite ones, of none 0. */
 static LLVMValueRef math_atan2(const struct math *m, LLVMValueRef y, LLVMValueRef x)
 {

@@ -121,7 +121,7 @@ struct fe_trace_own *fe_trace_own(struct fe *, struct fe_trace *);
 struct fe_val fe_block_fail(struct fe_block *, fe_json where, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 #define fe_block_wrong(...) (fe_block_fail(__VA_ARGS__), false) /* the same, and false */
-struct fe_val fe_needs_input(struct fe_block *); /* the error that it has none, and how to give it one */
+struct fe_val fe_needs_input(struct fe_block *);                /* the error that it has none, and how to give it one */
 /* Structural blocks (structure.c): true if `type` is one, then *out is its value. */
 bool fe_structure(struct fe_block *, struct fe_val *out);
 

@@ -195,7 +195,7 @@ class Mistakes(runner.Case):
                 made["optimizer"] = value
             elif kind and key is None:
                 expression = json.dumps(value)
-                shape = (32, 28, 28, 1) if "[1, 2]" in expression or "[1, 1], [1, 1]" in expression else (32, 7, 10) if kind == "rnn" or "[0, 2, 1]" in expression else (32, 784)
+                shape = (32, 28, 28, 1) if "[1, 2]" in expression or "shape[3]" in expression or "[1, 1], [1, 1]" in expression else (32, 7, 10) if kind == "rnn" or "[0, 2, 1]" in expression else (32, 784)
                 made["inputs"]["x"] = {"shape": list(shape)}
                 flat = {"type": "flatten"}
                 made["model"]["layers"] = [value, flat, {"type": "linear", "features": 10}]

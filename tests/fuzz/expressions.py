@@ -86,6 +86,7 @@ def namespace():
     space["integer_pow"] = lambda x, n: jnp.asarray(x) ** n
     for module in (optax.projections, optax.tree_utils):
         space.update({name: getattr(module, name) for name in dir(module) if name.startswith(("projection_", "tree_"))})
+    space["image_resize"] = jax.image.resize
     space["safe_norm"], space["safe_root_mean_squares"] = optax.safe_norm, optax.safe_root_mean_squares
     space["select_n"] = lambda w, *c: jax.lax.select_n(w, *jnp.broadcast_arrays(*c))
     space["clamp"] = lambda a, x, b: jnp.minimum(jnp.maximum(jnp.asarray(x), a), b)
@@ -568,6 +569,7 @@ MAKE.update({
     "block": lambda g: "block([[%s, %s], [%s, %s]])" % (g.x((2, 2)), g.x((2, 1)), g.x((1, 2)), g.x((1, 1))), "concat": joined("concat"),
     "array_split": lambda g: "array_split(%s, %s)[%d]" % (g.x((5, 2)), g.one(["2", "3", "4", "[1, 3]"]), g.one([0, 1, -1])), "hsplit": lambda g: "hsplit(%s, 2)[1]" % g.x(g.one([(4,), (3, 2)])), "vsplit": lambda g: "vsplit(%s, 2)[0]" % g.x((4, 2)), "dsplit": lambda g: "dsplit(%s, 2)[0]" % g.x((1, 2, 4)), "unstack": lambda g: "unstack(%s%s)[0]" % (g.need(1, 9, 1).any(), g.some("axis=" + g.axis())),
     "fliplr": lambda g: "fliplr(%s)" % g.need(2).any(), "flipud": lambda g: "flipud(%s)" % g.need(1).any(), "rev": lambda g: "rev(%s, (0,))" % g.p(g.values(g.need(1).s)), "rot90": lambda g: "rot90(%s%s)" % (g.need(2).any(), g.some("k=" + g.one(["0", "1", "2", "3", "-1"]), "axes=(1, 0)")),
+    "image_resize": lambda g: "image_resize(%s, %s, '%s'%s)" % (g.x((3, 4)), g.one(["(6, 4)", "(5, 7)", "(2, 3)", "(1, 9)"]), g.one(["nearest", "linear", "bicubic", "lanczos3", "lanczos5"]), g.some("antialias=" + g.one(["True", "False"]))),
     "resize": lambda g: "resize(%s, %s)" % (g.x((2, 3)), g.one(["(3, 3)", "(2, 2)", "7"])), "delete": lambda g: "delete(%s, %s%s)" % (g.x((3, 3)), g.one(["0", "-1", "[0, 2]"]), g.some("axis=" + g.one(["0", "1"]))), "insert": lambda g: "insert(%s, %s, %s%s)" % (g.x((3, 3)), g.one(["0", "-1", "2"]), g.one(["5.0", g.x(())]), g.some("axis=" + g.one(["0", "1"]))),
     "broadcast_arrays": lambda g: "broadcast_arrays(%s, %s)[%d]" % (g.x((2, 1)), g.x((3,)), g.r.integers(2)), "broadcast_shapes": lambda g: "zeros(broadcast_shapes((2, 1), (3,)))",
     "put_along_axis": lambda g: "put_along_axis(%s, argmax(%s, axis=1, keepdims=True), %s, axis=1, inplace=False)" % (g.x((2, 3)), g.x((2, 3)), g.one(["9.0", g.x((2, 1))])), "compress": lambda g: "compress(asarray([True, False, True]), %s, axis=0, size=2)" % g.x((3, 2)),

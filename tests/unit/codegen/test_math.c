@@ -164,6 +164,6 @@ END_TEST
 int main(void)
 {
     __builtin_cpu_init();
-    return run_case("math",
-                    CASE_OF(0, native_errors, narrow_errors, every_function_has_a_bound, powers_of_two, powers, angles));
+    return run_case(
+        "math", CASE_OF(0, native_errors, narrow_errors, every_function_has_a_bound, powers_of_two, powers, angles));
 }
