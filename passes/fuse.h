@@ -210,7 +210,7 @@ struct fuse_cut fuse_find_cut(const int64_t *extent, uint32_t count, int64_t wan
 bool fuse_wants_phases(uint32_t blocks, const struct ir_func *, const struct ir_node *);
 ir_value fuse_phases(uint32_t blocks, struct ir_builder *, const struct ir_node *, ir_value x);
 /* fuse_split.c: products of few tiles, too. */
-bool fuse_wants_split(uint32_t blocks, const struct ir_func *, ir_value);
+bool fuse_wants_split(uint32_t blocks, const struct ir_func *, ir_value, struct arena *scratch);
 ir_value fuse_split(uint32_t blocks, struct ir_builder *, const struct ir_node *, const ir_value *map);
 /* fuse_sums.c: sums of very many scalars become trees. */
 ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old,

@@ -243,6 +243,16 @@ static void mark_region(struct fuse *z)
     extend_region(z);
 }
 
+/* Taps that a product of parts widens (fuse_split.c). */
+static bool widens_taps(const struct fuse *z, ir_value v)
+{
+    struct plan_taps t;
+    if (!z->pass->options->blocks || !is_widened(z->f, ir_get(z->f, v))) return false;
+    do v = ir_get(z->f, v)->args[0];
+    while (ir_get(z->f, v)->op == OP_reshape);
+    return ir_get(z->f, v)->op == OP_concat && fuse_find_taps(z->f, v, &t, z->arena);
+}
+
 /* Convolutions: where nothing but contractions reads their taps, the taps stay where they are in the tensor. */
 static void find_taps(struct fuse *z)
 {
@@ -256,6 +266,7 @@ static void find_taps(struct fuse *z)
         if (!n->live) continue;
         if (n->class == FUSE_INDEX && node->op == OP_concat && !elsewhere[v] && fuse_find_taps(f, v, &t, z->arena))
             n->class = FUSE_VIEW;
+        if (n->class == FUSE_EWISE && !elsewhere[v] && widens_taps(z, v)) n->class = FUSE_VIEW;
         for (uint32_t i = 0; i < node->arg_count; i++)
             elsewhere[node->args[i]] |= n->class != FUSE_DOT && (n->class != FUSE_VIEW || elsewhere[v]);
     }

@@ -121,7 +121,8 @@ static ir_value rewrite_wide_join(struct preparing *p, struct ir_builder *b, con
 /* The products of attention have their own tiles. */
 static bool wants_split(struct preparing *p, const struct ir_func *f, ir_value v)
 {
-    if (p->pass->options->invariant || !fuse_wants_split(p->pass->options->blocks, f, v)) return false;
+    if (p->pass->options->invariant || !fuse_wants_split(p->pass->options->blocks, f, v, &p->pass->scratch))
+        return false;
     bool **marks = &p->attention[ir_func_index(f)];
     if (!*marks) *marks = fuse_mark_attention(f, true, &p->pass->scratch);
     return !(*marks)[v];

@@ -1,24 +1,25 @@
 /* Products in two phases, where a GPU has more blocks than there are tiles of the result: a gradient of small weights
  * over many rows, a layer of a small model. The first phase contracts parts, all as one product with a dimension of
  * batches more, the second one adds the parts, in their order, and does what is element-wise behind the product: the
- * result is the same in every run. Parts are cut as those of reductions are (fuse_phases.c). Attention, views of taps
- * and sums with an order of their own stay as they are. Sums of 16-bit numbers are float32 until all are added. What
- * another launch costs is estimated, not measured. */
+ * result is the same in every run. Parts are cut as those of reductions are (fuse_phases.c). Attention, concatenations
+ * that are no taps and sums with an order of their own stay as they are. Sums of 16-bit numbers are float32 until all
+ * are added. What another launch costs is estimated, not measured. */
 #include "passes/fuse.h"
 
 enum {
     TILE_ROWS = 128,
     TILE_COLUMNS = 64, /* codegen/lower/lower_dot_grid.c: the largest */
-    LEAST_SIDE = 16,   /* of what it makes by tiles */
+    NARROW = 16,       /* and the widest of those for few rows or columns */
     LEAST_STEPS = 128, /* of a part */
     LAUNCH_STEPS = 256 /* at least that many fewer one after the other, for another launch */
 };
 
-static bool is_view_of_many(const struct ir_func *f, ir_value v)
+static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)
 {
+    struct plan_taps taps;
     for (;; v = ir_get(f, v)->args[0]) {
         enum ir_op op = (enum ir_op)ir_get(f, v)->op;
-        if (op == OP_concat) return true;
+        if (op == OP_concat) return !fuse_find_taps(f, v, &taps, scratch);
         if (op != OP_reshape && op != OP_transpose && op != OP_cast && op != OP_slice) return false;
     }
 }
@@ -30,39 +31,45 @@ static int64_t extent_of(const struct ir_type *t, struct ir_ints dims)
     return extent;
 }
 
+static int64_t tiles_of(int64_t rows, int64_t columns)
+{
+    int64_t narrow = rows < columns ? rows : columns;
+    if (narrow <= NARROW) return (rows + columns - narrow + TILE_ROWS - 1) / TILE_ROWS;
+    return (rows + TILE_ROWS - 1) / TILE_ROWS * ((columns + TILE_COLUMNS - 1) / TILE_COLUMNS);
+}
+
 static struct fuse_cut cut_of(uint32_t blocks, const struct ir_type *x, const struct ir_type *y,
                               const struct ir_node *n)
 {
-    int64_t steps = extent_of(x, n->attr[2]), extent[IR_MAX_RANK];
+    int64_t steps = extent_of(x, n->attr[2]), batch = extent_of(x, n->attr[0]), extent[IR_MAX_RANK];
     struct fuse_cut none = {.all = 1};
-    if (!steps || n->attr[2].n >= IR_MAX_RANK) return none;
-    int64_t rows = ir_type_elements(x) / steps, columns = ir_type_elements(y) / steps;
-    if (rows < LEAST_SIDE || columns < LEAST_SIDE) return none;
-    int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS * ((columns + TILE_COLUMNS - 1) / TILE_COLUMNS);
+    if (!steps || !ir_type_elements(&n->type) || n->attr[2].n >= IR_MAX_RANK) return none;
+    int64_t tiles = batch * tiles_of(ir_type_elements(x) / (steps * batch), ir_type_elements(y) / (steps * batch));
     int64_t wanted = blocks / tiles, most = steps / LEAST_STEPS;
     for (uint32_t i = 0; i < n->attr[2].n; i++) extent[i] = x->dim[n->attr[2].v[i]];
     struct fuse_cut cut = fuse_find_cut(extent, n->attr[2].n, wanted < most ? wanted : most);
     return steps - steps / cut.all >= LAUNCH_STEPS ? cut : none;
 }
 
-bool fuse_wants_split(uint32_t blocks, const struct ir_func *f, ir_value v)
+bool fuse_wants_split(uint32_t blocks, const struct ir_func *f, ir_value v, struct arena *scratch)
 {
     const struct ir_node *n = ir_get(f, v);
     if (!blocks || n->op != OP_dot || !ir_dtype_is_float((enum ir_dtype)n->type.dtype)) return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
-    if (n->attr[0].n || n->attr[4].n || n->attr[5].n || n->attr[6].n) return false;
+    if (n->attr[4].n || n->attr[5].n || n->attr[6].n) return false;
     if (x->rank == IR_MAX_RANK || y->rank == IR_MAX_RANK || n->type.rank + n->attr[2].n > IR_MAX_RANK) return false;
-    return cut_of(blocks, x, y, n).all > 1 && !is_view_of_many(f, n->args[0]) && !is_view_of_many(f, n->args[1]);
+    return cut_of(blocks, x, y, n).all > 1 && !is_view_of_many(f, n->args[0], scratch) &&
+           !is_view_of_many(f, n->args[1], scratch);
 }
 
-/* The operand with its cut dimension as two; what becomes a batch of it, and what is left to contract. */
+/* The operand with its cut dimension as two; its batches, the parts first, and what is left to contract. */
 struct cut_operand {
     ir_value value;
     int64_t batch[IR_MAX_RANK], contract[IR_MAX_RANK];
 };
 
-static void cut_operand(struct ir_builder *b, ir_value v, enum ir_dtype sum, struct ir_ints contract,
-                        struct fuse_cut cut, struct cut_operand *out)
+static void cut_operand(struct ir_builder *b, ir_value v, enum ir_dtype sum, struct ir_ints batch,
+                        struct ir_ints contract, struct fuse_cut cut, struct cut_operand *out)
 {
     struct ir_type from = *ir_type(b->f, v);
     int64_t shape[IR_MAX_RANK], at = contract.v[cut.at];
@@ -74,6 +81,7 @@ static void cut_operand(struct ir_builder *b, ir_value v, enum ir_dtype sum, str
         else out->contract[i - cut.at] = dim;
     }
     out->batch[cut.at] = at;
+    for (uint32_t i = 0; i < batch.n; i++) out->batch[cut.at + 1 + i] = batch.v[i] + (batch.v[i] > at);
     out->value = ir_cast(b, ir_reshape(b, v, from.rank + 1, shape), sum);
 }
 
@@ -84,11 +92,11 @@ ir_value fuse_split(uint32_t blocks, struct ir_builder *b, const struct ir_node 
     struct fuse_cut cut = cut_of(blocks, ir_type(b->f, from[0]), ir_type(b->f, from[1]), n);
     enum ir_dtype dtype = (enum ir_dtype)n->type.dtype, sum = dtype == IR_F64 ? IR_F64 : IR_F32;
     int64_t parts[IR_MAX_RANK];
-    uint32_t batch = cut.at + 1, rest = n->attr[2].n - cut.at;
-    cut_operand(b, from[0], sum, n->attr[2], cut, &x);
-    cut_operand(b, from[1], sum, n->attr[3], cut, &y);
-    for (uint32_t i = 0; i < batch; i++) parts[i] = i;
+    uint32_t cuts = cut.at + 1, batch = cuts + n->attr[0].n, rest = n->attr[2].n - cut.at;
+    cut_operand(b, from[0], sum, n->attr[0], n->attr[2], cut, &x);
+    cut_operand(b, from[1], sum, n->attr[1], n->attr[3], cut, &y);
+    for (uint32_t i = 0; i < cuts; i++) parts[i] = i;
     ir_value products = ir_dot(b, x.value, y.value, (struct ir_ints){x.batch, batch}, (struct ir_ints){y.batch, batch},
                                (struct ir_ints){x.contract, rest}, (struct ir_ints){y.contract, rest});
-    return ir_cast(b, ir_reduce_plain(b, OP_reduce_sum, products, parts, batch), dtype);
+    return ir_cast(b, ir_reduce_plain(b, OP_reduce_sum, products, parts, cuts), dtype);
 }

@@ -118,9 +118,10 @@ static bool add_digits(const struct cuda_order *o, const struct cuda_access *a, 
         const struct nest_stmt *made = o->made[v];
         int64_t by = index->scaled[i].scale * scale, bound = bound_of(o, a->stmt->cond, v), offset = out->offset;
         bool bounds = !bounded && bound != INT64_MAX;
-        bool known = o->digits[v].count ? add_digit(a, out, o->digits[v], by, bounded)
+        nest_value within = bounds ? v : bounded;
+        bool known = o->digits[v].count ? add_digit(a, out, o->digits[v], by, within)
                                         : depth && made && made->kind == NEST_POSITION &&
-                                              add_digits(o, a, out, &made->index, by, bounds ? v : bounded, depth - 1);
+                                              add_digits(o, a, out, &made->index, by, within, depth - 1);
         if (!known) return false;
         for (uint32_t d = 0; bounds && d < out->count; d++)
             if (out->item[d].of == v) out->item[d].most = (bound - 1) * by - (out->offset - offset);

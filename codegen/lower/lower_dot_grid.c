@@ -7,37 +7,39 @@
  *       unroll steps: what a thread needs of both to registers, all its products
  *     then the element-wise work on the thread's piece, and the store
  *
- * With float32, and what else has no matrix unit, a piece is groups of GROUP neighbours: a thread's columns are so far
- * apart that the threads of a warp read shared memory, and write their results, side by side. Of 16 bits a warp has
- * rows of its own, of which its threads hold what the matrix unit wants (NEST_MATRIX). Where tiles stick out, what is
- * outside is neither read nor written. */
+ * With float32, and what else has no matrix unit, a piece is groups of up to GROUP neighbours: a thread's columns are
+ * so far apart that the threads of a warp read shared memory, and write their results, side by side. Of 16 bits a warp
+ * has rows of its own, of which its threads hold what the matrix unit wants (NEST_MATRIX). Where tiles stick out, what
+ * is outside is neither read nor written. A result with few rows or few columns has narrow tiles, whose columns they
+ * are. The taps of a convolution are read where they stand in the image: their places are divided into digits. */
 #include "codegen/lower/lower_dot.h"
 #include <string.h>
 
 enum {
     THREADS = 128,
     WARP = 32,
-    DOWN = 16,  /* threads along the rows of a tile */
-    ACROSS = 8, /* and along its columns */
-    GROUP = 4,  /* neighbours of a thread: a load of 16 bytes */
+    ACROSS = 8, /* threads along the columns of a tile, at most; the others go along its rows */
+    GROUP = 4,  /* neighbours of a thread, at most: a load of 16 bytes */
     UNIT_ROWS = 16,
     UNIT_COLUMNS = 8,
     UNIT_STEPS = 16,
     STEPS = 16, /* of k that are in shared memory at a time */
     UNIT_AT_ONCE = 2 * UNIT_STEPS,
-    PADDING = 4,      /* between the rows of shared memory: other banks */
-    UNIT_PADDING = 8, /* of 16 bits */
-    LEAST = 16,       /* rows and columns; below, tiles would be mostly empty */
-    LEAST_STEPS = 8,
-    FULL = 264 /* tiles that keep a large GPU busy */
+    PADDING = 4,       /* between the rows of shared memory: other banks */
+    UNIT_PADDING = 8,  /* of 16 bits */
+    LEAST_WORK = 2048, /* products; of fewer a tile would be mostly empty */
+    FEW_PARTS = 8,     /* of a concatenation, each of which an element asks whether it is its own */
+    FULL = 264         /* tiles that keep a large GPU busy */
 };
 
-/* A tile has so many times 64 rows and 32 columns, the largest first: operands are read the less often. */
+/* Tiles by their columns, the largest first: operands are read the less often. Narrow ones are for at most that many
+ * rows or columns. */
 static const struct {
-    uint32_t rows, columns;
-} pieces[] = {{2, 2}, {1, 2}, {1, 1}};
+    int64_t rows, columns;
+} tiles[] = {{128, 64}, {64, 64}, {64, 32}, {128, 16}, {64, 16}, {32, 16}, {128, 8}, {64, 8}};
+enum { WIDE = 32 };
 
-/* The rows of a tile and the left operand, or its columns and the right one. */
+/* The rows of a tile and one operand, or its columns and the other one. */
 struct side {
     const struct lower_dot_operand *operand;
     uint32_t axis;
@@ -65,23 +67,23 @@ struct grid {
     nest_var thread;
 };
 
-/* Read where it stands, or made element by element: behind views, whose places digits tell. */
-static bool plain(const struct lower *l, const struct lower_dot_operand *o)
+/* Read where it stands, or made element by element, but not of many parts that lie anywhere. */
+static bool plain(const struct lower *l, ir_value v)
 {
-    for (ir_value v = o->value;; v = ir_get(l->f, v)->args[0]) {
-        enum ir_op op = (enum ir_op)ir_get(l->f, v)->op;
-        if (l->argument[v] || ir_is_ewise(op)) return true;
-        if (op != OP_reshape && op != OP_transpose && op != OP_broadcast && op != OP_slice) return false;
+    for (;; v = ir_get(l->f, v)->args[0]) {
+        const struct ir_node *n = ir_get(l->f, v);
+        if (l->argument[v] || ir_is_ewise((enum ir_op)n->op) || !n->arg_count) return true;
+        if (n->op == OP_concat && n->arg_count > FEW_PARTS) return plan_taps_of(l->plan, l->f, v);
     }
 }
 
 bool dot_wants_grid(const struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
-    const struct lower_axis *axes = l->axes;
-    return l->target->cuda && !p->leaf && !p->pairs && !p->columns && !p->shared_rows && plain(l, &p->x) &&
-           plain(l, &p->y) && axes[AXIS_M].extent >= LEAST && axes[AXIS_N].extent >= LEAST &&
-           axes[AXIS_K].extent >= LEAST_STEPS;
+    int64_t work = 1;
+    for (int axis = AXIS_B; axis <= AXIS_K; axis++) work *= l->axes[axis].extent;
+    return l->target->cuda && !p->leaf && !p->pairs && !p->columns && !p->shared_rows && plain(l, p->x.value) &&
+           plain(l, p->y.value) && work >= LEAST_WORK;
 }
 
 /* ---------------------------------------------------------------- positions */
@@ -262,8 +264,8 @@ static void each_sum(struct grid *g, bool finish)
         struct lower_pos down = place_of(g, r, row), across = place_of(g, c, column);
         lower_pos_add(l, &down, &r->start, 1);
         lower_pos_add(l, &across, &c->start, 1);
-        p->at[AXIS_M] = inside(l, &down, r->extent);
-        p->at[AXIS_N] = inside(l, &across, c->extent);
+        p->at[r->axis] = inside(l, &down, r->extent);
+        p->at[c->axis] = inside(l, &across, c->extent);
         dot_finish(p, sum);
         l->cond = 0;
     } else {
@@ -294,8 +296,9 @@ static bool find_unit(struct lower_dot_product *p)
     return true;
 }
 
-static struct side side_of(struct lower_dot_product *p, const struct lower_dot_operand *o, uint32_t axis, int64_t size)
+static struct side side_of(struct lower_dot_product *p, uint32_t axis, int64_t size)
 {
+    const struct lower_dot_operand *o = axis == AXIS_M ? &p->x : &p->y;
     uint32_t k = o->count[AXIS_K];
     return (struct side){.operand = o,
                          .axis = axis,
@@ -304,29 +307,30 @@ static struct side side_of(struct lower_dot_product *p, const struct lower_dot_o
                          .steps_first = k && o->run[AXIS_K][k - 1].stride == 1};
 }
 
-/* A tile of `rows` x `columns` pieces: what each thread has of it. */
-static void shape_of(struct grid *g, uint32_t rows, uint32_t columns)
+/* What each thread has of a tile of so many rows and columns. */
+static void shape_of(struct grid *g, uint32_t row_axis, int64_t rows, int64_t columns)
 {
-    struct side r = side_of(g->p, &g->p->x, AXIS_M, rows * DOWN * GROUP);
-    struct side c = side_of(g->p, &g->p->y, AXIS_N, columns * ACROSS * GROUP);
+    struct side r = side_of(g->p, row_axis, rows), c = side_of(g->p, row_axis == AXIS_M ? AXIS_N : AXIS_M, columns);
     struct side *sides[] = {&r, &c};
     if (g->unit) {
-        int64_t high = rows * DOWN * GROUP / (THREADS / WARP), tiles = c.size / UNIT_COLUMNS;
-        r.loop[0].extent = high / UNIT_ROWS, r.loop[0].place = UNIT_ROWS, r.loop[0].number = 4 * tiles;
+        int64_t high = rows / (THREADS / WARP), across = columns / UNIT_COLUMNS;
+        r.loop[0].extent = high / UNIT_ROWS, r.loop[0].place = UNIT_ROWS, r.loop[0].number = 4 * across;
         r.loop[1].extent = 2, r.loop[1].place = UNIT_ROWS / 2, r.loop[1].number = 2;
         r.digit[0].by = WARP, r.digit[0].count = THREADS / WARP, r.digit[0].place = high;
         r.digit[1].by = 4, r.digit[1].count = 8, r.digit[1].place = 1;
-        c.loop[0].extent = tiles, c.loop[0].place = UNIT_COLUMNS, c.loop[0].number = 4;
+        c.loop[0].extent = across, c.loop[0].place = UNIT_COLUMNS, c.loop[0].number = 4;
         c.loop[1].extent = 2, c.loop[1].place = 1, c.loop[1].number = 1;
         c.digit[0].by = 1, c.digit[0].count = 4, c.digit[0].place = 2;
         for (int i = 0; i < 2; i++) sides[i]->along_apart = g->steps + UNIT_PADDING, sides[i]->step_apart = 1;
     } else {
-        r.loop[0].extent = rows, r.loop[0].place = DOWN * GROUP, r.loop[0].number = columns * GROUP * GROUP;
-        r.loop[1].extent = GROUP, r.loop[1].place = 1, r.loop[1].number = columns * GROUP;
-        r.digit[0].by = ACROSS, r.digit[0].count = DOWN, r.digit[0].place = GROUP;
-        c.loop[0].extent = columns, c.loop[0].place = ACROSS * GROUP, c.loop[0].number = GROUP;
+        int64_t across = columns < ACROSS * GROUP ? columns / GROUP : ACROSS, down = THREADS / across;
+        int64_t group = rows < down * GROUP ? rows / down : GROUP, own = columns / across;
+        r.loop[0].extent = rows / (down * group), r.loop[0].place = down * group, r.loop[0].number = group * own;
+        r.loop[1].extent = group, r.loop[1].place = 1, r.loop[1].number = own;
+        r.digit[0].by = across, r.digit[0].count = down, r.digit[0].place = group;
+        c.loop[0].extent = own / GROUP, c.loop[0].place = across * GROUP, c.loop[0].number = GROUP;
         c.loop[1].extent = GROUP, c.loop[1].place = 1, c.loop[1].number = 1;
-        c.digit[0].by = 1, c.digit[0].count = ACROSS, c.digit[0].place = GROUP;
+        c.digit[0].by = 1, c.digit[0].count = across, c.digit[0].place = GROUP;
         for (int i = 0; i < 2; i++) sides[i]->along_apart = 1, sides[i]->step_apart = sides[i]->size + PADDING;
     }
     g->rows = r, g->columns = c;
@@ -338,12 +342,17 @@ static int64_t tiles_of(const struct side *s) { return (s->extent + s->size - 1)
 static void choose_shape(struct grid *g)
 {
     struct lower_dot_product *p = g->p;
-    bool wide = ir_dtype_bytes(p->sum) > 4;
+    const struct lower_axis *axes = p->l->axes;
+    int64_t m = axes[AXIS_M].extent, n = axes[AXIS_N].extent, narrow = m < n ? m : n;
+    int64_t width = narrow <= 8 ? 8 : narrow <= 16 ? 16 : WIDE;
+    bool wide = ir_dtype_bytes(p->sum) > 4, full = false;
     g->unit = find_unit(p);
     g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
-    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-        shape_of(g, pieces[i].rows, pieces[i].columns);
-        if (!wide && tiles_of(&g->rows) * tiles_of(&g->columns) * p->l->axes[AXIS_B].extent >= FULL) return;
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles && !full; i++) {
+        bool fits = width < WIDE ? tiles[i].columns == width : tiles[i].columns >= WIDE;
+        if (!fits || (g->unit && tiles[i].rows < UNIT_ROWS * THREADS / WARP)) continue;
+        shape_of(g, width < WIDE && m < n ? AXIS_N : AXIS_M, tiles[i].rows, tiles[i].columns);
+        full = !wide && tiles_of(&g->rows) * tiles_of(&g->columns) * axes[AXIS_B].extent >= FULL;
     }
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Products of many shapes by tiles of a GPU (codegen/lower/lower_dot_grid.c), forward and both gradients, on a stand-in for the driver: steps beside those of
-the interpreter. Extents around those of tiles and of blocks of k, with batch dimensions, operands that are turned, prologues, epilogues, in several dtypes.
+the interpreter. Extents around those of tiles and of blocks of k, with batch dimensions, operands that are turned, prologues, epilogues, in several dtypes; and
+convolutions, which are products of taps.
 
     tests/cuda/products.py STEPC   (STEPC_CUDA_DRIVER names the stand-in)
 """
@@ -22,7 +23,24 @@ def product(m, k, n, dtype="float32"):
     return step({"x": [m, k]}, "tanh(x @ w + v) * 2", {"w": [k, n], "v": [n]}, dtype)
 
 
+def convolution(shape, precision="float32", **layer):
+    """Two of them, so that the second one has the gradient of its image."""
+    layer = {"type": "conv", "features": 20, "kernel_size": [3] * (len(shape) - 2), **layer}
+    return {"stepc": 1, "inputs": {"x": {"shape": shape}}, "model": {"type": "sequential", "input": "x", "layers": [layer, {"type": "tanh"}, {**layer, "features": 24}]},
+            "loss": "mean(astype(model * cos(model), 'float32'))", "optimizer": {"type": "sgd", "learning_rate": 0.5},
+            **({"precision": {"compute": precision}} if precision != "float32" else {})}
+
+
+CONVOLUTIONS = {
+    "image": convolution([3, 9, 11, 8]), "line": convolution([4, 33, 6], padding="CAUSAL"), "volume": convolution([2, 5, 6, 7, 4]),
+    "strides": convolution([2, 13, 10, 12], strides=[2, 3], padding="VALID"), "dilation": convolution([2, 12, 12, 9], kernel_dilation=[2, 1], padding=[[1, 0], [2, 1]]),
+    "circular": convolution([2, 10, 9, 4], padding="CIRCULAR"), "groups": convolution([2, 9, 9, 8], feature_group_count=4), "few_features": convolution([6, 18, 18, 3], features=5),
+    "of_bfloat16": convolution([3, 9, 11, 8], "bfloat16"), "of_float16": convolution([3, 8, 8, 16], "float16"), "parts": convolution([16, 12, 12, 16]),
+}
 CASES = {
+    **CONVOLUTIONS, "few_columns": product(300, 40, 5), "few_rows": product(6, 70, 90), "one_row": product(1, 600, 40), "sixteen": product(200, 33, 16),
+    "few_both": product(7, 600, 9), "bfloat16_few_columns": product(150, 40, 12, "bfloat16"), "bfloat16_few_rows": product(5, 70, 90, "bfloat16"),
+    "split_batch": step({"x": [3, 20, 512]}, "einsum('bik,bkj->bij', x, w) * v", {"w": [3, 512, 24], "v": [24]}),
     "even": product(128, 64, 64), "of_one_block_of_k": product(64, 16, 32), "less_than_a_tile": product(17, 9, 18), "ragged": product(67, 45, 131),
     "ragged_k": product(64, 33, 64), "ragged_rows": product(130, 32, 64), "ragged_columns": product(64, 32, 67), "many_tiles": product(640, 24, 416),
     "many_ragged_tiles": product(1289, 17, 531), "turned": step({"x": [40, 70]}, "(x.T @ w).T @ v", {"w": [40, 33], "v": [70, 21]}),
@@ -50,7 +68,7 @@ class Products(runner.Case):
     def test_products(self):
         for name, o in CASES.items():
             with self.subTest(name=name):
-                most = MOST.get(o["inputs"]["x"]["dtype"], "2e-5")
+                most = MOST.get(o.get("precision", o["inputs"]["x"]).get("compute", o["inputs"]["x"].get("dtype")), "2e-5")
                 model = self.write("model.json", o)
                 self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", *MORE.get(name, []))
                 self.stepc("check", model, "--against", "step.so", "--rtol", most, "--atol", most)
@@ -58,8 +76,8 @@ class Products(runner.Case):
     def test_all_by_tiles(self):
         """Where rows are made in chunks the operands of products are views; there, and where products are split, all of them go through shared memory. Nothing
         waits between the elements of a tile, whether it sticks out or is one of many batches."""
-        ragged = product(650, 64, 433)
-        for name, products in ("chunked", 2), ("split", 2), ("split_rows", 1), ("heads", 2), ("ragged", 2):
+        ragged, convolutions = product(650, 64, 433), [(name, 5) for name in CONVOLUTIONS]  # two forward, three gradients
+        for name, products in ("chunked", 2), ("split", 2), ("split_rows", 1), ("heads", 2), ("ragged", 2), ("few_columns", 2), ("few_rows", 2), *convolutions:
             model = self.write("model.json", {**CASES, "ragged": ragged}[name])
             self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", "--save-temps=" + self.folder, *MORE.get(name, []))
             with open(self.path("step.cu")) as f:

@@ -4,7 +4,7 @@ dimensions, strides, dilations of kernel and input, every padding, groups, trans
 batch normalisation between them, four dtypes; objects for three instruction sets and with one or several threads. What an object
 computes must agree with the interpreter: loss, gradients (as momentum) and parameters.
 
-    tests/fuzz/convolutions.py --stepc build/stepc --cases 200 [--seed 1] [-v]
+    tests/fuzz/convolutions.py --stepc build/stepc --cases 200 [--seed 1] [--compile-args "--target cuda"] [-v]
 
 A case is its seed. A document that stepc refuses (a window that does not fit) is drawn again.
 """
@@ -66,14 +66,14 @@ def document(seed):
     return model, dtype, ["--cpu", r.choice(("x86-64-v2", "x86-64-v3", "x86-64-v4", "native")), r.choice(("-O0", "-O0", "-O2"))], r.choice((1, 1, 3))
 
 
-def play(stepc, seed, folder):
+def play(stepc, seed, folder, more):
     """None; what is wrong; or that it was refused."""
     model, dtype, arguments, threads = document(seed)
     rng = np.random.default_rng(seed)
     shape = model["inputs"]["x"]["shape"]
     runner.write_document(folder, model, {"x": rng.normal(size=[1] + shape).astype(dtype if dtype == "float64" else np.float32)})
     try:
-        runner.compile_document(stepc, folder, arguments)
+        runner.compile_document(stepc, folder, more or arguments)
     except runner.Failed as e:
         return None if "error[E02" in str(e) or "error[E01" in str(e) else e.brief(), True
     try:
@@ -94,11 +94,11 @@ def play(stepc, seed, folder):
 
 
 def main():
-    options = command.seeds(__doc__, 20)
+    options = command.seeds(__doc__, 20, compile_args="")
     wrong = refused = 0
     with tempfile.TemporaryDirectory(prefix="stepc-convolutions-") as folder:
         for seed in range(options.seed, options.seed + options.cases):
-            said, no = play(options.stepc, seed, folder)
+            said, no = play(options.stepc, seed, folder, options.compile_args.split())
             refused += no and not said
             wrong += said is not None
             if said or options.v:

@@ -54,13 +54,14 @@ def run(stepc, folder, what, threads=1):
     return {**tensors, **runner.series(lines, lines[0])}
 
 
-def play(stepc, seed, folder):
+def play(stepc, seed, folder, more):
     """None, or what is wrong."""
     model, dtype, cpu, arguments, threads, invariant = document(seed)
+    invariant = invariant and not more
     shape = model["inputs"]["x"]["shape"]
     runner.write_document(folder, model, {"x": np.random.default_rng(seed).normal(size=[1] + shape).astype(np.float32)})
     try:
-        runner.compile_document(stepc, folder, ["--cpu", cpu, *arguments, *(["--numerics", "invariant"] if invariant else [])])
+        runner.compile_document(stepc, folder, more or ["--cpu", cpu, *arguments, *(["--numerics", "invariant"] if invariant else [])])
         if invariant:
             runner.compile_document(stepc, folder, ["--cpu", "x86-64-v3", "--numerics", "invariant"], "other.so")
         got = run(stepc, folder, "step.so", threads)
@@ -79,11 +80,11 @@ def play(stepc, seed, folder):
 
 
 def main():
-    options = command.seeds(__doc__, 20)
+    options = command.seeds(__doc__, 20, compile_args="")
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="stepc-products-") as folder:
         for seed in range(options.seed, options.seed + options.cases):
-            said = play(options.stepc, seed, folder)
+            said = play(options.stepc, seed, folder, options.compile_args.split())
             wrong += said is not None
             if said or options.v:
                 print("seed %d: %s\n  %s" % (seed, said or "agrees", json.dumps(document(seed))), flush=True)

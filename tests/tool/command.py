@@ -27,12 +27,12 @@ def options(p):
     return p.parse_args()
 
 
-def seeds(description, cases, **numbers):
-    """The command line of those that play seeds one after another; `numbers`: what else can be set, with its default."""
+def seeds(description, cases, **more):
+    """The command line of those that play seeds one after another; `more`: what else can be set, with its default."""
     p = parser(description, cases, keep=False)
     p.add_argument("--seed", type=int, default=1)
-    for name, default in numbers.items():
-        p.add_argument("--" + name, type=float, default=default)
+    for name, default in more.items():
+        p.add_argument("--" + name.replace("_", "-"), type=str if isinstance(default, str) else float, default=default)
     return p.parse_args()
 
 

@@ -457,72 +457,156 @@ extern "C" __global__ void __launch_bounds__(256) kernel_4(const float *__restri
     if (thread == 0) b1[0] = v5;
 }
 
-extern "C" __global__ void __launch_bounds__(32) kernel_5(const unsigned short *__restrict__ b0, const unsigned short *b1, const double *__restrict__ b2, unsigned short *b3, long long lo, long long hi, unsigned *flag)
+extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short *__restrict__ b0, const unsigned short *b1, const double *__restrict__ b2, unsigned short *b3, long long lo, long long hi, unsigned *flag)
 {
-    __shared__ __align__(16) float b4[768];
+    __shared__ __align__(16) unsigned short b4[2552];
+    __shared__ __align__(16) unsigned short b5[1272];
     const unsigned thread = threadIdx.x;
     bool bad = false;
-    const float v1 = 1.0f;
-    const float v2 = (float)v1;
-    const float v3 = 0.0f;
-    const double v13 = b2[0];
-    const double v14 = -v13;
-    const float v15 = stepc_bf16_round((float)v14);
+    const float v1 = 0.0f;
+    const float v2 = 0.0f;
+    const unsigned v3 = (unsigned)0ll;
+    const int v5 = (int)64ll;
+    const int v10 = (int)32ll;
+    const int v14 = (int)24ll;
+    const float v16 = 1.0f;
+    const int v28 = (int)4ll;
+    const int v30 = (int)8ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
-         {
-            const long long i1 = 0;
-            __syncwarp();
-            for (long long i2 = 0; i2 < 24ll; i2++) {
-                 {
-                    const long long i3 = thread;
-                    b4[i2 + 24ll * i3] = v2;
-                }
+        float r0[16];
+        #pragma unroll
+        for (int i = 0; i < 16; i++) r0[i] = v1;
+        float r1[16];
+        #pragma unroll
+        for (int i = 0; i < 16; i++) r1[i] = v2;
+        unsigned r2[4];
+        #pragma unroll
+        for (int i = 0; i < 4; i++) r2[i] = v3;
+        float r3[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++) r3[i] = v2;
+        unsigned r4[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++) r4[i] = v3;
+        #pragma unroll
+        for (long long i1 = 0; i1 < 16ll; i1++) {
+             {
+                const long long i2 = thread;
+                const int v4 = (int)(i2);
+                const int v6 = stepc_rem(v4, v5);
+                const int v7 = stepc_div(v4, v5);
+                const float v8 = stepc_bf16_value(b0[64ll * i0 + 1024ll * i1 + (long long)v6 + 512ll * (long long)v7]);
+                r1[i1] = v8;
             }
         }
-        __syncwarp();
-        for (long long i4 = 0; i4 < 16ll; i4++) {
-            float r0[8];
+        #pragma unroll
+        for (long long i3 = 0; i3 < 8ll; i3++) {
+             {
+                const long long i4 = thread;
+                const int v9 = (int)(i4);
+                const int v11 = stepc_rem(v9, v10);
+                const int v12 = stepc_div(v9, v10);
+                const int v13 = (int)((long long)v11);
+                const bool v15 = v13 < v14;
+                const float v17 = v15 ? v16 : v2;
+                r3[i3] = v17;
+            }
+        }
+         {
+            const long long i5 = 0;
+            __syncthreads();
             #pragma unroll
-            for (int i = 0; i < 8; i++) r0[i] = v3;
-            float r1[1];
-            for (int i = 0; i < 1; i++) r1[i] = v3;
-            for (long long i5 = 0; i5 < 32ll; i5++) {
+            for (long long i6 = 0; i6 < 16ll; i6++) {
                  {
-                    const long long i6 = 0;
-                    if (thread < 24) {
-                        const long long i7 = thread;
-                        const float v4 = b4[24ll * i5 + i7];
-                        r1[0] = v4;
-                    }
+                    const long long i7 = thread;
+                    const int v18 = (int)(i7);
+                    const int v19 = stepc_rem(v18, v5);
+                    const int v20 = stepc_div(v18, v5);
+                    const float v21 = r1[i6];
+                    b4[2ll * i6 + 40ll * (long long)v19 + (long long)v20] = stepc_bf16_bits(v21);
                 }
-                #pragma unroll
-                for (long long i8 = 0; i8 < 8ll; i8++) {
-                    const float v5 = stepc_bf16_value(b0[128ll * i0 + 8ll * i4 + 512ll * i5 + i8]);
-                    const float v6 = (float)v5;
-                     {
-                        const long long i9 = 0;
-                        if (thread < 24) {
-                            const long long i10 = thread;
-                            const float v7 = r0[i8];
-                            const float v8 = r1[0];
-                            const float v9 = fmaf(v6, v8, v7);
-                            r0[i8] = v9;
+            }
+            #pragma unroll
+            for (long long i8 = 0; i8 < 8ll; i8++) {
+                 {
+                    const long long i9 = thread;
+                    const int v22 = (int)(i9);
+                    const int v23 = stepc_rem(v22, v10);
+                    const int v24 = stepc_div(v22, v10);
+                    const float v25 = r3[i8];
+                    b5[4ll * i8 + 40ll * (long long)v23 + (long long)v24] = stepc_bf16_bits(v25);
+                }
+            }
+            __syncthreads();
+            #pragma unroll
+            for (long long i10 = 0; i10 < 2ll; i10++) {
+                 {
+                    const long long i11 = 0;
+                    #pragma unroll
+                    for (long long i12 = 0; i12 < 2ll; i12++) {
+                        #pragma unroll
+                        for (long long i13 = 0; i13 < 2ll; i13++) {
+                             {
+                                const long long i14 = thread;
+                                const int v26 = (int)(i14);
+                                const int v27 = stepc_div(v26, v10);
+                                const int v29 = stepc_div(v26, v28);
+                                const int v31 = stepc_rem(v29, v30);
+                                const int v32 = stepc_rem(v26, v28);
+                                const unsigned v33 = *(const unsigned *)&b4[16ll * i10 + 8ll * i12 + 320ll * i13 + 640ll * (long long)v27 + 40ll * (long long)v31 + 2ll * (long long)v32];
+                                r2[2ll * i12 + i13] = v33;
+                            }
                         }
                     }
                 }
+                #pragma unroll
+                for (long long i15 = 0; i15 < 4ll; i15++) {
+                    #pragma unroll
+                    for (long long i16 = 0; i16 < 2ll; i16++) {
+                         {
+                            const long long i17 = 0;
+                             {
+                                const long long i18 = thread;
+                                const int v34 = (int)(i18);
+                                const int v35 = stepc_div(v34, v28);
+                                const int v36 = stepc_rem(v35, v30);
+                                const int v37 = stepc_rem(v34, v28);
+                                const unsigned v38 = *(const unsigned *)&b5[16ll * i10 + 320ll * i15 + 8ll * i16 + 40ll * (long long)v36 + 2ll * (long long)v37];
+                                r4[2ll * i15 + i16] = v38;
+                            }
+                        }
+                    }
+                }
+                stepc_matrix_bf16<1, 4>(r0, r2, r4);
             }
+        }
+         {
+            const long long i19 = 0;
             #pragma unroll
-            for (long long i11 = 0; i11 < 8ll; i11++) {
-                 {
-                    const long long i12 = 0;
-                    if (thread < 24) {
-                        const long long i13 = thread;
-                        const float v10 = r0[i11];
-                        const float v11 = stepc_bf16_round((float)v10);
-                        const float v12 = stepc_bf16_value(b1[3072ll * i0 + 192ll * i4 + 24ll * i11 + i13]);
-                        const float v16 = stepc_bf16_round(v15 * v11);
-                        const float v17 = stepc_bf16_round(v12 + v16);
-                        { b3[3072ll * i0 + 192ll * i4 + 24ll * i11 + i13] = stepc_bf16_bits(v17); bad |= stepc_not_finite(v17); }
+            for (long long i20 = 0; i20 < 2ll; i20++) {
+                #pragma unroll
+                for (long long i21 = 0; i21 < 4ll; i21++) {
+                    #pragma unroll
+                    for (long long i22 = 0; i22 < 2ll; i22++) {
+                         {
+                            const long long i23 = thread;
+                            const float v39 = r0[2ll * i20 + 4ll * i21 + i22];
+                            const int v40 = (int)(i23);
+                            const int v41 = stepc_div(v40, v10);
+                            const int v42 = stepc_div(v40, v28);
+                            const int v43 = stepc_rem(v42, v30);
+                            const int v44 = stepc_rem(v40, v28);
+                            const int v45 = (int)(8ll * i21 + i22 + 2ll * (long long)v44);
+                            const bool v46 = v45 < v14;
+                            const float v47 = stepc_bf16_round((float)v39);
+                            const float v48 = v46 ? stepc_bf16_value(b1[1536ll * i0 + 192ll * i20 + (long long)v45 + 384ll * (long long)v41 + 24ll * (long long)v43]) : (float)0;
+                            const double v49 = v46 ? b2[0] : (double)0;
+                            const double v50 = -v49;
+                            const float v51 = stepc_bf16_round((float)v50);
+                            const float v52 = stepc_bf16_round(v51 * v47);
+                            const float v53 = stepc_bf16_round(v48 + v52);
+                            if (v46) { b3[1536ll * i0 + 192ll * i20 + (long long)v45 + 384ll * (long long)v41 + 24ll * (long long)v43] = stepc_bf16_bits(v53); bad |= stepc_not_finite(v53); }
+                        }
                     }
                 }
             }
