@@ -11,8 +11,9 @@ if(PYTHON)
       $<TARGET_FILE:ir> $<TARGET_FILE:passes> $<TARGET_FILE:codegen> $<TARGET_FILE:frontend> $<TARGET_FILE:runtime>)
   endif()
   if(TARGET stepc AND NOT STEPC_SANITIZE) # sanitizers bring variables of their own
-    add_test(NAME lint.globals COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/globals.py $<TARGET_OBJECTS:stepc>
+    add_test(NAME lint.globals COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/globals.py "$<TARGET_OBJECTS:stepc>"
       $<TARGET_FILE:base> $<TARGET_FILE:ir> $<TARGET_FILE:passes> $<TARGET_FILE:codegen> $<TARGET_FILE:frontend> $<TARGET_FILE:runtime>
-      $<TARGET_FILE:step_runtime>)
+      $<TARGET_FILE:step_runtime>
+      COMMAND_EXPAND_LISTS)
   endif()
 endif()

@@ -1,0 +1,345 @@
+/* A document becomes a module, a module plans, and if need be others that fit the memory: what all commands that look
+ * at a document do first. */
+#include "frontend/way.h"
+#include "codegen/codegen.h"
+#include "ir/base/json_tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void way_free(struct way *w)
+{
+    if (w->last && w->last != w->first) ir_module_free(w->last);
+    if (w->first) ir_module_free(w->first);
+    arena_free(&w->pass.scratch);
+}
+
+double way_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void way_spent(struct way *w, const char *name, double begin)
+{
+    vec_push(w->cli->arena, &w->times,
+             ((struct pass_time){.name = name, .begin = begin, .seconds = way_seconds() - begin}));
+}
+
+/* Prints what was recorded; the exit code. */
+int way_finish(struct way *w, int code)
+{
+    int wrong = cli_warnings(w->cli, &w->diags);
+    if (wrong) return wrong;
+    bool json = strcmp(cli_text(w->cli, "diagnostics", "text"), "json") == 0;
+    diags_print(&w->diags, stderr, json, w->cli->color);
+    if (!w->diags.errors) return code;
+    bool environment = true; /* E08xx: files, devices, libraries */
+    for (size_t i = 0; i < w->diags.list.count; i++) environment &= strncmp(w->diags.list.items[i].code, "E08", 3) == 0;
+    return environment ? EXIT_ENVIRONMENT : EXIT_WRONG;
+}
+
+/* ---------------------------------------------------------------- document to module */
+
+/* Reads a document; from here on its limits hold. */
+int way_read_document(struct way *w, const char *path, char **text, size_t *length)
+{
+    int code = cli_limits(w->cli, &w->limits);
+    if (!code) cli_limits_begin(w->cli, &w->limits);
+    return code ? code : cli_read(w->cli, path, w->limits.document, text, length);
+}
+
+int way_read_options(const struct way *w, struct fe_options *options)
+{
+    struct cli *cli = w->cli;
+    const char *const *values;
+    size_t n = cli_values(cli, "define", &values);
+    struct fe_define *defines = arena_new_array(cli->arena, struct fe_define, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        const char *equals = strchr(values[i], '=');
+        if (!equals || equals == values[i]) return cli_usage(cli, "-D %s: expected NAME=VALUE", values[i]);
+        defines[i] = (struct fe_define){arena_string_n(cli->arena, values[i], (size_t)(equals - values[i])),
+                                        equals + 1};
+    }
+    options->defines = defines;
+    options->define_count = n;
+    options->mesh = cli_text(cli, "mesh", NULL);
+    options->text.bytes = w->limits.document;
+    options->text.values = w->limits.json < UINT32_MAX ? (uint32_t)w->limits.json : UINT32_MAX;
+    options->values = w->limits.values;
+    return 0;
+}
+
+/* A text in the IR's own form: by name, or by what it starts with. */
+bool way_is_ir_text(const char *path, const char *text)
+{
+    size_t n = strlen(path);
+    if (n > 4 && strcmp(path + n - 4, ".sir") == 0) return true;
+    while (*text == ' ' || *text == '\n' || *text == '\t' || *text == '\r') text++;
+    return strncmp(text, "module", 6) == 0 || *text == ';';
+}
+
+int way_to_module(struct way *w, const char *path, const char *text, size_t length)
+{
+    struct fe_options options = {0};
+    double begin = way_seconds();
+    int code = way_read_options(w, &options);
+    if (code) return code;
+    w->diags.source = (struct diag_source){path, text, length};
+    if (memchr(text, 0, length))
+        return cli_failed(w->cli, EXIT_WRONG,
+                          "%s holds binary data: it is neither a document (JSON) nor an object (ELF)", path);
+    if (way_is_ir_text(path, text)) {
+        if (options.define_count || options.mesh)
+            return cli_usage(w->cli, "-D and --mesh need a document, not a .sir text");
+        w->first = ir_parse(text, length, &w->diags);
+    } else {
+        w->first = fe_compile(path, text, length, &options, &w->diags);
+    }
+    w->last = w->first;
+    way_spent(w, "document", begin);
+    if (!w->first && !w->diags.errors) BUG("a module is missing without a diagnostic");
+    return w->first && !w->diags.errors ? 0 : EXIT_WRONG;
+}
+
+/* ---------------------------------------------------------------- module to plans */
+
+/* A list of names between commas: all of them known. */
+static int check_names(struct cli *cli, const char *option, const char *what, const char *const *names, size_t count)
+{
+    const char *list = cli_text(cli, option, NULL);
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        const char *name = arena_string_n(cli->arena, at, strcspn(at, ","));
+        size_t i = 0;
+        while (i < count && strcmp(names[i], name) != 0) i++;
+        if (i < count) continue;
+        const char *nearest = str_nearest(name, names, count);
+        if (nearest)
+            return cli_usage(cli, "--%s: unknown %s \"%s\"; did you mean \"%s\"?", option, what, name, nearest);
+        return cli_usage(cli, "--%s: unknown %s \"%s\"", option, what, name);
+    }
+    return 0;
+}
+
+/* --chunk-rows: auto, off, or a number. */
+static int chunk_rows(struct cli *cli, int64_t *rows)
+{
+    const char *text = cli_text(cli, "chunk-rows", "auto");
+    char *end;
+    *rows = strcmp(text, "off") == 0 ? -1 : 0;
+    if (*rows || strcmp(text, "auto") == 0) return 0;
+    errno = 0;
+    *rows = strtoll(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || *rows < 1)
+        return cli_usage(cli, "--chunk-rows: expected auto, off or a number of rows, got \"%s\"", text);
+    return 0;
+}
+
+/* A variable of the environment: 1, or 0 as if it were not set. */
+int way_switched_on(struct cli *cli, const char *name, bool *on)
+{
+    const char *value = getenv(name);
+    *on = value && strcmp(value, "1") == 0;
+    return !value || !*value || *on || strcmp(value, "0") == 0 ? 0
+                                                               : cli_usage(cli, "%s=%s: expected 1 or 0", name, value);
+}
+
+int way_settings(struct way *w)
+{
+    static const char *const with_names[] = {"dump", "stop-after", "disable", "passes"};
+    struct cli *cli = w->cli;
+    bool verify;
+    size_t count;
+    const char *const *passes = pass_names(&count);
+    int code = check_names(cli, "without", "part", cg_part_names, CG_PART_COUNT);
+    for (int i = 0; i < 4 && !code; i++) code = check_names(cli, with_names[i], "pass", passes, count);
+    if (!code) code = way_switched_on(cli, "STEPC_VERIFY_EACH", &verify);
+    if (code) return code;
+    const char *blas = cli_text(cli, "blas", "auto");
+    w->options = (struct pass_options){
+        .dump = w->second ? NULL : cli_text(cli, "dump", cli_count(cli, "dump-changed") ? "" : NULL),
+        .dump_dir = cli_text(cli, "dump-dir", NULL),
+        .stop_after = cli_text(cli, "stop-after", NULL),
+        .disable = cli_text(cli, "disable", NULL),
+        .only = cli_text(cli, "passes", NULL),
+        .reproducer_dir = cli_text(cli, "reproducer", NULL),
+        .dump_changed = !w->second && cli_count(cli, "dump-changed") > 0,
+        .verify_each = cli_count(cli, "verify-each") > 0 || verify,
+        .time_passes = cli_count(cli, "time-passes") > 0,
+        .check_finite = cli_count(cli, "check-finite") > 0,
+        .invariant = strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0,
+        .blas = strcmp(blas, "own") == 0        ? 1
+                : strcmp(blas, "openblas") == 0 ? 2
+                                                : 0,
+    };
+    w->options.remat = (int)cli_integer(cli, "remat", 0);
+    if (w->options.remat < 0) return cli_usage(cli, "--remat %d: a level is 0 or more", w->options.remat);
+    if (cli_count(cli, "remat") && !w->options.remat) w->options.remat = -1;
+    if ((code = chunk_rows(cli, &w->options.chunk_rows))) return code;
+    struct cg_target target = {0};
+    const char *why = NULL;
+    bool own = !w->cuda && w->options.blas != 2;
+    if (own && cg_target_init(&target, cli_text(cli, "cpu", "native"), &why, cli->arena)) {
+        w->options.panel_columns = cg_panel_columns(&target);
+        w->options.panel_rows = cg_panel_rows(&target);
+    }
+    if (w->cuda) w->options.blocks = CG_CUDA_BLOCKS;
+    w->options.panel_pairs = own && target.pairs && !w->options.invariant;
+    if (!w->options.invariant) return 0;
+    if (w->cuda || w->options.blas == 2)
+        return cli_usage(
+            cli, "--numerics invariant: only with --target cpu and --blas own; others sum in an order of their own");
+    w->options.blas = 1;
+    return 0;
+}
+
+static void print_times(const struct way *w)
+{
+    double all = 0;
+    for (size_t i = 0; i < w->pass.times.count; i++) all += w->pass.times.items[i].seconds;
+    for (size_t i = 0; i < w->pass.times.count; i++) {
+        const struct pass_time *t = &w->pass.times.items[i];
+        fprintf(stderr, "%-12s %9.3f ms %5.1f %% %8u nodes\n", t->name, t->seconds * 1e3,
+                all > 0 ? t->seconds / all * 100 : 0, t->nodes);
+    }
+}
+
+/* --time-trace: the same and what comes before and behind, as Chrome's trace events, which Perfetto opens. */
+int way_write_times(const struct way *w, const char *path)
+{
+    struct arena *a = w->cli->arena;
+    struct json_tree all = json_object(a), events = json_add_array(all, "traceEvents");
+    double first = w->times.count ? w->times.items[0].begin : 0;
+    for (size_t i = 0; i < w->times.count + w->pass.times.count; i++) {
+        const struct pass_time *t = i < w->times.count ? &w->times.items[i] : &w->pass.times.items[i - w->times.count];
+        struct json_tree e = json_add_object(events, NULL);
+        json_add_text(e, "name", t->name);
+        json_add_text(e, "ph", "X");
+        json_add_number(e, "ts", (t->begin - first) * 1e6, false);
+        json_add_number(e, "dur", t->seconds * 1e6, false);
+        json_add_integer(e, "pid", 1);
+        json_add_integer(e, "tid", 1);
+        if (t->nodes) json_add_integer(json_add_object(e, "args"), "nodes", t->nodes);
+    }
+    const char *text = json_print_lines(all);
+    return cli_write(w->cli, path, text, strlen(text));
+}
+
+/* More than any device has is a mistake in a size; finding it here saves the host a confusing failure. */
+int way_check_memory(struct way *w)
+{
+    static const uint64_t limit = (uint64_t)1 << 44; /* 16 TiB */
+    for (size_t i = 0; i < w->plans->plans.count; i++) {
+        const struct plan *p = w->plans->plans.items[i];
+        if (p->memory.peak <= limit) continue;
+        const struct plan_buffer *largest = NULL; /* of those with a place in the document */
+        for (size_t b = 0; b < p->buffers.count; b++) {
+            const struct plan_buffer *is = &p->buffers.items[b];
+            if (is->value && ir_get(is->func, is->value)->place && (!largest || is->bytes > largest->bytes))
+                largest = is;
+        }
+        const struct ir_place *place =
+            largest ? &largest->func->module->places.items[ir_get(largest->func, largest->value)->place] : NULL;
+        struct diag *d = diag_error(&w->diags, place ? place->span : (struct diag_span){0}, "E0501",
+                                    "entry \"%s\" needs %.1f TiB on one device, the limit is 16 TiB", p->func->name,
+                                    (double)p->memory.peak / (double)((uint64_t)1 << 40));
+        d->hint = "stepc explain --memory shows what is large";
+        d->pointer = place ? place->pointer : NULL;
+        return EXIT_WRONG;
+    }
+    return 0;
+}
+
+/* Work that is split meets again in the loss: without a collective each device does all of it. That is no mistake, but
+ * seldom meant. */
+static void note_idle_mesh(const struct way *w)
+{
+    const struct ir_mesh *mesh = &w->plans->module->mesh;
+    int64_t devices = 1;
+    for (uint32_t i = 0; i < mesh->axis_count; i++) devices *= mesh->size[i];
+    if (devices < 2 || w->cli->quiet || strcmp(cli_text(w->cli, "diagnostics", "text"), "json") == 0) return;
+    for (size_t i = 0; i < w->plans->plans.count; i++) {
+        const struct plan *p = w->plans->plans.items[i];
+        for (size_t k = 0; k < p->commands.count; k++)
+            if (p->commands.items[k].kind == PLAN_COLLECTIVE) return;
+    }
+    fprintf(stderr,
+            "stepc: note: nothing is split over the %lld devices of the mesh, each does the whole work;\n"
+            "  \"sharding\": {\"rules\": [[\"batch\", \"%s\"]]} splits the batch\n",
+            (long long)devices, mesh->name[0]);
+}
+
+/* Module and plans of a text, with what its "memory" says where the command line says nothing. */
+int way_plan_text(struct way *w, const char *path, const char *text, size_t length)
+{
+    int code = way_to_module(w, path, text, length);
+    if (code) return code;
+    struct ir_memory *m = &w->first->memory;
+    if (!cli_count(w->cli, "chunk-rows") && !w->options.chunk_rows) w->options.chunk_rows = m->chunk_rows;
+    if (!cli_count(w->cli, "remat") && !w->options.remat) w->options.remat = m->remat;
+    w->pass = (struct pass){.options = &w->options, .diags = &w->diags, .keep = w->cli->arena};
+    w->options.consumes = true;
+    w->plans = pass_run(&w->pass, w->first, &w->last);
+    if (w->last != w->first) w->first = NULL;
+    return w->diags.errors ? EXIT_WRONG : 0;
+}
+
+/* ---------------------------------------------------------------- as much memory as is allowed */
+
+struct trial {
+    struct way *w, t;
+    const char *path;
+};
+
+/* Plans a text with other settings, instead of those before. */
+static const struct plan_module *try_plans(void *user, const char *text, size_t length, struct cli_setting setting)
+{
+    struct trial *trial = user;
+    struct way *w = trial->w, *t = &trial->t;
+    way_free(t);
+    *t = (struct way){.cli = w->cli,
+                      .cuda = w->cuda,
+                      .second = w->second,
+                      .limits = w->limits,
+                      .diags = {.arena = w->cli->arena},
+                      .options = w->options};
+    if (!cli_count(w->cli, "chunk-rows")) t->options.chunk_rows = setting.chunk_rows;
+    if (!cli_count(w->cli, "remat")) t->options.remat = setting.remat;
+    return way_plan_text(t, trial->path, text, length) ? NULL : t->plans;
+}
+
+int way_fit_memory(struct way *w, const char *path, const char *text, size_t length)
+{
+    struct trial trial = {.w = w, .path = path};
+    bool takes = false;
+    int code = cli_fit_memory(w->cli, w->plans, text, length, way_is_ir_text(path, text), try_plans, &trial, &w->diags,
+                              &takes);
+    if (takes) {
+        struct diags diags = w->diags;
+        way_free(w);
+        *w = trial.t;
+        w->diags = diags;
+        w->pass.options = &w->options, w->pass.diags = &w->diags;
+    } else way_free(&trial.t);
+    return code;
+}
+
+/* The whole way to the plans, or to --stop-after (then plans stay NULL). 0, or the exit code. */
+int way_to_plans(struct way *w, const char *path)
+{
+    char *text;
+    size_t length;
+    int code = way_settings(w);
+    if (!code) code = way_read_document(w, path, &text, &length);
+    if (!code) code = way_plan_text(w, path, text, length);
+    if (w->options.time_passes) print_times(w);
+    if (code || !w->plans || (code = way_fit_memory(w, path, text, length)) || (code = way_check_memory(w)))
+        return code;
+    if (w->cuda != w->plans->launches)
+        return cli_failed(w->cli, EXIT_WRONG, "%s has plans for --target=%s", path, w->cuda ? "cpu" : "cuda");
+    if (!w->second) note_idle_mesh(w);
+    return 0;
+}
