@@ -1,6 +1,6 @@
 /* Meshes that collectives run over: the transports, and what several processes do together. Each holds an equal run of
  * the devices in mesh order. A tensor of the host is whole on every rank, or this rank's part of it alone. */
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* What goes where in collectives: a table of them by how a member's operand is cut into pieces and how its result is
  * put together of such. Transports follow it, whatever carries the pieces. */
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 
 #include <string.h>
 

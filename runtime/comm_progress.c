@@ -1,6 +1,6 @@
 /* Who has come how far, for the rows of transports: every worker counts the collectives that it enters, and whoever
  * waits too long says who is behind. */
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 
 #include <stdio.h>
 

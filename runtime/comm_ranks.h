@@ -3,7 +3,7 @@
 #ifndef RUNTIME_COMM_RANKS_H
 #define RUNTIME_COMM_RANKS_H
 #include "runtime/comm_plugin.h"
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 #include <sched.h>
 
 /* What ranks tell each other before anything else. */

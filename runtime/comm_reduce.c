@@ -2,7 +2,7 @@
  * these sums by two, and so on (a binary counter), whoever computes them, so that threads, ranks and both at once give
  * the same bits. Floats of 16 bits and fewer are summed as float32 and rounded at the end; sums of integers wrap. */
 #include "kernels/num.h"
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 
 #include <string.h>
 

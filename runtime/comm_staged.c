@@ -1,6 +1,6 @@
 /* Collectives between devices of one process whose memory the host does not read in place: every operand is copied to
  * memory of the host, there the workers do what comm_thread.c does, and the results are copied back. */
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 
 static uint64_t aligned(uint64_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
 

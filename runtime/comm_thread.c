@@ -1,7 +1,7 @@
 /* Collectives between devices of one process: everybody's memory is within reach, so one is two meetings of all workers
  * of the group with a share of the work between them: every worker fills a range of results, its own device's, or of an
  * all_reduce (whose operand and result may be the same memory) everybody's. */
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 
 enum { RT_LEAST = 2048 /* elements that are worth another worker */ };
 

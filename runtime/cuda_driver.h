@@ -2,7 +2,7 @@
  * with a number at its end where an older form has the plain one, so no header of CUDA is needed to build this. */
 #ifndef RUNTIME_CUDA_DRIVER_H
 #define RUNTIME_CUDA_DRIVER_H
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 
 #pragma GCC visibility push(hidden)
 

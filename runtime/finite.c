@@ -6,7 +6,7 @@
  * it (masks hold infinities), nor is a single number of the state that was so from the start (as is the best loss
  * before there is one): that is told only where there is nothing else. Of a sum whose operands are not at hand it takes
  * all workers to tell: it made what it is unless one of them has passed on such a value before. */
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Blocks of an instance, of the host and of its devices: all allocated by create (the snapshot of a non-finite policy
  * and the area of `stage` when first used), freed together. Large ones of the host ask for huge pages. */
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 #include <stepc/step_tools.h>
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * and what it waited for before; the end of the trace writes that as Chrome's trace events, which Perfetto opens. A
  * process of the trace is a device, a thread a worker. Names of kernels come from the manifest. */
 #include "runtime/header_scan.h"
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 
 #include <stepc/step_tools.h>
 #include <stdlib.h>

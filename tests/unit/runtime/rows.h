@@ -7,7 +7,7 @@
  * instances in one process as ranks; communicator: a struct test_rank. */
 #ifndef TEST_ROWS_H
 #define TEST_ROWS_H
-#include "runtime/rt.h"
+#include "runtime/comm_rows.h"
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
