@@ -188,6 +188,7 @@ int way_settings(struct way *w)
     }
     if (w->cuda) w->options.blocks = CG_CUDA_BLOCKS;
     w->options.panel_pairs = own && target.pairs && !w->options.invariant;
+    w->options.tap_pairs = w->options.panel_pairs && !target.tiles; /* where there are tiles pairs alone are slow */
     if (!w->options.invariant) return 0;
     if (w->cuda || w->options.blas == 2)
         return cli_usage(

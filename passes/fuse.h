@@ -169,6 +169,10 @@ bool fuse_is_transposed(struct fuse_transposed *, const struct ir_func *, ir_val
 ir_value fuse_transpose(struct fuse_transposed *, struct ir_builder *, const struct ir_func *, ir_value,
                         const ir_value *map);
 
+/* fuse_pairs.c: may a product be one of taps; it in pairs of bfloat16, 0: it stays as it is. */
+bool fuse_may_pair(const struct ir_func *, const struct ir_node *, struct arena *);
+ir_value fuse_pair(struct ir_builder *, const struct ir_node *dot, const ir_value *map, struct arena *);
+
 /* fuse_nodes.c */
 void fuse_classify(struct fuse *);
 void fuse_dependencies(struct fuse *);

@@ -94,8 +94,12 @@ static bool is_widened(const struct ir_func *f, const struct ir_node *n)
 /* What a contraction reads is read many times: the value under its views must be stored. */
 static void store_operand(struct fuse *z, ir_value v)
 {
-    while ((z->node[v].class == FUSE_VIEW && ir_get(z->f, v)->arg_count) || is_widened(z->f, ir_get(z->f, v)))
+    bool taps = false;
+    while ((z->node[v].class == FUSE_VIEW && ir_get(z->f, v)->arg_count) || is_widened(z->f, ir_get(z->f, v))) {
+        if (taps && ir_get(z->f, v)->op == OP_transpose) break; /* what they are read from is turned once */
+        taps |= ir_get(z->f, v)->op == OP_concat;
         v = ir_get(z->f, v)->args[0];
+    }
     z->node[v].needs_buffer = true;
 }
 
@@ -243,30 +247,28 @@ static void mark_region(struct fuse *z)
     extend_region(z);
 }
 
-/* Taps that a product of parts widens (fuse_split.c). */
-static bool widens_taps(const struct fuse *z, ir_value v)
+static bool is_taps(const struct fuse *z, ir_value v)
 {
     struct plan_taps t;
-    if (!z->pass->options->blocks || !is_widened(z->f, ir_get(z->f, v))) return false;
-    do v = ir_get(z->f, v)->args[0];
-    while (ir_get(z->f, v)->op == OP_reshape);
+    while (ir_get(z->f, v)->op == OP_reshape) v = ir_get(z->f, v)->args[0];
     return ir_get(z->f, v)->op == OP_concat && fuse_find_taps(z->f, v, &t, z->arena);
 }
 
-/* Convolutions: where nothing but contractions reads their taps, the taps stay where they are in the tensor. */
+/* Convolutions: where nothing but contractions reads their taps, the taps stay where they are in the tensor; those that
+ * a product in pairs (fuse_pairs.c) or by parts (fuse_split.c) widens, too. */
 static void find_taps(struct fuse *z)
 {
     const struct ir_func *f = z->f;
-    bool *elsewhere = arena_new_array(z->arena, bool, f->count);
+    bool *elsewhere = arena_new_array(z->arena, bool, f->count), widens = z->pass->options->tap_pairs;
+    widens |= z->pass->options->blocks > 0;
     for (size_t i = 0; i < f->results.count; i++) elsewhere[f->results.items[i].value] = true;
     for (ir_value v = f->count; v-- > 1;) {
         struct fuse_node *n = &z->node[v];
         const struct ir_node *node = ir_get(f, v);
-        struct plan_taps t;
+        bool joins = n->class == FUSE_INDEX && node->op == OP_concat;
         if (!n->live) continue;
-        if (n->class == FUSE_INDEX && node->op == OP_concat && !elsewhere[v] && fuse_find_taps(f, v, &t, z->arena))
+        if ((joins || (widens && is_widened(f, node))) && !elsewhere[v] && is_taps(z, joins ? v : node->args[0]))
             n->class = FUSE_VIEW;
-        if (n->class == FUSE_EWISE && !elsewhere[v] && widens_taps(z, v)) n->class = FUSE_VIEW;
         for (uint32_t i = 0; i < node->arg_count; i++)
             elsewhere[node->args[i]] |= n->class != FUSE_DOT && (n->class != FUSE_VIEW || elsewhere[v]);
     }

@@ -191,7 +191,24 @@ static void number(struct preparing *p, const struct ir_module *m)
     ir_module_free(shared);
 }
 
-struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
+static bool has_taps(struct pass *p, const struct ir_module *m)
+{
+    for (size_t i = 0; i < m->funcs.count; i++)
+        for (ir_value v = 1; v < m->funcs.items[i]->count; v++)
+            if (fuse_may_pair(m->funcs.items[i], ir_get(m->funcs.items[i], v), &p->scratch)) return true;
+    return false;
+}
+
+static ir_value rewrite_taps(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old,
+                             const ir_value *map)
+{
+    struct pass *p = user;
+    const struct ir_node *n = ir_get(from, old);
+    ir_value pairs = fuse_may_pair(from, n, &p->scratch) ? fuse_pair(b, n, map, &p->scratch) : 0;
+    return pairs ? pairs : pass_remake(p, b, n, map);
+}
+
+static struct ir_module *prepare(struct pass *p, struct ir_module *m)
 {
     struct preparing user = {p,
                              {.arena = &p->scratch, .join = true},
@@ -206,4 +223,13 @@ struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
     if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;
     if (m->copies) number(&user, m);
     return pass_rebuild(p, m, rewrite, &user);
+}
+
+struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
+{
+    struct ir_module *first = prepare(p, m);
+    if (!p->options->tap_pairs || !has_taps(p, first)) return first;
+    struct ir_module *second = pass_rebuild(p, first, rewrite_taps, p);
+    if (first != m) ir_module_free(first);
+    return second;
 }

@@ -18,6 +18,7 @@ struct pass_options {
     uint32_t panel_rows;    /* of packed left operands of products; 0: they are not packed */
     uint32_t panel_columns; /* of packed operands of products; 0: they are not packed */
     bool panel_pairs;       /* those of bfloat16 are, too, two steps of the contraction side by side */
+    bool tap_pairs;         /* so are those that read views of taps */
     bool invariant;         /* --numerics invariant */
     int64_t chunk_rows;     /* of a chunk (pass chunk); 0: by size, -1: nothing is chunked */
     int remat;              /* level of pass remat; -1: nothing is made again */

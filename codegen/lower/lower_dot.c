@@ -471,7 +471,7 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
         l->axis_count = 4;
         for (uint32_t i = 0; i < 4; i++)
             l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
-        if (!node->attr[4].n && !p.pairs && !dot_wants_grid(&p)) dot_find_parts(&p);
+        if (!node->attr[4].n && !dot_wants_grid(&p)) dot_find_parts(&p);
     }
     if (!find_leaves(&p, node)) return;
     if (dot_wants_grid(&p)) dot_grid(&p);

@@ -144,6 +144,7 @@ void dot_matrix_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors
                      bool first);
 
 /* lower_dot_parts.c: the parts of axes, where x is a view of taps; all loops, where axes have parts. */
+const struct plan_taps *dot_taps(const struct lower_dot_product *, ir_value); /* under reshapes; NULL: none */
 void dot_find_parts(struct lower_dot_product *);
 void dot_parts(struct lower_dot_product *);
 

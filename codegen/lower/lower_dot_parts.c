@@ -222,22 +222,34 @@ static void set_parts(struct lower_axis *axis, const int64_t *part, uint32_t cou
     axis->parts = count;
 }
 
+const struct plan_taps *dot_taps(const struct lower_dot_product *p, ir_value v)
+{
+    const struct lower *l = p->l;
+    while (!l->argument[v] && ir_get(l->f, v)->op == OP_reshape) v = ir_get(l->f, v)->args[0];
+    return l->argument[v] ? NULL : plan_taps_of(l->plan, l->f, v);
+}
+
+/* Are rows, not steps, neighbours in the tensor? */
+static bool is_by_steps(const struct lower_dot_product *p)
+{
+    uint32_t runs = p->x.count[AXIS_K];
+    return runs && p->x.run[AXIS_K][runs - 1].stride != (p->pairs ? 2 : 1);
+}
+
 /* The parts that the axes of a view of taps have: lines of the image, taps and their runs. */
 void dot_find_parts(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
-    ir_value v = p->x.value;
-    while (!l->argument[v] && ir_get(l->f, v)->op == OP_reshape) v = ir_get(l->f, v)->args[0];
-    const struct plan_taps *t = l->argument[v] ? NULL : plan_taps_of(l->plan, l->f, v);
+    const struct plan_taps *t = dot_taps(p, p->x.value);
     if (!t || p->x.count[AXIS_B] || p->x.count[AXIS_M] > 1 || p->x.count[AXIS_K] > 1) return;
     bool whole = t->steps.items[0] == (int64_t)t->size; /* the innermost digit goes on where a run ends */
     int64_t tap[IR_MAX_RANK + 1], line[IR_MAX_RANK];
     uint32_t taps = 0, lines = 0;
     for (uint32_t i = (uint32_t)t->radix.count; i-- > whole;) tap[taps++] = t->radix.items[i];
-    tap[taps++] = (int64_t)t->size * (whole ? t->radix.items[0] : 1);
+    tap[taps++] = (int64_t)t->size / (p->pairs ? 2 : 1) * (whole ? t->radix.items[0] : 1);
     for (uint32_t i = 0; i < t->outer; i++)
         if (ir_type(l->f, t->slice)->dim[i] != 1) line[lines++] = ir_type(l->f, t->slice)->dim[i];
-    bool by_steps = p->x.count[AXIS_K] && p->x.run[AXIS_K][0].stride != 1;
+    bool by_steps = is_by_steps(p);
     set_parts(&l->axes[by_steps ? AXIS_M : AXIS_K], tap, taps);
     if (lines) set_parts(&l->axes[by_steps ? AXIS_K : AXIS_M], line, lines);
 }
@@ -249,13 +261,12 @@ static int64_t block_bytes(const struct lower_dot_product *p, int64_t steps)
 {
     const struct lower *l = p->l;
     int64_t under = 0, all = l->axes[AXIS_K].extent;
-    uint32_t runs = p->x.count[AXIS_K];
-    bool by_steps = runs && p->x.run[AXIS_K][runs - 1].stride != 1; /* else rows, not steps, go through the tensor */
-    for (size_t i = 0; i < l->group->inputs.count && by_steps; i++) {
-        int64_t elements = ir_type_elements(ir_type(l->f, l->group->inputs.items[i]));
-        if (l->group->inputs.items[i] != p->y.value && elements > under) under = elements;
+    for (size_t i = 0; i < l->group->inputs.count && is_by_steps(p); i++) {
+        const struct ir_type *type = ir_type(l->f, l->group->inputs.items[i]);
+        int64_t bytes = ir_type_elements(type) * (int64_t)ir_dtype_bytes((enum ir_dtype)type->dtype);
+        if (l->group->inputs.items[i] != p->y.value && bytes > under) under = bytes;
     }
-    return steps * p->panel_columns * 4 + (int64_t)((double)under * 4 * (double)steps / (double)all);
+    return steps * p->panel_columns * 4 + (int64_t)((double)under * (double)steps / (double)all);
 }
 
 /* Steps of k that a tile does in one go: leading parts stay outside, the last of these cut in two, as long as what the
@@ -289,7 +300,7 @@ static void choose_k(struct lower_dot_product *p)
 static void choose_packing(struct lower_dot_product *p, int64_t rows)
 {
     bool several = p->panels + (p->tail_columns > 0) > 1;
-    p->pack = p->l->lane_stride != 1 ? rows >= 4 : several && p->packed_k > 64 && rows >= LEAST_PACKED / 2;
+    p->pack = p->l->lane_stride != 1 || p->pairs ? rows >= 4 : several && p->packed_k > 64 && rows >= LEAST_PACKED / 2;
     if (p->packed_k * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
 }
 

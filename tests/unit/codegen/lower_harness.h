@@ -84,16 +84,18 @@ static inline void update(struct fixture *x, ir_value param, ir_value v)
             ir_result_add(&x->b, x->b.f->params.items[i].name, v, x->b.f->params.items[i].slot);
 }
 
-enum { TEST_GPU = 512, TEST_TILES = 65 }; /* bytes of a vector: threads of a block; 64, and a matrix unit */
+/* Bytes of a vector: threads of a block; 64, and a matrix unit; 64, and pairs of bfloat16. */
+enum { TEST_GPU = 512, TEST_TILES = 65, TEST_PAIRS = 66 };
 static inline struct cg_target test_target(uint32_t vector_bytes)
 {
+    bool pairs = vector_bytes == TEST_TILES || vector_bytes == TEST_PAIRS;
     return (struct cg_target){.cpu = "test",
                               .cuda = vector_bytes == TEST_GPU,
                               .features = "",
-                              .pairs = vector_bytes == TEST_TILES,
+                              .pairs = pairs,
                               .tiles = vector_bytes == TEST_TILES,
-                              .vector_bytes = vector_bytes == TEST_TILES ? 64 : vector_bytes,
-                              .vector_registers = vector_bytes == 64 || vector_bytes == TEST_TILES ? 32 : 16,
+                              .vector_bytes = pairs ? 64 : vector_bytes,
+                              .vector_registers = vector_bytes == 64 || pairs ? 32 : 16,
                               .l1_bytes = 32768,
                               .l2_bytes = 1 << 20};
 }
@@ -247,18 +249,18 @@ static inline void dump_plan(const struct planned *p, const struct cg_kernel *ke
     arena_free(&a);
 }
 
-static inline bool has_tiles(const struct nest *nest)
+static inline bool has(const struct nest *nest, const char *word)
 {
     struct arena a = {0};
     struct str text = STR(&a);
     nest_print(nest, &text);
-    bool found = strstr(str_text(&text), "tiles b") != NULL;
+    bool found = strstr(str_text(&text), word) != NULL;
     arena_free(&a);
     return found;
 }
 
-/* Kernels of all tests that multiply in tiles. */
-static uint32_t with_tiles;
+/* Kernels of all tests that multiply in tiles, in pairs. */
+static uint32_t with_tiles, with_pairs;
 
 /* The plan's results equal the interpreter's, within `tolerance` relative to the largest value of each result. */
 static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, double tolerance, int64_t limit)
@@ -269,14 +271,19 @@ static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, doub
     ck_assert_msg(ir_verify(x->m, &faults), "%s", str_text(&faults));
     struct cg_target target = test_target(vector_bytes);
     struct pass_options options = {0};
-    if (target.tiles) options = (struct pass_options){.panel_columns = cg_panel_columns(&target), .panel_pairs = true};
+    if (target.pairs)
+        options = (struct pass_options){
+            .panel_columns = cg_panel_columns(&target), .panel_pairs = true, .tap_pairs = !target.tiles};
     if (vector_bytes == TEST_GPU) options.blocks = CG_CUDA_BLOCKS;
     plan_module(&p, x->m, options);
     const struct plan *plan = p.plans->plans.items[0];
     struct cg_kernel *kernels = arena_new_array(&a, struct cg_kernel, plan->groups.count);
     bool lowered = cg_lower(p.plans, plan, &target, &a, &p.diags, kernels);
     ck_assert_msg(lowered, "%s", p.diags.list.count ? p.diags.list.items[0].message : "not lowered");
-    for (size_t i = 0; i < plan->groups.count; i++) with_tiles += has_tiles(kernels[i].nest);
+    for (size_t i = 0; i < plan->groups.count; i++) {
+        with_tiles += has(kernels[i].nest, "tiles b");
+        with_pairs += has(kernels[i].nest, " = fma") && has(kernels[i].nest, " pair");
+    }
     if (getenv("STEPC_TEST_DUMP")) dump_plan(&p, kernels);
 
     uint64_t state = 7;

@@ -257,12 +257,15 @@ START_TEST(dot_tiles_of_heads)
 END_TEST
 
 /* A convolution and its gradients by kernel and image, of widths and channels that no tile divides. */
-static void check_convolution(int64_t batch, int64_t size, int64_t in, int64_t out, int64_t window, int64_t by)
+static struct fixture convolution(const int64_t *s, enum ir_dtype dtype)
 {
     struct fixture x = fixture_new();
+    int64_t batch = s[0], size = s[1], in = s[2], out = s[3], window = s[4], by = s[5];
     int64_t n = (size - window) / by + 1, taps = window * window, ones[] = {1, 1, 1, 1}, none[4] = {0};
-    ir_value image = input(&x, F32(batch, size, size, in)), w = input(&x, F32(taps * in, out)),
-             given = input(&x, F32(batch, n, n, out)), tap = taps_of(&x, image, window, window, by, 1, 1), sum = 0;
+    ir_value image = ir_cast(&x.b, input(&x, type_of(dtype, DIMS(batch, size, size, in))), IR_F32),
+             w = ir_cast(&x.b, input(&x, type_of(dtype, DIMS(taps * in, out))), IR_F32),
+             given = ir_cast(&x.b, input(&x, type_of(dtype, DIMS(batch, n, n, out))), IR_F32),
+             tap = taps_of(&x, image, window, window, by, 1, 1), sum = 0;
     struct ir_ints no = {NULL, 0}, pixels = {(int64_t[]){0, 1, 2}, 3};
     output(&x, ir_unary(&x.b, OP_tanh, product(&x, tap, w, 3, 0)));
     output(&x, ir_dot(&x.b, tap, given, no, no, pixels, pixels));
@@ -277,7 +280,7 @@ static void check_convolution(int64_t batch, int64_t size, int64_t in, int64_t o
     }
     int64_t cut[] = {0, -1, 0, 0};
     output(&x, ir_pad(&x.b, sum, zero, cut, none, none));
-    CHECK_BOTH(x, 3e-5, 0);
+    return x;
 }
 
 START_TEST(dot_taps)
@@ -285,8 +288,24 @@ START_TEST(dot_taps)
     static const int64_t shapes[][6] = {
         {2, 9, 9, 20, 3, 1}, {2, 10, 11, 17, 3, 2}, {1, 7, 8, 300, 3, 1}, {20, 4, 40, 9, 2, 1}};
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const int64_t *s = shapes[i];
-        check_convolution(s[0], s[1], s[2], s[3], s[4], s[5]);
+        struct fixture x = convolution(shapes[i], IR_F32);
+        CHECK_BOTH(x, 3e-5, 0);
+    }
+}
+END_TEST
+
+/* The same in pairs of bfloat16: of channels, and, of the kernel's gradient, of images; odd ones get one more of zeros.
+ */
+START_TEST(dot_taps_in_pairs)
+{
+    static const int64_t shapes[][6] = {
+        {2, 9, 8, 20, 3, 1}, {3, 10, 11, 17, 3, 2}, {1, 7, 8, 300, 3, 1}, {20, 4, 40, 9, 2, 1}, {5, 8, 1, 16, 3, 1}};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct fixture x = convolution(shapes[i], IR_BF16);
+        uint32_t before = with_pairs;
+        check_lowering(&x, TEST_PAIRS, 3e-5, 0);
+        ck_assert_uint_ge(with_pairs - before, shapes[i][0] == 1 || shapes[i][2] == 1 ? 2 : 3);
+        ir_module_free(x.m);
     }
 }
 END_TEST
@@ -606,6 +625,7 @@ static void add_cases(Suite *suite)
     tcase_add_test(dots, dot_long_k);
     tcase_add_test(dots, dot_epilogue);
     tcase_add_test(dots, dot_taps);
+    tcase_add_test(dots, dot_taps_in_pairs);
     tcase_add_test(dots, dot_attention);
     tcase_add_test(dots, dot_attention_by_tiles);
     tcase_add_test(dots, dot_columns_apart);

@@ -156,6 +156,40 @@ START_TEST(panels_of_pairs)
 }
 END_TEST
 
+/* Taps of bfloat16 are read in bfloat16, where the CPU multiplies pairs: two channels, and of the kernel's gradient two
+ * images, in a copy. Else they are widened first. */
+START_TEST(taps_of_pairs)
+{
+    for (int i = 0; i < 2; i++) {
+        struct fixture x;
+        start(&x);
+        x.options.tap_pairs = i > 0;
+        int64_t image[] = {6, 9, 9, 15}, limit[] = {6, 9, 9, 15}, from[4] = {0}, by[] = {1, 1, 1, 1},
+                kernel[] = {30, 8};
+        ir_value wide = ir_cast(&x.b, param(&x, IR_ROLE_INPUT, ir_type_of(IR_BF16, 4, image)), IR_F32), part[2];
+        for (int64_t k = 0; k < 2; k++) {
+            from[2] = k, limit[2] = 8 + k;
+            part[k] = ir_slice(&x.b, wide, from, limit, by);
+        }
+        ir_value taps = ir_concat(&x.b, part, 2, 3);
+        ir_value w = ir_cast(&x.b, param(&x, IR_ROLE_PARAM, ir_type_of(IR_BF16, 2, kernel)), IR_F32);
+        ir_value given = ir_cast(&x.b, param(&x, IR_ROLE_INPUT, ir_type_of(IR_BF16, DIMS(6, 9, 8, 8))), IR_F32);
+        struct ir_ints none = {NULL, 0}, pixels = {(int64_t[]){0, 1, 2}, 3};
+        output(&x, product(&x, taps, w, 3, 0));
+        output(&x, ir_dot(&x.b, taps, given, none, none, pixels, pixels));
+        const struct plan *p = finish(&x);
+        ck_assert_uint_eq(kinds(p, GROUP_DOT), 2);
+        ck_assert_uint_eq(kinds(p, GROUP_MAP), i ? 3 : 0); /* 16 channels, of the kernel too; images side by side */
+        for (size_t g = 0; g < p->groups.count && i; g++) {
+            const struct plan_group *group = &p->groups.items[g];
+            for (size_t k = 0; k < group->inputs.count && group->kind == GROUP_DOT; k++)
+                ck_assert_uint_eq(ir_type(p->func, group->inputs.items[k])->dtype, IR_BF16);
+        }
+        drop(&x);
+    }
+}
+END_TEST
+
 /* What a product in a loop reads in every round is packed before it, once for two products. */
 START_TEST(operands_of_loops_lie_in_panels)
 {
@@ -398,7 +432,7 @@ END_TEST
 int main(void)
 {
     return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, shared_rows_lie_in_panels,
-                                    panels_of_pairs, operands_of_loops_lie_in_panels, layer_norm_is_two_kernels,
-                                    adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
-                                    taps_stay_or_are_laid_out));
+                                    panels_of_pairs, taps_of_pairs, operands_of_loops_lie_in_panels,
+                                    layer_norm_is_two_kernels, adam_is_one_kernel, layers_and_memory,
+                                    tensors_end_to_end, crowds_of_small_tensors, taps_stay_or_are_laid_out));
 }
