@@ -167,6 +167,11 @@ nest_value lower_and(struct lower *, nest_value, nest_value); /* 0 = true */
 bool lower_taps(struct lower *, ir_value concat, const struct lower_pos *outer, const struct lower_pos *inner,
                 nest_value *result);
 
+/* What is known of a concatenation under reshapes; NULL: it is none of taps, or stored. */
+const struct plan_taps *lower_taps_of(const struct lower *, ir_value);
+/* Where an element of the concatenation stands: the buffer, UINT32_MAX if it is in none, and the position there. */
+uint32_t lower_taps_place(struct lower *, const struct plan_taps *, const struct lower_pos *, struct lower_pos *at);
+
 /* lower_tree.c: sums that are trees. A row of terms in a local becomes its sum, in element 0. */
 void lower_tree_row(struct lower *, enum ir_dtype, uint32_t local, int64_t leaf, int64_t leaves);
 /* Behind leaf number `leaf`: what is in registers waits at a level (add: false), or what waits there is added to it.

@@ -27,7 +27,7 @@ enum {
 
 /* Steps of k that a load of the tile, and one of what is packed, is ahead. Panels of more blocks of lanes by lanes pay
  * for the code that turns them in registers. */
-enum { TURNED_BLOCKS = 64, CACHE_LINE = 64, AHEAD_TILE = 64, AHEAD_PACKED = 16, AHEAD_TURNED = 64 };
+enum { TURNED_BLOCKS = 64, CACHE_LINE = 64, AHEAD_TILE = 64, AHEAD_PACKED = 16, AHEAD_TURNED = 64, AHEAD_TAPS = 24 };
 
 struct lower_dot_run {
     int64_t extent, stride;
@@ -144,7 +144,6 @@ void dot_matrix_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors
                      bool first);
 
 /* lower_dot_parts.c: the parts of axes, where x is a view of taps; all loops, where axes have parts. */
-const struct plan_taps *dot_taps(const struct lower_dot_product *, ir_value); /* under reshapes; NULL: none */
 void dot_find_parts(struct lower_dot_product *);
 void dot_parts(struct lower_dot_product *);
 

@@ -21,8 +21,9 @@ struct parts {
     struct lower_dot_product *p;
     uint32_t vectors; /* of the open panel */
     bool masked;
-    uint32_t outer; /* the part of the rows whose loop is outside of the panel's; UINT32_MAX: none */
-    bool by_blocks; /* row blocks are shared out: `block` counts them */
+    uint32_t outer; /* the part of the rows whose steps are shared out; UINT32_MAX: none */
+    bool by_blocks; /* row blocks are: `block` counts chunks of them */
+    int64_t chunk;  /* steps, or row blocks, that a worker takes at once; it divides all */
     nest_var block;
 };
 typedef void rows_body(struct parts *, uint32_t rows);
@@ -58,6 +59,8 @@ static void choose_tile(struct lower_dot_product *p)
         most = most > 14 ? 14 : most;
         int64_t count = (p->m + most - 1) / most, rows = (p->m + count - 1) / count;
         double cost = cost_of_tiles(p->m, rows, whole, vectors);
+        for (int64_t r = rows - 1; r > rows * 3 / 4; r--) /* rather none that are left over */
+            if (p->m % r == 0 && p->m % rows && cost_of_tiles(p->m, r, whole, vectors) < 1.03 * cost) rows = r;
         if (vectors > 1 && cost >= best) continue;
         best = cost;
         p->rows = (uint32_t)rows, p->vectors = (uint32_t)vectors;
@@ -74,10 +77,13 @@ static void choose_tile(struct lower_dot_product *p)
 static int64_t inside(const struct parts *o, uint32_t part)
 {
     const struct lower_axis *m = &o->p->l->axes[AXIS_M];
-    return part == o->outer || part + 1 == m->parts ? 1 : m->part[part];
+    return part == o->outer ? o->chunk : part + 1 == m->parts ? 1 : m->part[part];
 }
 
-static int64_t local_rows(const struct parts *o) { return o->by_blocks ? (int64_t)o->p->rows : o->p->m; }
+static int64_t local_rows(const struct parts *o)
+{
+    return o->by_blocks ? o->chunk * (int64_t)o->p->rows + o->p->tail_rows : o->p->m;
+}
 
 static void open_rows_parts(struct parts *o)
 {
@@ -87,7 +93,7 @@ static void open_rows_parts(struct parts *o)
         int64_t stride = local_rows(o);
         for (uint32_t k = i + 1; k < m->parts; k++) stride *= inside(o, k);
         if (inside(o, i) > 1)
-            lower_pos_add_term(p->l, &p->local_row, dot_open(p, NEST_SERIAL, AXIS_M, i, m->part[i], 1, NULL), stride);
+            lower_pos_add_term(p->l, &p->local_row, dot_open(p, NEST_SERIAL, AXIS_M, i, inside(o, i), 1, NULL), stride);
     }
 }
 
@@ -128,26 +134,26 @@ static void close_cut(struct lower_dot_product *p, const struct cut *c, const st
     dot_return(p, before);
 }
 
+/* Row blocks of the last part, or those of the open chunk; the last of all may be shorter. */
 static void each_rows(struct parts *o, rows_body *body)
 {
     struct lower_dot_product *p = o->p;
     struct lower_dot_place before = dot_place(p);
+    uint32_t last = dot_last_index(p->l, AXIS_M);
+    int64_t blocks = o->by_blocks ? o->chunk : p->blocks, rows = blocks * p->rows, chunks = p->blocks / blocks;
     open_rows_parts(o);
     struct lower_dot_place inside = dot_place(p);
-    if (o->by_blocks) {
-        struct cut c = {AXIS_M, o->block, p->blocks, p->rows, p->tail_rows > 0};
-        for (int rest = 0; rest < 2; rest++) {
-            if (open_cut(p, &c, rest)) body(o, rest ? (uint32_t)p->tail_rows : p->rows);
-            close_cut(p, &c, &inside);
+    if (blocks > 1) dot_open(p, NEST_SERIAL, AXIS_M, last, blocks, p->rows, &p->local_row);
+    body(o, p->rows);
+    dot_return(p, &inside);
+    if (p->tail_rows > 0) {
+        if (o->by_blocks) {
+            nest_open_if(&p->l->b, compare(p->l, OP_eq, o->block, chunks - 1));
+            lower_pos_add_term(p->l, &p->at[AXIS_M], o->block, -rows);
         }
-    } else {
-        uint32_t last = dot_last_index(p->l, AXIS_M);
-        if (p->blocks > 1) dot_open(p, NEST_SERIAL, AXIS_M, last, p->blocks, p->rows, &p->local_row);
-        if (p->blocks > 0) body(o, p->rows);
-        dot_return(p, &inside);
-        p->at[AXIS_M].offset += p->blocks * p->rows;
-        p->local_row.offset += p->blocks * p->rows;
-        if (p->tail_rows > 0) body(o, (uint32_t)p->tail_rows);
+        p->at[AXIS_M].offset += chunks * rows;
+        p->local_row.offset += rows;
+        body(o, (uint32_t)p->tail_rows);
     }
     dot_return(p, &before);
 }
@@ -222,13 +228,6 @@ static void set_parts(struct lower_axis *axis, const int64_t *part, uint32_t cou
     axis->parts = count;
 }
 
-const struct plan_taps *dot_taps(const struct lower_dot_product *p, ir_value v)
-{
-    const struct lower *l = p->l;
-    while (!l->argument[v] && ir_get(l->f, v)->op == OP_reshape) v = ir_get(l->f, v)->args[0];
-    return l->argument[v] ? NULL : plan_taps_of(l->plan, l->f, v);
-}
-
 /* Are rows, not steps, neighbours in the tensor? */
 static bool is_by_steps(const struct lower_dot_product *p)
 {
@@ -240,7 +239,7 @@ static bool is_by_steps(const struct lower_dot_product *p)
 void dot_find_parts(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
-    const struct plan_taps *t = dot_taps(p, p->x.value);
+    const struct plan_taps *t = lower_taps_of(l, p->x.value);
     if (!t || p->x.count[AXIS_B] || p->x.count[AXIS_M] > 1 || p->x.count[AXIS_K] > 1) return;
     bool whole = t->steps.items[0] == (int64_t)t->size; /* the innermost digit goes on where a run ends */
     int64_t tap[IR_MAX_RANK + 1], line[IR_MAX_RANK];
@@ -300,7 +299,8 @@ static void choose_k(struct lower_dot_product *p)
 static void choose_packing(struct lower_dot_product *p, int64_t rows)
 {
     bool several = p->panels + (p->tail_columns > 0) > 1;
-    p->pack = p->l->lane_stride != 1 || p->pairs ? rows >= 4 : several && p->packed_k > 64 && rows >= LEAST_PACKED / 2;
+    int64_t least = is_by_steps(p) ? LEAST_PACKED : LEAST_PACKED / 2;
+    p->pack = p->l->lane_stride != 1 || p->pairs ? rows >= 4 : several && p->packed_k > 64 && rows >= least;
     if (p->packed_k * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
 }
 
@@ -322,6 +322,15 @@ static uint32_t largest(const struct lower_axis *axis, uint32_t parts)
     return best;
 }
 
+/* Steps, of so many rows each, that a worker takes at once: it packs panels for these, or reads all of y. */
+static int64_t chunk_of(int64_t steps, int64_t rows, int64_t least)
+{
+    int64_t chunk = 1;
+    for (int64_t c = 2; c <= steps / least && chunk * rows < LEAST_PACKED / 3 * 2; c++)
+        if (steps % c == 0) chunk = c;
+    return chunk;
+}
+
 void dot_parts(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
@@ -336,16 +345,19 @@ void dot_parts(struct lower_dot_product *p)
     bool by_lines = !by_batch && (lines >= LEAST_PARALLEL || (lines > blocks && lines >= panels));
     if (by_lines && panels >= LEAST_PARALLEL / 2 && m->extent / m->part[line] < LEAST_PACKED) by_lines = false;
     bool by_panels = !by_batch && !by_lines && panels >= LEAST_PARALLEL / 2 && n->parts == 1;
-    o.by_blocks = !by_batch && !by_lines && !by_panels && blocks > 1;
+    o.by_blocks = !by_batch && !by_lines && !by_panels && p->blocks > 1;
     if (by_batch) {
         dot_open(p, NEST_PARALLEL, AXIS_B, batch, shared = b->part[batch], 1, NULL);
     } else if (by_lines) {
-        dot_open(p, NEST_PARALLEL, AXIS_M, o.outer = line, shared = m->part[line], 1, NULL);
+        o.chunk = chunk_of(m->part[line], m->extent / m->part[line], LEAST_PARALLEL / 2);
+        shared = m->part[line] / o.chunk;
+        dot_open(p, NEST_PARALLEL, AXIS_M, o.outer = line, shared, o.chunk, NULL);
     } else if (by_panels) {
         shared = panels;
     } else if (o.by_blocks) {
-        shared = blocks;
-        o.block = dot_open(p, NEST_PARALLEL, AXIS_M, dot_last_index(l, AXIS_M), shared, p->rows, NULL);
+        o.chunk = chunk_of(p->blocks, lines * p->rows, LEAST_PARALLEL / 4);
+        shared = p->blocks / o.chunk;
+        o.block = dot_open(p, NEST_PARALLEL, AXIS_M, dot_last_index(l, AXIS_M), shared, o.chunk * p->rows, NULL);
     }
     nest_var panel = 0;
     choose_packing(p, by_lines || o.by_blocks ? m->extent / shared : m->extent);

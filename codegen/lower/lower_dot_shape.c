@@ -49,7 +49,7 @@ void dot_choose_pairs(struct lower_dot_product *p)
     ir_value x = narrowed(l, p->x.value), y = narrowed(l, p->y.value);
     if (ir_type(l->f, x)->dtype != IR_BF16 || ir_type(l->f, y)->dtype != IR_BF16) return;
     if (!l->target->pairs || l->target->invariant || l->target->cuda) return;
-    if (!is_stored(l, x) && (l->target->tiles || !dot_taps(p, x))) return;
+    if (!is_stored(l, x) && (l->target->tiles || !lower_taps_of(l, x))) return;
     if (!is_stored(l, y) || !halve(&p->x, false) || !halve(&p->y, false)) return;
     p->x.value = x, p->y.value = y;
     p->pairs = halve(&p->x, true) && halve(&p->y, true);

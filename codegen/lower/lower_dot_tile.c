@@ -153,16 +153,18 @@ static void open_leaf(struct lower_dot_product *p, uint32_t part, int64_t piece)
     }
 }
 
-/* Loops over the outer parts of k, then over `extent` of the last one. */
-static void open_k(struct lower_dot_product *p, int64_t extent)
+/* Loops over the outer parts of k, then over `extent` of the last one: the innermost; UINT32_MAX: there is none. */
+static nest_var open_k(struct lower_dot_product *p, int64_t extent)
 {
     const struct lower_axis *axis = &p->l->axes[AXIS_K];
+    nest_var inner = UINT32_MAX;
     for (uint32_t i = 0; i < axis->parts; i++) {
         bool last = i + 1 == axis->parts;
         int64_t size = last ? extent : axis->part[i];
         if (size == 1 || i == p->outer_k || i < p->outer_parts || (p->matrix && !last)) continue;
-        dot_open(p, last && size <= 4 ? NEST_UNROLL : NEST_SERIAL, AXIS_K, i, size, 1, &p->local_k);
+        inner = dot_open(p, last && size <= 4 ? NEST_UNROLL : NEST_SERIAL, AXIS_K, i, size, 1, &p->local_k);
     }
+    return inner;
 }
 
 /* So many columns from `column` on, by so many steps from where the loops stand: k by the lanes, a stretch at a time,
@@ -321,6 +323,26 @@ static void prefetch_tile(struct lower_dot_product *p)
     prefetch(p, p->rows_local, &at, AHEAD_TILE * p->packed_rows, p->packed_rows);
 }
 
+/* Rows of a view of taps of which each step of k is in another line of the cache: both ends of what a tile reads. Where
+ * a line of the image ends meanwhile, what is between it and the next one is less than what it is ahead. */
+static void prefetch_taps(struct lower_dot_product *p, nest_var inner, int64_t rows)
+{
+    struct lower *l = p->l;
+    const struct plan_taps *t = p->even && inner != UINT32_MAX ? lower_taps_of(l, p->x.value) : NULL;
+    if (!t || l->target->cuda) return;
+    struct lower_pos at, from = dot_operand_pos(p, &p->x);
+    uint32_t buffer = lower_taps_place(l, t, &from, &at);
+    if (buffer == UINT32_MAX) return;
+    int64_t step = 0, bytes = (int64_t)ir_dtype_bytes((enum ir_dtype)l->b.nest->buffers.items[buffer].dtype);
+    if (ir_type_elements(ir_type(l->f, t->base)) * bytes < l->target->l2_bytes / 2) return; /* it stays there */
+    for (uint32_t i = 0; i < at.term_count; i++)
+        if (at.term[i].var == inner) step = at.term[i].scale;
+    if (step * bytes < CACHE_LINE) return;
+    nest_prefetch(&l->b, buffer, lower_pos_index(l, &at), AHEAD_TAPS * step);
+    if (rows > 1)
+        nest_prefetch(&l->b, buffer, lower_pos_index(l, &at), AHEAD_TAPS * step + (rows - 1) * (p->pairs ? 2 : 1));
+}
+
 struct steps { /* of k: `extent` of the last part, or a leaf */
     int64_t extent, piece;
     uint32_t part;
@@ -332,8 +354,9 @@ static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows,
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
     uint32_t right = nest_reg(&l->b, p->factor, vectors, true, 0);
+    nest_var inner = UINT32_MAX;
     if (p->leaf) open_leaf(p, steps.part, steps.piece);
-    else open_k(p, steps.extent);
+    else inner = open_k(p, steps.extent);
     struct lower_dot_place step = dot_place(p);
     struct lower_dot_column c = dot_open_column(p, vectors, masked && !p->pack && !p->columns);
     struct lower_pos at = local_pos(p, &p->local_k, &c);
@@ -341,6 +364,7 @@ static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows,
     nest_set(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector), y);
     dot_return(p, &step);
     if (p->tall) prefetch_tile(p);
+    else prefetch_taps(p, inner, rows);
     nest_var row = dot_open(p, NEST_UNROLL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, NULL);
     struct lower_pos packed = packed_row(p, row);
     nest_value x = p->pack_rows ? nest_load(&l->b, p->rows_local, lower_pos_index(l, &packed), 0)
