@@ -16,6 +16,7 @@ enum {
     CUDA_WARP = 32,
     CUDA_SHARED_BYTES = 48 * 1024,
     CUDA_MAX_THREADS = 1024,
+    CUDA_ACCESS = 16, /* bytes of the widest */
     CUDA_MOST_BLOCKS = INT32_MAX,
     CUDA_SCRATCH_BYTES = 256 << 20 /* of a whole grid */
 };
@@ -43,6 +44,7 @@ struct cuda_calls {
     uint32_t members;    /* at most (cg_members) */
     bool *shares;        /* by argument: of some call in memory that another argument has, too, and that one of the two
                                   writes; NULL: all may */
+    bool *aligned;       /* by argument: it begins at a multiple of CUDA_ACCESS bytes in every call; NULL: none does */
     nest_value *numbers; /* of the nest that are parameters */
     uint32_t number_count;
 };
@@ -77,6 +79,15 @@ void cuda_learn(struct cuda_order *, const struct nest_stmt *);
 bool cuda_conflict(const struct cuda_order *, const struct cuda_access *, const struct cuda_access *);
 /* Lanes of the loop may add to one element: they have to go one after the other. */
 bool cuda_collides(const struct cuda_order *, const struct nest_stmt *vector, const struct nest_stmt *add_to);
+
+/* cuda_runs.c: loads of a vector loop's body that one access can make: of neighbours from a multiple of their number
+ * on. The first one's result, and which of them it is; 0: a load for itself. */
+struct cuda_run {
+    nest_value first;
+    uint32_t at, count;
+};
+void cuda_find_runs(const struct nest *, const struct nest_stmt *loop, const struct cuda_calls *,
+                    struct cuda_run *by_value);
 
 /* cuda_unroll.c: so often; the loop's extent where it has to vanish. */
 int64_t cuda_unroll(const struct nest_stmt *);

@@ -169,6 +169,32 @@ static bool same_digits(const struct cuda_order *o, const struct cuda_access *a,
     return a->vector->extent >= 0 && a->vector->extent == b->vector->extent && tells_lane(&x, a->vector->extent);
 }
 
+/* What the digits below `scale` make at most; the common factor of the others. */
+static int64_t reach(const struct digits *d, int64_t scale, int64_t *step)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < d->count; i++) {
+        if (d->item[i].scale < scale) most += d->item[i].scale * (d->item[i].extent - 1);
+        else *step = gcd(*step, d->item[i].scale);
+    }
+    return most;
+}
+
+/* Constants keep them apart: neighbours that a thread stores one by one lie between the steps that it goes. */
+static bool never_meet(const struct cuda_order *o, const struct cuda_access *a, const struct cuda_access *b)
+{
+    struct digits x, y;
+    if (!find_digits(o, a, &x) || !find_digits(o, b, &y) || x.offset == y.offset) return false;
+    int64_t apart = x.offset > y.offset ? x.offset - y.offset : y.offset - x.offset;
+    for (uint32_t i = 0; i <= x.count; i++) {
+        int64_t step = 0, scale = i < x.count ? x.item[i].scale : INT64_MAX;
+        int64_t in_x = reach(&x, scale, &step), in_y = reach(&y, scale, &step), most = in_x > in_y ? in_x : in_y;
+        int64_t rest = step ? apart % step : apart;
+        if (rest > most && (!step || step - rest > most)) return true;
+    }
+    return false;
+}
+
 /* The element tells the lane, in the same way in both. */
 static bool same_lanes(const struct cuda_order *o, const struct cuda_access *a, const struct cuda_access *b)
 {
@@ -196,7 +222,7 @@ bool cuda_conflict(const struct cuda_order *o, const struct cuda_access *a, cons
     if (!writes(a) && !writes(b)) return false;
     if (!may_meet(o->nest, a, b) || (by_thread_0(a) && by_thread_0(b))) return false;
     bool lanes = a->vector && b->vector && !a->solo && !b->solo;
-    return !(lanes && same_lanes(o, a, b));
+    return !(lanes && (same_lanes(o, a, b) || never_meet(o, a, b)));
 }
 
 bool cuda_collides(const struct cuda_order *o, const struct nest_stmt *vector, const struct nest_stmt *add_to)

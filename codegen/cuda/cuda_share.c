@@ -53,6 +53,8 @@ static uint32_t find(struct share *s, const struct cg_kernel *kernel)
     if (index != MAP_NONE) return index;
     struct distinct one = {.nest = nest};
     one.calls.shares = arena_new_array(s->arena, bool, nest->argument_count + 1);
+    one.calls.aligned = arena_new_array(s->arena, bool, nest->argument_count + 1);
+    memset(one.calls.aligned, true, nest->argument_count * sizeof(bool));
     one.key = hash_u64(nest_shape(nest), nest->flat ? 0 : (uint64_t)nest->parallel_extent);
     one.key = add_key(s->arena, one.key, nest->body.items, nest->body.count, &one.numbers);
     vec_push(s->arena, &s->list, one);
@@ -80,6 +82,21 @@ static void look_at_sharing(const struct plan *plan, const struct plan_command *
             }
 }
 
+/* What a host gives may begin anywhere. */
+static bool is_aligned(const struct plan_buffer *b)
+{
+    return (b->space == PLAN_ARENA || b->space == PLAN_SLOT || b->space == PLAN_NEXT) && b->offset % CUDA_ACCESS == 0;
+}
+
+static void look_at_places(const struct plan *plan, const struct plan_command *c, bool *aligned)
+{
+    size_t members = plan_members(c), inputs = c->reads.count / members, outputs = c->writes.count / members;
+    for (size_t i = 0; i < c->reads.count; i++)
+        aligned[i % inputs] &= is_aligned(&plan->buffers.items[c->reads.items[i]]);
+    for (size_t i = 0; i < c->writes.count; i++)
+        aligned[inputs + i % outputs] &= is_aligned(&plan->buffers.items[c->writes.items[i]]);
+}
+
 static void look_at_calls(struct share *s, const struct cg_entry *entry)
 {
     for (size_t i = 0; i < entry->plan->commands.count; i++) {
@@ -88,6 +105,7 @@ static void look_at_calls(struct share *s, const struct cg_entry *entry)
         struct cuda_calls *calls = &s->list.items[find(s, &entry->kernels[c->group])].calls;
         struct cg_members members;
         look_at_sharing(entry->plan, c, calls->shares);
+        look_at_places(entry->plan, c, calls->aligned);
         cg_members(entry, c, s->arena, &members);
         calls->members = members.count > calls->members ? members.count : calls->members;
     }
@@ -134,6 +152,7 @@ static void join(struct share *s, size_t first, uint32_t kernel, struct cuda_sha
         count = different;
         d->kernel = kernel;
         if (d->calls.members > leader->calls.members) leader->calls.members = d->calls.members;
+        for (uint32_t b = 0; b < leader->nest->argument_count; b++) leader->calls.aligned[b] &= d->calls.aligned[b];
         vec_push(s->arena, &members, d);
     }
     *to = (struct cuda_shared){leader->nest, leader->calls};

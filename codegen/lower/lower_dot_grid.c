@@ -12,14 +12,13 @@
  * has rows of its own, of which its threads hold what the matrix unit wants (NEST_MATRIX). Where tiles stick out, what
  * is outside is neither read nor written. A result with few rows or few columns has narrow tiles, whose columns they
  * are. The taps of a convolution are read where they stand in the image: their places are divided into digits. */
-#include "codegen/lower/lower_dot.h"
-#include <string.h>
+#include "codegen/lower/lower_dot_grid.h"
 
 enum {
-    THREADS = 128,
+    THREADS = GRID_THREADS,
     WARP = 32,
     ACROSS = 8, /* threads along the columns of a tile, at most; the others go along its rows */
-    GROUP = 4,  /* neighbours of a thread, at most: a load of 16 bytes */
+    GROUP = GRID_GROUP,
     UNIT_ROWS = 16,
     UNIT_COLUMNS = 8,
     UNIT_STEPS = 16,
@@ -38,34 +37,6 @@ static const struct {
     int64_t rows, columns;
 } tiles[] = {{128, 64}, {64, 64}, {64, 32}, {128, 16}, {64, 16}, {32, 16}, {128, 8}, {64, 8}};
 enum { WIDE = 32 };
-
-/* The rows of a tile and one operand, or its columns and the other one. */
-struct side {
-    const struct lower_dot_operand *operand;
-    uint32_t axis;
-    int64_t extent;   /* of the axis */
-    int64_t size;     /* of the tile */
-    bool steps_first; /* neighbours in memory are steps of k */
-    uint32_t staged, local, reg;
-    int64_t along_apart, step_apart; /* in shared memory */
-    struct lower_pos start;          /* of the tile */
-    /* Where a thread's piece lies in the tile: two loops, and digits of the thread's number. */
-    struct {
-        int64_t extent, place, number /* of the sum's register */;
-    } loop[2];
-    struct {
-        int64_t by, count, place;
-    } digit[2];
-};
-
-struct grid {
-    struct lower_dot_product *p;
-    struct side rows, columns;
-    bool unit;     /* by the matrix unit */
-    int64_t steps; /* in shared memory */
-    uint32_t sum;
-    nest_var thread;
-};
 
 /* Read where it stands, or made element by element, but not of many parts that lie anywhere. */
 static bool plain(const struct lower *l, ir_value v)
@@ -86,96 +57,6 @@ bool dot_wants_grid(const struct lower_dot_product *p)
            plain(l, p->y.value) && work >= LEAST_WORK;
 }
 
-/* ---------------------------------------------------------------- positions */
-
-/* A part of what a vector loop's variable counts. */
-static void add_digit(struct grid *g, struct lower_pos *at, int64_t by, int64_t count, int64_t scale)
-{
-    lower_pos_add_digit(g->p->l, at, g->thread, THREADS, by, count, scale);
-}
-
-/* Loads at a position that may be outside of its axis are masked from here on. */
-static struct lower_pos inside(struct lower *l, const struct lower_pos *p, int64_t extent)
-{
-    struct lower_pos out = *p;
-    l->cond = lower_and(l, l->cond, lower_pos_inside(l, &out, extent));
-    return out;
-}
-
-/* ---------------------------------------------------------------- staging */
-
-/* The element of the stretch of one side that this thread takes in turn `turn`: along the side, and of k. */
-static void element(struct grid *g, const struct side *s, nest_var turn, struct lower_pos *along,
-                    struct lower_pos *step)
-{
-    struct lower *l = g->p->l;
-    int64_t fast = s->steps_first ? g->steps : s->size;
-    struct lower_pos *first = s->steps_first ? step : along, *second = s->steps_first ? along : step;
-    *along = *step = lower_pos_constant(0);
-    add_digit(g, first, 1, fast, 1);
-    if (fast < THREADS) add_digit(g, second, fast, THREADS / fast, 1);
-    lower_pos_add_term(l, second, turn, THREADS / fast);
-}
-
-static struct nest_index turn_index(struct lower *l, nest_var turn)
-{
-    struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add_term(l, &at, turn, 1);
-    return lower_pos_index(l, &at);
-}
-
-static nest_var open_turn(struct grid *g, const struct side *s)
-{
-    nest_var turn = lower_open(g->p->l, NEST_UNROLL, s->size * g->steps / THREADS);
-    g->thread = lower_open(g->p->l, NEST_VECTOR, THREADS);
-    return turn;
-}
-
-/* From memory to registers, by the block of k that begins at `from`. */
-static void fetch(struct grid *g, struct side *s, const struct lower_pos *from)
-{
-    struct lower_dot_product *p = g->p;
-    struct lower *l = p->l;
-    struct lower_dot_place before = dot_place(p);
-    nest_var turn = open_turn(g, s);
-    struct lower_pos along, step;
-    element(g, s, turn, &along, &step);
-    lower_pos_add(l, &along, &s->start, 1);
-    lower_pos_add(l, &step, from, 1);
-    p->at[s->axis] = inside(l, &along, s->extent);
-    p->at[AXIS_K] = inside(l, &step, l->axes[AXIS_K].extent);
-    nest_value value = dot_operand_value(p, s->operand);
-    if (l->cond) { /* a prologue of what is not read may be anything */
-        nest_value args[] = {l->cond, value, nest_number(&l->b, p->factor, 0)};
-        value = nest_op(&l->b, OP_select, p->factor, args, 3);
-    }
-    nest_set(&l->b, s->staged, turn_index(l, turn), value);
-    l->cond = 0;
-    dot_return(p, &before);
-}
-
-static struct lower_pos shared(struct grid *g, const struct side *s, const struct lower_pos *along,
-                               const struct lower_pos *step)
-{
-    struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add(g->p->l, &at, along, s->along_apart);
-    lower_pos_add(g->p->l, &at, step, s->step_apart);
-    return at;
-}
-
-/* From registers to shared memory. */
-static void put(struct grid *g, const struct side *s)
-{
-    struct lower *l = g->p->l;
-    struct lower_dot_place before = dot_place(g->p);
-    nest_var turn = open_turn(g, s);
-    struct lower_pos along, step;
-    element(g, s, turn, &along, &step);
-    struct lower_pos at = shared(g, s, &along, &step);
-    nest_store(&l->b, s->local, lower_pos_index(l, &at), nest_get(&l->b, s->staged, turn_index(l, turn)), 0);
-    dot_return(g->p, &before);
-}
-
 /* ---------------------------------------------------------------- a thread's piece */
 
 /* Its rows or columns. */
@@ -183,19 +64,19 @@ struct piece {
     nest_var outer, inner;
 };
 
-static struct piece open_piece(struct grid *g, const struct side *s)
+static struct piece open_piece(struct lower_dot_grid *g, const struct lower_dot_side *s)
 {
     struct piece piece = {lower_open(g->p->l, NEST_UNROLL, s->loop[0].extent), 0};
     piece.inner = lower_open(g->p->l, NEST_UNROLL, s->loop[1].extent);
     return piece;
 }
 
-static struct lower_pos place_of(struct grid *g, const struct side *s, struct piece piece)
+static struct lower_pos place_of(struct lower_dot_grid *g, const struct lower_dot_side *s, struct piece piece)
 {
     struct lower *l = g->p->l;
     struct lower_pos at = lower_pos_constant(0);
     for (int i = 0; i < 2; i++)
-        if (s->digit[i].count) add_digit(g, &at, s->digit[i].by, s->digit[i].count, s->digit[i].place);
+        if (s->digit[i].count) grid_add_digit(g, &at, s->digit[i].by, s->digit[i].count, s->digit[i].place);
     lower_pos_add_term(l, &at, piece.outer, s->loop[0].place);
     lower_pos_add_term(l, &at, piece.inner, s->loop[1].place);
     return at;
@@ -208,20 +89,21 @@ static void add_number(struct lower *l, struct lower_pos *at, struct piece piece
 }
 
 /* One step of k of a thread's rows or columns. */
-static void take(struct grid *g, const struct side *s, const struct lower_pos *step)
+static void take(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *step)
 {
     struct lower *l = g->p->l;
     struct lower_dot_place before = dot_place(g->p);
     struct piece piece = open_piece(g, s);
     g->thread = lower_open(l, NEST_VECTOR, THREADS);
-    struct lower_pos place = place_of(g, s, piece), number = lower_pos_constant(0), at = shared(g, s, &place, step);
+    struct lower_pos place = place_of(g, s, piece), number = lower_pos_constant(0),
+                     at = grid_shared(g, s, &place, step);
     add_number(l, &number, piece, s->loop[1].extent, 1);
     nest_set(&l->b, s->reg, lower_pos_index(l, &number), nest_load(&l->b, s->local, lower_pos_index(l, &at), 0));
     dot_return(g->p, &before);
 }
 
 /* The steps of k that the matrix unit takes at a time: pairs, of left tiles for each of two rows. */
-static void take_unit(struct grid *g, const struct side *s, const struct lower_pos *step)
+static void take_unit(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *step)
 {
     struct lower *l = g->p->l;
     struct lower_dot_place before = dot_place(g->p);
@@ -230,27 +112,27 @@ static void take_unit(struct grid *g, const struct side *s, const struct lower_p
              row = lower_open(l, NEST_UNROLL, left ? 2 : 1);
     g->thread = lower_open(l, NEST_VECTOR, THREADS);
     struct lower_pos place = lower_pos_constant(0), number = place, of = *step;
-    if (left) add_digit(g, &place, WARP, THREADS / WARP, s->digit[0].place);
-    add_digit(g, &place, 4, 8, 1);
-    add_digit(g, &of, 1, 4, 2);
-    lower_pos_add_term(l, &of, late, 8);
+    if (left) grid_add_digit(g, &place, WARP, THREADS / WARP, s->digit[0].place);
+    grid_add_digit(g, &place, 4, 8, 1);
+    grid_add_digit(g, &of, 1, 4, 1);
+    lower_pos_add_term(l, &of, late, 4);
     lower_pos_add_term(l, &place, outer, s->loop[0].place);
     lower_pos_add_term(l, &place, row, 8);
     lower_pos_add_term(l, &number, outer, left ? 4 : 2);
     lower_pos_add_term(l, &number, late, left ? 2 : 1);
     lower_pos_add_term(l, &number, row, 1);
-    struct lower_pos at = shared(g, s, &place, &of);
-    nest_set(&l->b, s->reg, lower_pos_index(l, &number), nest_load_pair(&l->b, s->local, lower_pos_index(l, &at), 0));
+    struct lower_pos at = grid_shared(g, s, &place, &of);
+    nest_set(&l->b, s->reg, lower_pos_index(l, &number), nest_load(&l->b, s->local, lower_pos_index(l, &at), 0));
     dot_return(g->p, &before);
 }
 
 /* All products of the thread's rows and columns, or what becomes of their sums. */
-static void each_sum(struct grid *g, bool finish)
+static void each_sum(struct lower_dot_grid *g, bool finish)
 {
     struct lower_dot_product *p = g->p;
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
-    struct side *r = &g->rows, *c = &g->columns;
+    struct lower_dot_side *r = &g->rows, *c = &g->columns;
     struct piece row = open_piece(g, r), column = open_piece(g, c);
     g->thread = lower_open(l, NEST_VECTOR, THREADS);
     struct lower_pos of_row = lower_pos_constant(0), of_column = of_row, of_sum = of_row;
@@ -264,8 +146,8 @@ static void each_sum(struct grid *g, bool finish)
         struct lower_pos down = place_of(g, r, row), across = place_of(g, c, column);
         lower_pos_add(l, &down, &r->start, 1);
         lower_pos_add(l, &across, &c->start, 1);
-        p->at[r->axis] = inside(l, &down, r->extent);
-        p->at[c->axis] = inside(l, &across, c->extent);
+        p->at[r->axis] = grid_inside(l, &down, r->extent);
+        p->at[c->axis] = grid_inside(l, &across, c->extent);
         dot_finish(p, sum);
         l->cond = 0;
     } else {
@@ -296,22 +178,23 @@ static bool find_unit(struct lower_dot_product *p)
     return true;
 }
 
-static struct side side_of(struct lower_dot_product *p, uint32_t axis, int64_t size)
+static struct lower_dot_side side_of(struct lower_dot_product *p, uint32_t axis, int64_t size)
 {
     const struct lower_dot_operand *o = axis == AXIS_M ? &p->x : &p->y;
     uint32_t k = o->count[AXIS_K];
-    return (struct side){.operand = o,
-                         .axis = axis,
-                         .extent = p->l->axes[axis].extent,
-                         .size = size,
-                         .steps_first = k && o->run[AXIS_K][k - 1].stride == 1};
+    return (struct lower_dot_side){.operand = o,
+                                   .axis = axis,
+                                   .extent = p->l->axes[axis].extent,
+                                   .size = size,
+                                   .steps_first = k && o->run[AXIS_K][k - 1].stride == 1};
 }
 
 /* What each thread has of a tile of so many rows and columns. */
-static void shape_of(struct grid *g, uint32_t row_axis, int64_t rows, int64_t columns)
+static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, int64_t rows, int64_t columns)
 {
-    struct side r = side_of(g->p, row_axis, rows), c = side_of(g->p, row_axis == AXIS_M ? AXIS_N : AXIS_M, columns);
-    struct side *sides[] = {&r, &c};
+    struct lower_dot_side r = side_of(g->p, row_axis, rows),
+                          c = side_of(g->p, row_axis == AXIS_M ? AXIS_N : AXIS_M, columns);
+    struct lower_dot_side *sides[] = {&r, &c};
     if (g->unit) {
         int64_t high = rows / (THREADS / WARP), across = columns / UNIT_COLUMNS;
         r.loop[0].extent = high / UNIT_ROWS, r.loop[0].place = UNIT_ROWS, r.loop[0].number = 4 * across;
@@ -321,7 +204,11 @@ static void shape_of(struct grid *g, uint32_t row_axis, int64_t rows, int64_t co
         c.loop[0].extent = across, c.loop[0].place = UNIT_COLUMNS, c.loop[0].number = 4;
         c.loop[1].extent = 2, c.loop[1].place = 1, c.loop[1].number = 1;
         c.digit[0].by = 1, c.digit[0].count = 4, c.digit[0].place = 2;
-        for (int i = 0; i < 2; i++) sides[i]->along_apart = g->steps + UNIT_PADDING, sides[i]->step_apart = 1;
+        for (int i = 0; i < 2; i++) {
+            bool in_rows = sides[i]->steps_first;
+            sides[i]->along_apart = in_rows ? g->steps / g->pair + PADDING : 1;
+            sides[i]->step_apart = in_rows ? 1 : sides[i]->size + UNIT_PADDING;
+        }
     } else {
         int64_t across = columns < ACROSS * GROUP ? columns / GROUP : ACROSS, down = THREADS / across;
         int64_t group = rows < down * GROUP ? rows / down : GROUP, own = columns / across;
@@ -336,10 +223,10 @@ static void shape_of(struct grid *g, uint32_t row_axis, int64_t rows, int64_t co
     g->rows = r, g->columns = c;
 }
 
-static int64_t tiles_of(const struct side *s) { return (s->extent + s->size - 1) / s->size; }
+static int64_t tiles_of(const struct lower_dot_side *s) { return (s->extent + s->size - 1) / s->size; }
 
 /* The largest tiles of which there are enough, else the smallest: also where sums take two registers. */
-static void choose_shape(struct grid *g)
+static void choose_shape(struct lower_dot_grid *g)
 {
     struct lower_dot_product *p = g->p;
     const struct lower_axis *axes = p->l->axes;
@@ -348,6 +235,7 @@ static void choose_shape(struct grid *g)
     bool wide = ir_dtype_bytes(p->sum) > 4, full = false;
     g->unit = find_unit(p);
     g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
+    g->pair = g->unit ? 2 : 1;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles && !full; i++) {
         bool fits = width < WIDE ? tiles[i].columns == width : tiles[i].columns >= WIDE;
         if (!fits || (g->unit && tiles[i].rows < UNIT_ROWS * THREADS / WARP)) continue;
@@ -356,19 +244,19 @@ static void choose_shape(struct grid *g)
     }
 }
 
-static void declare(struct grid *g, struct side *s)
+static void declare(struct lower_dot_grid *g, struct lower_dot_side *s)
 {
     struct lower_dot_product *p = g->p;
     struct nest_builder *b = &p->l->b;
     int64_t pairs = s->loop[0].extent * (s == &g->rows ? 4 : 2);
-    s->staged = nest_reg(b, p->factor, (uint32_t)(s->size * g->steps / THREADS), true, 0);
+    s->staged = nest_reg(b, g->unit ? IR_U32 : p->factor, (uint32_t)grid_staged(g, s), true, 0);
     s->reg = nest_reg(b, g->unit ? IR_U32 : p->sum, (uint32_t)(g->unit ? pairs : s->loop[0].extent * s->loop[1].extent),
                       true, 0);
 }
 
 /* Number `tile` of all: the batch outermost, then columns; the tiles of a few rows follow each other, so that what
  * they share is still in the second cache. */
-static void open_tiles(struct grid *g)
+static void open_tiles(struct lower_dot_grid *g)
 {
     struct lower_dot_product *p = g->p;
     struct lower *l = p->l;
@@ -384,13 +272,13 @@ static void open_tiles(struct grid *g)
 }
 
 /* The products of what is in shared memory. */
-static void multiply(struct grid *g)
+static void multiply(struct lower_dot_grid *g)
 {
     struct lower *l = g->p->l;
-    struct side *sides[] = {&g->rows, &g->columns};
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
     struct lower_pos step = lower_pos_constant(0);
     int64_t at_once = g->unit ? UNIT_STEPS : 1;
-    lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, g->steps / at_once), at_once);
+    lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, g->steps / at_once), at_once / g->pair);
     for (int i = 0; i < 2; i++) (g->unit ? take_unit : take)(g, sides[i], &step);
     if (g->unit) nest_matrix(&l->b, g->p->factor, g->sum, g->rows.reg, g->columns.reg);
     else each_sum(g, false);
@@ -399,26 +287,27 @@ static void multiply(struct grid *g)
 void dot_grid(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
-    struct grid g = {.p = p};
-    struct side *sides[] = {&g.rows, &g.columns};
+    struct lower_dot_grid g = {.p = p};
+    struct lower_dot_side *sides[] = {&g.rows, &g.columns};
     choose_shape(&g);
     int64_t blocks = (l->axes[AXIS_K].extent + g.steps - 1) / g.steps;
     for (int i = 0; i < 2; i++) {
-        struct side *s = sides[i];
-        int64_t extent = (s->size - 1) * s->along_apart + (g.steps - 1) * s->step_apart + 1;
-        s->local = nest_local(&l->b, p->factor, extent);
+        struct lower_dot_side *s = sides[i];
+        int64_t extent = (s->size - 1) * s->along_apart + (g.steps / g.pair - 1) * s->step_apart + 1;
+        grid_choose_patch(&g, s);
+        s->local = nest_local(&l->b, g.unit ? IR_U32 : p->factor, extent);
     }
     open_tiles(&g);
     g.sum = nest_reg(&l->b, p->sum, (uint32_t)(g.rows.size * g.columns.size / THREADS), true, 0);
     for (int i = 0; i < 2; i++) declare(&g, sides[i]);
     struct lower_pos from = lower_pos_constant(0);
-    for (int i = 0; i < 2; i++) fetch(&g, sides[i], &from);
+    for (int i = 0; i < 2; i++) grid_fetch(&g, sides[i], &from);
     struct lower_dot_place before = dot_place(p);
     nest_var block = lower_open(l, NEST_SERIAL, blocks);
-    for (int i = 0; i < 2; i++) put(&g, sides[i]);
+    for (int i = 0; i < 2; i++) grid_put(&g, sides[i]);
     from.offset = g.steps;
     lower_pos_add_term(l, &from, block, g.steps);
-    for (int i = 0; i < 2 && blocks > 1; i++) fetch(&g, sides[i], &from);
+    for (int i = 0; i < 2 && blocks > 1; i++) grid_fetch(&g, sides[i], &from);
     multiply(&g);
     dot_return(p, &before);
     each_sum(&g, true);

@@ -80,13 +80,16 @@ void lower_pos_add_digit(struct lower *l, struct lower_pos *p, nest_var var, int
 
 nest_value lower_pos_inside(struct lower *l, struct lower_pos *p, int64_t extent)
 {
-    int64_t low, high;
+    int64_t low, high, by = extent;
     lower_pos_range(l, p, &low, &high);
     if (high < extent) return 0;
-    nest_value at = lower_pos_value(l, p);
-    *p = lower_pos_constant(0);
-    lower_pos_add_scaled(l, p, at, 1, extent - 1);
-    return lower_binary(l, OP_lt, IR_BOOL, at, lower_number(l, extent));
+    for (uint32_t i = 0; i < p->term_count + p->scaled_count; i++) by = lower_common_factor(by, lower_pos_scale(p, i));
+    struct lower_pos steps, rest; /* neighbours in a step are all inside, or none */
+    if (by < 2 || !lower_pos_part(l, p, by, &steps, &rest)) by = 1, steps = *p, rest = lower_pos_constant(0);
+    nest_value at = lower_pos_value(l, &steps);
+    *p = rest;
+    lower_pos_add_scaled(l, p, at, by, extent / by - 1);
+    return lower_binary(l, OP_lt, IR_BOOL, at, lower_number(l, extent / by));
 }
 
 static void widen(int64_t scale, int64_t max, int64_t *low, int64_t *high)

@@ -312,7 +312,8 @@ static nest_value load(struct lower *l, uint32_t buffer, const struct lower_pos 
 nest_value lower_load(struct lower *l, uint32_t buffer, const struct lower_pos *p)
 {
     struct lower_loaded loaded = {load(l, buffer, p, false), buffer, *p};
-    if (l->b.nest->buffers.items[buffer].dtype == IR_BF16) vec_push(l->arena, &l->loaded, loaded);
+    enum ir_dtype dtype = (enum ir_dtype)l->b.nest->buffers.items[buffer].dtype;
+    if (dtype == IR_BF16 || l->target->cuda) vec_push(l->arena, &l->loaded, loaded);
     return loaded.value;
 }
 
@@ -323,11 +324,18 @@ static const struct lower_loaded *find_loaded(const struct lower *l, nest_value 
     return NULL;
 }
 
+bool lower_is_loaded(const struct lower *l, nest_value value) { return find_loaded(l, value); }
+
 static nest_value half(struct lower *l, nest_value x, bool upper)
 {
     nest_value bits = nest_op(&l->b, OP_bitcast, IR_U16, &x, 1);
     bits = nest_op(&l->b, OP_cast, IR_U32, &bits, 1);
     return upper ? lower_binary(l, OP_shl, IR_U32, bits, nest_number(&l->b, IR_U32, 16)) : bits;
+}
+
+nest_value lower_halves(struct lower *l, nest_value first, nest_value second)
+{
+    return lower_binary(l, OP_or, IR_U32, half(l, first, false), half(l, second, true));
 }
 
 nest_value lower_pair(struct lower *l, ir_value v, const struct lower_pos *p, int64_t distance)
@@ -341,7 +349,7 @@ nest_value lower_pair(struct lower *l, ir_value v, const struct lower_pos *p, in
         next.offset++;
         if (memcmp(&next, &second->at, sizeof next) == 0) return load(l, first->buffer, &first->at, true);
     }
-    return lower_binary(l, OP_or, IR_U32, half(l, x, false), half(l, y, true));
+    return lower_halves(l, x, y);
 }
 
 nest_value lower_value(struct lower *l, ir_value v, const struct lower_pos *p)

@@ -223,6 +223,14 @@ template <unsigned n, typename T> static __device__ bool stepc_is_aligned(const 
     return (unsigned long long)at % (n * sizeof(T)) == 0;
 }
 
+/* All of them, or zeros. */
+template <unsigned n, typename T> static __device__ stepc_few<T, n> stepc_load_whole(const T *from, bool is)
+{
+    stepc_few<T, n> few = {};
+    if (is) few = *(const stepc_few<T, n> *)from;
+    return few;
+}
+
 /* Those from `count` on are the last one again. */
 template <unsigned n, typename T> static __device__ stepc_few<T, n> stepc_load_few(const T *from, int count, bool whole)
 {

@@ -1,0 +1,52 @@
+/* What the files of the contraction's template for GPUs share (see lower_dot_grid.c). */
+#ifndef CODEGEN_LOWER_DOT_GRID_H
+#define CODEGEN_LOWER_DOT_GRID_H
+#include "codegen/lower/lower_dot.h"
+
+enum { GRID_THREADS = 128, GRID_GROUP = 4 /* neighbours of a thread, at most: a load of 16 bytes */ };
+
+/* The rows of a tile and one operand, or its columns and the other one. In shared memory it has words: elements, or
+ * pairs of steps for the matrix unit. */
+struct lower_dot_side {
+    const struct lower_dot_operand *operand;
+    uint32_t axis;
+    int64_t extent;                   /* of the axis */
+    int64_t size;                     /* of the tile */
+    bool steps_first;                 /* neighbours in memory are steps of k */
+    int64_t patch_along, patch_steps; /* elements that a thread fetches at a time, neighbours of one access */
+    uint32_t staged, local, reg;
+    int64_t along_apart, step_apart; /* in shared memory */
+    struct lower_pos start;          /* of the tile */
+    /* Where a thread's piece lies in the tile: two loops, and digits of the thread's number. */
+    struct {
+        int64_t extent, place, number /* of the sum's register */;
+    } loop[2];
+    struct {
+        int64_t by, count, place;
+    } digit[2];
+};
+
+struct lower_dot_grid {
+    struct lower_dot_product *p;
+    struct lower_dot_side rows, columns;
+    bool unit;     /* by the matrix unit */
+    int64_t steps; /* in shared memory */
+    int64_t pair;  /* steps of a word */
+    uint32_t sum;
+    nest_var thread;
+};
+
+/* Part of what the thread's number is, and positions that may be outside of their axis: loads there are masked from
+ * here on. */
+void grid_add_digit(struct lower_dot_grid *, struct lower_pos *, int64_t by, int64_t count, int64_t scale);
+struct lower_pos grid_inside(struct lower *, const struct lower_pos *, int64_t extent);
+
+/* How a side goes to shared memory, its registers; from memory to these, by the block of k that
+ * begins at `from`; from them to shared memory, where a word stands. */
+void grid_choose_patch(struct lower_dot_grid *, struct lower_dot_side *);
+int64_t grid_staged(const struct lower_dot_grid *, const struct lower_dot_side *);
+void grid_fetch(struct lower_dot_grid *, const struct lower_dot_side *, const struct lower_pos *from);
+void grid_put(struct lower_dot_grid *, const struct lower_dot_side *);
+struct lower_pos grid_shared(struct lower_dot_grid *, const struct lower_dot_side *, const struct lower_pos *along,
+                             const struct lower_pos *word);
+#endif

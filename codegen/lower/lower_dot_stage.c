@@ -1,0 +1,210 @@
+/* Operands of a contraction on their way to a GPU's shared memory. A thread fetches a patch at a time: as many
+ * neighbours as 16 bytes hold, where a printer may make one access of their loads, and two steps of k for the matrix
+ * unit, whose words are pairs. Neighbouring threads take neighbouring patches. */
+#include "codegen/lower/lower_dot_grid.h"
+
+enum { ACCESS = 16 /* bytes */, DEPTH = 16 };
+
+/* ---------------------------------------------------------------- positions */
+
+void grid_add_digit(struct lower_dot_grid *g, struct lower_pos *at, int64_t by, int64_t count, int64_t scale)
+{
+    lower_pos_add_digit(g->p->l, at, g->thread, GRID_THREADS, by, count, scale);
+}
+
+struct lower_pos grid_inside(struct lower *l, const struct lower_pos *p, int64_t extent)
+{
+    struct lower_pos out = *p;
+    l->cond = lower_and(l, l->cond, lower_pos_inside(l, &out, extent));
+    return out;
+}
+
+/* ---------------------------------------------------------------- neighbours */
+
+static bool divides(int64_t few, const int64_t *n, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (n[i] % few) return false;
+    return true;
+}
+
+static bool side_by_side(const struct lower *l, ir_value v, int64_t few, uint32_t depth);
+
+/* The same of taps: runs, and what lies between them. */
+static bool taps_side_by_side(const struct lower *l, ir_value v, int64_t few, uint32_t depth)
+{
+    const struct plan_taps *t = plan_taps_of(l->plan, l->f, v);
+    return t && t->size % (uint64_t)few == 0 && t->start % (uint64_t)few == 0 &&
+           divides(few, t->steps.items, t->steps.count) && side_by_side(l, t->base, few, depth);
+}
+
+static bool view_side_by_side(const struct lower *l, ir_value v, int64_t few, uint32_t depth)
+{
+    const struct ir_node *n = ir_get(l->f, v);
+    const struct ir_type *from = n->arg_count ? ir_type(l->f, n->args[0]) : NULL;
+    if (!from || !from->rank || !n->type.rank) return false;
+    uint32_t in = from->rank - 1, out = n->type.rank - 1;
+    bool whole = n->type.dim[out] % few == 0 && from->dim[in] % few == 0, same = false;
+    switch (n->op) {
+    case OP_reshape: same = true; break;
+    case OP_transpose: same = whole && n->attr[0].v[out] == in; break;
+    case OP_broadcast: same = whole && n->attr[0].v[in] == out && from->dim[in] == n->type.dim[out]; break;
+    case OP_slice: same = whole && n->attr[0].v[in] % few == 0 && (!n->attr[2].n || n->attr[2].v[in] == 1); break;
+    case OP_pad: same = whole && n->attr[0].v[in] % few == 0 && (!n->attr[2].n || n->attr[2].v[in] == 0); break;
+    default: break;
+    }
+    return same && side_by_side(l, n->args[0], few, depth);
+}
+
+/* Are `few` neighbours of a value, from a multiple of that on, made of neighbours in memory, from a multiple on? */
+static bool side_by_side(const struct lower *l, ir_value v, int64_t few, uint32_t depth)
+{
+    const struct ir_node *n = ir_get(l->f, v);
+    if (l->argument[v] || ir_is_number(n)) return true;
+    if (!depth) return false;
+    if (n->op == OP_concat) return taps_side_by_side(l, v, few, depth - 1);
+    if (!ir_is_ewise((enum ir_op)n->op)) return view_side_by_side(l, v, few, depth - 1);
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        if (!side_by_side(l, n->args[i], few, depth - 1)) return false;
+    return true;
+}
+
+/* The same of the operand: its runs along the axis whose neighbours are fetched, and all distances beside it. */
+static bool may_take(const struct lower *l, const struct lower_dot_operand *o, uint32_t fast, int64_t few)
+{
+    uint32_t last = o->count[fast];
+    if (!last || o->run[fast][last - 1].stride != 1 || o->run[fast][last - 1].extent % few) return false;
+    for (uint32_t axis = AXIS_B; axis <= AXIS_K; axis++)
+        for (uint32_t i = 0; i < o->count[axis]; i++)
+            if (o->run[axis][i].stride % few && (axis != fast || i + 1 != last)) return false;
+    return side_by_side(l, o->value, few, DEPTH);
+}
+
+void grid_choose_patch(struct lower_dot_grid *g, struct lower_dot_side *s)
+{
+    const struct lower *l = g->p->l;
+    int64_t few = ACCESS / (int64_t)ir_dtype_bytes((enum ir_dtype)ir_type(l->f, s->operand->value)->dtype);
+    int64_t most = s->size * g->steps / GRID_THREADS / (s->steps_first ? 1 : g->pair);
+    while (few > 1 && (few > most || !may_take(l, s->operand, s->steps_first ? AXIS_K : s->axis, few))) few /= 2;
+    s->patch_along = s->steps_first ? 1 : few;
+    s->patch_steps = s->steps_first && few > g->pair ? few : g->pair;
+}
+
+/* ---------------------------------------------------------------- patches */
+
+static int64_t words(const struct lower_dot_grid *g, const struct lower_dot_side *s)
+{
+    return s->patch_along * s->patch_steps / g->pair;
+}
+
+int64_t grid_staged(const struct lower_dot_grid *g, const struct lower_dot_side *s)
+{
+    return s->size * g->steps / g->pair / GRID_THREADS;
+}
+
+static nest_var open_turn(struct lower_dot_grid *g, const struct lower_dot_side *s)
+{
+    nest_var turn = lower_open(g->p->l, NEST_UNROLL, grid_staged(g, s) / words(g, s));
+    g->thread = lower_open(g->p->l, NEST_VECTOR, GRID_THREADS);
+    return turn;
+}
+
+/* The first element of the patch that this thread has in turn `turn`: along the side, and of k. */
+static void corner(struct lower_dot_grid *g, const struct lower_dot_side *s, nest_var turn, struct lower_pos *along,
+                   struct lower_pos *step)
+{
+    struct lower_pos *fast = s->steps_first ? step : along, *slow = s->steps_first ? along : step;
+    int64_t by_fast = s->steps_first ? s->patch_steps : s->patch_along,
+            by_slow = s->steps_first ? s->patch_along : s->patch_steps,
+            count = (s->steps_first ? g->steps : s->size) / by_fast;
+    *along = *step = lower_pos_constant(0);
+    grid_add_digit(g, fast, 1, count, by_fast);
+    if (count < GRID_THREADS) grid_add_digit(g, slow, count, GRID_THREADS / count, by_slow);
+    lower_pos_add_term(g->p->l, slow, turn, GRID_THREADS / count * by_slow);
+}
+
+/* Word number `word` of a patch: so far from its corner. */
+static void add_word(const struct lower_dot_grid *g, const struct lower_dot_side *s, int64_t word,
+                     struct lower_pos *along, struct lower_pos *step)
+{
+    int64_t column = s->patch_steps / g->pair;
+    along->offset += word / column;
+    step->offset += word % column * g->pair;
+}
+
+static struct nest_index staged_index(struct lower_dot_grid *g, const struct lower_dot_side *s, nest_var turn,
+                                      int64_t word)
+{
+    struct lower_pos at = lower_pos_constant(word);
+    lower_pos_add_term(g->p->l, &at, turn, words(g, s));
+    return lower_pos_index(g->p->l, &at);
+}
+
+/* An element, 0 outside of the operand. */
+static nest_value element(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *along,
+                          const struct lower_pos *step)
+{
+    struct lower_dot_product *p = g->p;
+    struct lower *l = p->l;
+    struct lower_dot_place before = dot_place(p);
+    p->at[s->axis] = grid_inside(l, along, s->extent);
+    p->at[AXIS_K] = grid_inside(l, step, l->axes[AXIS_K].extent);
+    nest_value value = dot_operand_value(p, s->operand);
+    if (l->cond && !lower_is_loaded(l, value)) { /* a prologue of what is not read may be anything */
+        nest_value args[] = {l->cond, value, nest_number(&l->b, p->factor, 0)};
+        value = nest_op(&l->b, OP_select, p->factor, args, 3);
+    }
+    l->cond = 0;
+    dot_return(p, &before);
+    return value;
+}
+
+void grid_fetch(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *from)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_place before = dot_place(g->p);
+    nest_var turn = open_turn(g, s);
+    struct lower_pos first_along, first_step;
+    corner(g, s, turn, &first_along, &first_step);
+    lower_pos_add(l, &first_along, &s->start, 1);
+    lower_pos_add(l, &first_step, from, 1);
+    for (int64_t word = 0; word < words(g, s); word++) {
+        struct lower_pos along = first_along, step = first_step;
+        add_word(g, s, word, &along, &step);
+        nest_value value = element(g, s, &along, &step);
+        if (g->unit) {
+            step.offset++;
+            value = lower_halves(l, value, element(g, s, &along, &step));
+        }
+        nest_set(&l->b, s->staged, staged_index(g, s, turn, word), value);
+    }
+    dot_return(g->p, &before);
+}
+
+struct lower_pos grid_shared(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *along,
+                             const struct lower_pos *word)
+{
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add(g->p->l, &at, along, s->along_apart);
+    lower_pos_add(g->p->l, &at, word, s->step_apart);
+    return at;
+}
+
+void grid_put(struct lower_dot_grid *g, const struct lower_dot_side *s)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_place before = dot_place(g->p);
+    nest_var turn = open_turn(g, s);
+    struct lower_pos along, step, whole, rest;
+    corner(g, s, turn, &along, &step);
+    if (!lower_pos_part(l, &step, g->pair, &whole, &rest)) BUG("a step that is half of a pair");
+    struct lower_pos first = grid_shared(g, s, &along, &whole);
+    for (int64_t word = 0; word < words(g, s); word++) {
+        struct lower_pos at = first;
+        int64_t column = s->patch_steps / g->pair;
+        at.offset += word / column * s->along_apart + word % column * s->step_apart;
+        nest_store(&l->b, s->local, lower_pos_index(l, &at), nest_get(&l->b, s->staged, staged_index(g, s, turn, word)),
+                   0);
+    }
+    dot_return(g->p, &before);
+}
