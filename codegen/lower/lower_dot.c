@@ -120,10 +120,20 @@ static void finish_block(struct lower_dot_product *p, uint32_t rows, const void 
     dot_finish_tile(p, rows, panel->vectors, panel->masked);
 }
 
+/* Rows of x of a chunk: those that lie k-major step by step, so that what is read together lies together. */
+static void pack_chunk(struct lower_dot_product *p, const struct lower_pos *chunk, int64_t extent_k)
+{
+    struct lower_dot_place before = dot_place(p);
+    bool by_steps = !p->rows_stride;
+    if (by_steps) dot_open_steps(p, extent_k);
+    each_block(p, chunk, dot_pack_block, by_steps ? NULL : &extent_k);
+    dot_return(p, &before);
+}
+
 static void panel_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, struct panel *panel)
 {
     if (p->pack && !p->pack_group) dot_pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
-    if (p->pack_rows && p->local_blocks && !p->matrix) each_block(p, chunk, dot_pack_block, &panel->extent_k);
+    if (p->pack_rows && p->local_blocks && !p->matrix) pack_chunk(p, chunk, panel->extent_k);
     each_block(p, chunk, tile_block, panel);
 }
 
@@ -249,24 +259,51 @@ static void panel_row(struct lower_dot_product *p, const struct lower_pos *chunk
     dot_pack_row(p, vectors, masked);
 }
 
-/* The rows of y are read once, each as long as all panels of the group. */
+static void panel_packed(struct lower_dot_product *p, const struct lower_pos *chunk, uint32_t vectors, bool masked,
+                         const void *extent_k)
+{
+    (void)chunk;
+    dot_pack_panel(p, vectors, masked, *(const int64_t *)extent_k);
+}
+
+/* The rows of y are read once, each as long as all panels of the group; where its columns are rows in memory, these are
+ * as long as a panel. */
 static void pack_group(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group,
                        int64_t extent_k)
 {
     struct lower_dot_place before = dot_place(p);
+    bool turned = p->l->lane_stride != 1;
     if (!p->pack_group) return;
-    dot_open_steps(p, extent_k);
-    each_panel(p, chunk, group, panel_row, NULL);
+    if (!turned) dot_open_steps(p, extent_k);
+    each_panel(p, chunk, group, turned ? panel_packed : panel_row, &extent_k);
     dot_return(p, &before);
 }
 
+/* Goes to one chunk after the other: of tiles that wait, all do. */
+static void open_chunks(struct lower_dot_product *p, enum nest_loop loop, struct lower_pos *chunk)
+{
+    if (p->chunks <= 1) return;
+    nest_var var = dot_open(p, loop, AXIS_M, dot_last_index(p->l, AXIS_M), p->chunks, p->chunk * p->rows, NULL);
+    lower_pos_add_term(p->l, chunk, var, p->chunk);
+    if (p->pack_once && p->by_blocks) lower_pos_add_term(p->l, &p->chunk_row, var, p->chunk * p->rows);
+}
+
+static void close_chunks(struct lower_dot_product *p, const struct lower_dot_place *before)
+{
+    dot_return(p, before);
+    p->chunk_row = lower_pos_constant(0);
+}
+
 /* All panels by one block of k: what is packed of x serves all of them. */
-static void panels_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group,
+static void panels_block_k(struct lower_dot_product *p, struct lower_pos chunk, const struct lower_pos *group,
                            int64_t extent_k)
 {
-    if (p->pack_rows) each_block(p, chunk, dot_pack_block, &extent_k);
-    pack_group(p, chunk, group, extent_k);
-    each_panel(p, chunk, group, panel_tiles, &extent_k);
+    pack_group(p, &chunk, group, extent_k);
+    struct lower_dot_place before = dot_place(p);
+    if (p->pack_once) open_chunks(p, NEST_SERIAL, &chunk);
+    if (p->pack_rows) pack_chunk(p, &chunk, extent_k);
+    each_panel(p, &chunk, group, panel_tiles, &extent_k);
+    close_chunks(p, &before);
 }
 
 /* k by blocks, and the panels by each of them; the tiles of all rows wait in the local, which begins with zeros. */
@@ -275,32 +312,35 @@ static void all_blocks_k(struct lower_dot_product *p, const struct lower_pos *ch
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
     struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add_term(l, &at, lower_open(l, NEST_VECTOR, p->chunk * p->rows * p->tile_columns), 1);
+    lower_pos_add_term(l, &at, lower_open(l, NEST_VECTOR, dot_waiting_rows(p) * p->tile_columns), 1);
     nest_store(&l->b, p->tile_local, lower_pos_index(l, &at), nest_number(&l->b, p->sum, 0), 0);
     dot_return(p, &before);
     if (p->blocks_k > 1) dot_open(p, NEST_SERIAL, AXIS_K, dot_last_index(l, AXIS_K), p->blocks_k, p->block_k, NULL);
-    panels_block_k(p, chunk, group, p->block_k);
+    panels_block_k(p, *chunk, group, p->block_k);
     dot_return(p, &before);
     if (!p->tail_k) return;
     p->at[AXIS_K].offset += p->block_k * p->blocks_k;
-    panels_block_k(p, chunk, group, p->tail_k);
+    panels_block_k(p, *chunk, group, p->tail_k);
     dot_return(p, &before);
 }
 
 /* All panels of one chunk of rows, or those of the group that is open as the parallel loop. */
-static void all_panels(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group)
+static void all_panels(struct lower_dot_product *p, struct lower_pos chunk, const struct lower_pos *group)
 {
+    if (p->by_blocks) all_blocks_k(p, &chunk, group);
+    else pack_group(p, &chunk, group, p->block_k);
+    struct lower_dot_place before = dot_place(p);
+    if (p->pack_once) open_chunks(p, NEST_SERIAL, &chunk);
     if (p->by_blocks) {
-        all_blocks_k(p, chunk, group);
-        if (group) each_panel(p, chunk, group, panel_finish, NULL);
-        else each_block(p, chunk, finish_rows, NULL);
-        return;
+        if (group) each_panel(p, &chunk, group, panel_finish, NULL);
+        else each_block(p, &chunk, finish_rows, NULL);
+    } else {
+        if (p->pack_rows && p->matrix) each_block(p, &chunk, dot_pack_matrix, NULL);
+        else if (p->pack_rows && !p->local_blocks) pack_chunk(p, &chunk, p->block_k);
+        each_panel(p, &chunk, group, one_panel, NULL);
+        if (p->wide) each_block(p, &chunk, finish_rows, NULL);
     }
-    if (p->pack_rows && p->matrix) each_block(p, chunk, dot_pack_matrix, NULL);
-    else if (p->pack_rows && !p->local_blocks) each_block(p, chunk, dot_pack_block, &p->block_k);
-    pack_group(p, chunk, group, p->block_k);
-    each_panel(p, chunk, group, one_panel, NULL);
-    if (p->wide) each_block(p, chunk, finish_rows, NULL);
+    close_chunks(p, &before);
 }
 
 static void loops(struct lower_dot_product *p)
@@ -336,15 +376,11 @@ static void loops(struct lower_dot_product *p)
         lower_pos_add_term(l, &p->group_start, var, p->group * p->panel_columns);
         l->b.nest->parallel_extent = groups;
     }
-    if (p->chunks > 1) {
-        nest_var var = dot_open(p, chunks_parallel ? NEST_PARALLEL : NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M),
-                                p->chunks, p->chunk * p->rows, NULL);
-        lower_pos_add_term(l, &chunk, var, p->chunk);
-        if (chunks_parallel) l->b.nest->parallel_extent = p->chunks;
-    }
+    if (!p->pack_once) open_chunks(p, chunks_parallel ? NEST_PARALLEL : NEST_SERIAL, &chunk);
+    if (chunks_parallel) l->b.nest->parallel_extent = p->chunks;
     for (uint32_t i = 0; i < count; i++)
         if (i != best) dot_open(p, NEST_SERIAL, list[i].axis, list[i].part, list[i].extent, 1, NULL);
-    all_panels(p, &chunk, panels_parallel ? &panel : NULL);
+    all_panels(p, chunk, panels_parallel ? &panel : NULL);
     nest_close_to(&l->b, 0);
 }
 

@@ -11,7 +11,6 @@ enum {
     DIRECT_BYTES = 64 * 1024,
     COSTLY_EPILOGUE = 12,
     PACK_K = 64,
-    ALIASED_ROWS = 256,
     TEAM_CHUNKS = 16
 };
 /* Of products whose columns are shared out: rows and elements of y at least, bytes of x that are packed at a time; of
@@ -25,9 +24,21 @@ enum {
     WAITING_ELEMENTS = 1 << 19
 };
 
-/* Steps of k that a load of the tile, and one of what is packed, is ahead. Panels of more blocks of lanes by lanes pay
- * for the code that turns them in registers. */
-enum { TURNED_BLOCKS = 64, CACHE_LINE = 64, AHEAD_TILE = 64, AHEAD_PACKED = 16, AHEAD_TURNED = 64, AHEAD_TAPS = 24 };
+/* Of the first cache, at least: what is so many bytes apart shares a set, which holds so many lines. Rows at such
+ * distances are copied; those half as far apart, seven of a tile's 14 in a set, are faster read where they stand. */
+enum { WAY_BYTES = 4096, WAYS = 8 };
+
+/* Steps of k that a load of the tile, and one of what is packed, is ahead. Panels of more blocks of lanes by lanes, or
+ * all of them of as many as so many of these, pay for the code that turns them in registers. */
+enum {
+    TURNED_BLOCKS = 64,
+    TURNED_PANELS = 8,
+    CACHE_LINE = 64,
+    AHEAD_TILE = 64,
+    AHEAD_PACKED = 16,
+    AHEAD_TURNED = 64,
+    AHEAD_TAPS = 24
+};
 
 struct lower_dot_run {
     int64_t extent, stride;
@@ -74,6 +85,8 @@ struct lower_dot_product {
     int64_t packed_rows; /* so many of a block are packed for a step of k: whole vectors if most of it is rows */
     bool pack, pack_rows, local_tile;
     bool pack_group;              /* all panels of a group row by row, before the first tile */
+    bool pack_once;               /* they are for all chunks of rows, whose loop is inside */
+    struct lower_pos chunk_row;   /* where this one stands among all tiles that wait */
     struct lower_pos local_panel; /* inside the group */
     bool by_blocks;               /* all panels by one block of k, then by the next one */
     bool local_blocks;            /* k goes by blocks */
@@ -105,6 +118,12 @@ static inline int64_t dot_packed_k(const struct lower_dot_product *p)
 static inline int64_t dot_packed_panel(const struct lower_dot_product *p)
 {
     return dot_packed_k(p) * p->panel_columns + (p->pack_group ? PACKED_APART : 0);
+}
+
+/* Rows of the tiles that wait for the next block of k. */
+static inline int64_t dot_waiting_rows(const struct lower_dot_product *p)
+{
+    return (p->pack_once ? p->chunks : 1) * p->chunk * p->rows;
 }
 
 /* Elements of packed rows that are one block. */

@@ -11,7 +11,7 @@ enum { LEAST_MATRIX_ROWS = 8, LEAST_MATRIX_STEPS = 8 };
 enum { BLOCK_MATRIX = 128 };
 /* Columns from which on rows are packed that fight for the same cache sets, or are elements apart that make most of
  * them a page of their own. */
-enum { APART_COLUMNS = 512, APART_ROWS = 512 };
+enum { APART_COLUMNS = 512, APART_ROWS = 512, ALIASED_ROWS = 256 };
 
 /* The buffer in which an operand stands as it is; UINT32_MAX: in none. */
 static uint32_t buffer_of(const struct lower *l, ir_value v)

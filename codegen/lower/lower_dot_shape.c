@@ -199,11 +199,12 @@ void dot_choose_blocks(struct lower_dot_product *p)
     int64_t lines = (p->rows + p->lanes - 1) / p->lanes * p->lanes;
     p->packed_rows = p->tall && p->rows * 4 >= lines * 3 ? lines : p->rows;
     p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
-    /* neighbours along k, but the rows of a tile fight for the same sets */
+    /* neighbours along k, but the rows of a tile fight for the same set */
     bool narrow = is_narrow(p),
          along = one_part && (p->tall || narrow) && nk == 1 && nm && distance(p, &p->x, AXIS_K, 0) == 1;
+    int64_t apart_bytes = along ? distance(p, &p->x, AXIS_M, nm - 1) * (int64_t)ir_dtype_bytes(p->factor) : 0;
     if (along && p->k >= 64 && p->n > (narrow ? 1 : 2) * p->panel_columns &&
-        (narrow || distance(p, &p->x, AXIS_M, nm - 1) % ALIASED_ROWS == 0)) {
+        (narrow || (apart_bytes % WAY_BYTES == 0 && p->rows > WAYS))) {
         p->pack_rows = true;
         p->rows_stride = (p->block_k + p->lanes - 1) / p->lanes * p->lanes + p->lanes;
     }
@@ -270,13 +271,15 @@ void dot_choose_locals(struct lower_dot_product *p, bool panels_parallel)
         int64_t planes = lower_tree_levels(l->axes[AXIS_K].extent / p->leaf) + 1;
         p->tree_local = nest_local(&l->b, p->sum, planes * p->rows * p->panel_columns);
     }
-    p->pack_group = p->pack && p->group > 1 && l->lane_stride == 1 && (p->by_blocks || !p->local_blocks) &&
-                    p->group * dot_packed_panel(p) * 4 <= GROUP_BYTES;
+    p->pack_group = p->pack && p->group > 1 && (l->lane_stride == 1 || p->chunks > 1) &&
+                    (p->by_blocks || !p->local_blocks) && p->group * dot_packed_panel(p) * 4 <= GROUP_BYTES;
+    p->pack_once = p->pack_group && p->chunks > 1 && (!p->by_blocks || p->chunks * rows * columns <= WAITING_ELEMENTS);
     if (p->pack) p->panel_local = nest_local(&l->b, p->factor, (p->pack_group ? p->group : 1) * dot_packed_panel(p));
     if (p->pack_rows)
         p->rows_local = nest_local(&l->b, p->factor,
                                    p->matrix        ? dot_matrix_rows(p)
                                    : p->rows_stride ? rows * p->rows_stride
                                                     : p->chunk * dot_packed_block(p));
-    if (p->local_tile) p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
+    if (p->local_tile)
+        p->tile_local = nest_local(&l->b, p->sum, (p->by_blocks ? dot_waiting_rows(p) : rows) * p->tile_columns);
 }

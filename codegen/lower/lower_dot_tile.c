@@ -97,6 +97,7 @@ struct lower_pos dot_tile_pos(struct lower_dot_product *p, const struct lower_do
 {
     struct lower_pos at = lower_pos_constant(0);
     lower_pos_add(p->l, &at, &p->local_row, p->tile_columns);
+    lower_pos_add(p->l, &at, &p->chunk_row, p->tile_columns);
     if (p->wide) {
         lower_pos_add(p->l, &at, &p->at[AXIS_N], 1);
         lower_pos_add(p->l, &at, &p->group_start, -1);
@@ -183,8 +184,8 @@ static void pack_scattered(struct lower_dot_product *p, int64_t column, int64_t 
         dot_open(p, NEST_SERIAL, AXIS_K, part_k, size / stretch, stretch, &p->local_k);
         nest_var number = dot_open(p, NEST_SERIAL, AXIS_N, part_n, columns, 1, NULL);
         dot_open(p, NEST_VECTOR, AXIS_K, part_k, stretch, 1, &p->local_k);
-        struct lower_pos at = lower_pos_constant(column);
-        lower_pos_add(l, &at, &p->local_k, p->panel_columns);
+        struct lower_pos at = packed_step(p, &p->local_k);
+        at.offset += column;
         lower_pos_add_term(l, &at, number, 1);
         nest_store(&l->b, p->panel_local, lower_pos_index(l, &at), dot_operand_value(p, &p->y), 0);
         dot_return(p, &before);
@@ -211,10 +212,11 @@ static void pack_turned(struct lower_dot_product *p, int64_t columns, int64_t ex
     nest_turn(&l->b, reg, (uint32_t)p->lanes);
     row = dot_open(p, NEST_UNROLL, AXIS_K, part_k, p->lanes, 1, &p->local_k);
     nest_var lane = dot_open(p, NEST_VECTOR, AXIS_N, part_n, p->lanes, 1, NULL);
-    lower_pos_add(l, &block, &p->local_k, p->panel_columns);
-    lower_pos_add_term(l, &block, lane, 1);
-    nest_store(&l->b, p->panel_local, lower_pos_index(l, &block),
-               nest_get(&l->b, reg, reg_index(l, UINT32_MAX, 0, row)), 0);
+    struct lower_pos at = packed_step(p, &p->local_k);
+    lower_pos_add(l, &at, &block, 1);
+    lower_pos_add_term(l, &at, lane, 1);
+    nest_store(&l->b, p->panel_local, lower_pos_index(l, &at), nest_get(&l->b, reg, reg_index(l, UINT32_MAX, 0, row)),
+               0);
     dot_return(p, &before);
 }
 
@@ -227,7 +229,8 @@ static void pack_transposed(struct lower_dot_product *p, uint32_t vectors, bool 
     for (uint32_t i = p->outer_parts; i < part_k; i++)
         if (l->axes[AXIS_K].part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, l->axes[AXIS_K].part[i], 1, &p->local_k);
     int64_t columns = masked || vectors < p->vectors ? p->tail_columns : p->panel_columns, turned = 0, steps = 0;
-    bool many = columns / p->lanes * (extent / p->lanes) > TURNED_BLOCKS;
+    int64_t blocks = columns / p->lanes * (extent / p->lanes);
+    bool many = blocks > TURNED_BLOCKS || blocks * p->panels > TURNED_PANELS * TURNED_BLOCKS;
     if (many && !l->target->cuda && p->width == p->lanes) {
         turned = columns / p->lanes * p->lanes, steps = extent / p->lanes * p->lanes;
         pack_turned(p, turned, steps);
@@ -285,18 +288,17 @@ static struct lower_pos packed_row(struct lower_dot_product *p, nest_var row)
 
 struct lower_pos dot_packed_step(struct lower_dot_product *p) { return packed_step(p, &p->local_k); }
 
+/* The rows of a block, by the steps that are in *user; NULL: by the one that is open. */
 void dot_pack_block(struct lower_dot_product *p, uint32_t rows, const void *user)
 {
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
     uint32_t part = dot_last_index(l, AXIS_M);
     bool whole = !p->rows_stride && rows == p->rows; /* a line of the cache, the next rows with these */
-    int64_t steps = *(const int64_t *)user;
-    if (!p->rows_stride) open_k(p, steps);
     if (!p->rows_stride) prefetch_operand(p, &p->x, AHEAD_PACKED, 1);
     nest_var row = dot_open(p, p->rows_stride ? NEST_SERIAL : NEST_VECTOR, AXIS_M, part, whole ? p->packed_rows : rows,
                             1, NULL);
-    if (p->rows_stride) dot_open(p, NEST_VECTOR, AXIS_K, dot_last_index(l, AXIS_K), steps, 1, &p->local_k);
+    if (user) dot_open(p, NEST_VECTOR, AXIS_K, dot_last_index(l, AXIS_K), *(const int64_t *)user, 1, &p->local_k);
     if (whole && p->tail_rows < p->packed_rows - p->rows)
         lower_mask_tile(l, &p->at[AXIS_M], AXIS_M, part, p->at[AXIS_M].offset, p->m);
     struct lower_pos at = packed_row(p, row);
