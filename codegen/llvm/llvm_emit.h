@@ -57,6 +57,8 @@ struct emit {
     struct emit_variable *vars;
     struct emit_register *regs;
     LLVMValueRef *buffers;
+    const bool *flushed;           /* by value: it is no denormal (llvm_emit_flushed.c) */
+    bool rounds_flushed;           /* what is rounded now is none */
     LLVMValueRef *given;           /* by value: a number that is an argument; NULL: there are none */
     const struct nest_stmt *tiles; /* the first statement of tiles: whose the configuration is; NULL: there are none */
     LLVMValueRef lo, hi, scratch;
@@ -85,6 +87,9 @@ LLVMValueRef emit_kernel(struct emit *, const struct nest *, const char *name, c
 LLVMValueRef emit_kernel_of(struct emit *, LLVMValueRef body, const char *name, const struct nest_stmt *const *numbers,
                             uint32_t count);
 LLVMValueRef emit_number(struct emit *, const struct nest_stmt *);
+
+/* llvm_emit_flushed.c: by value of the nest that is printed. */
+bool *emit_find_flushed(struct emit *);
 
 /* llvm_emit_register.c */
 LLVMValueRef emit_slot(struct emit *, uint32_t reg, int64_t element, uint32_t copy); /* its alloca */

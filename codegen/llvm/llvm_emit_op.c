@@ -21,7 +21,8 @@ static bool is_flushed(LLVMValueRef x)
 static LLVMValueRef round_bf16(struct emit *e, LLVMValueRef x)
 {
     uint32_t lanes = emit_lane_count(LLVMTypeOf(x));
-    if (e->target->pairs && !e->target->invariant && (lanes == 8 || lanes == 16) && is_flushed(x)) {
+    if (e->target->pairs && !e->target->invariant && (lanes == 8 || lanes == 16) &&
+        (e->rounds_flushed || is_flushed(x))) {
         const char *name = lanes == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512"
                                        : "llvm.x86.avx512bf16.cvtneps2bf16.256";
         LLVMValueRef half = emit_intrinsic(e, name, NULL, 0, &x, 1);
