@@ -14,7 +14,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 64, STEPS = 64, MOST_LANES = 32, FAR = 512 /* elements between rows */, UNROLLED = 8 };
+enum {
+    WIDTH = 64,
+    STEPS = 64,
+    MOST_LANES = 32,
+    FAR = 512 /* elements between rows */,
+    UNROLLED = 8,
+    TURNED_ELEMENTS = 1 << 18
+};
 
 /* ---------------------------------------------------------------- operands */
 
@@ -263,12 +270,58 @@ static void open_blocks(struct lower_attention *a)
     lower_pos_add_scaled(l, &a->first, first, 1, last);
 }
 
+static struct lower_pos open_from(struct lower *l, enum nest_loop loop, int64_t extent, const struct lower_pos *from)
+{
+    struct lower_pos at = *from;
+    lower_pos_add_term(l, &at, lower_open(l, loop, extent), 1);
+    return at;
+}
+
+/* Pays for its code: whole vectors both ways, of rows that are many in all. */
+static bool may_turn(const struct lower_attention *a, const struct lower_attention_side *o)
+{
+    const struct lower_attention_run *inner = &o->inner;
+    return a->sum == IR_F32 && !a->l->target->cuda && a->width % a->lanes == 0 && o->length % a->lanes == 0 &&
+           inner->count && inner->stride[inner->count - 1] == 1 &&
+           a->s.batch * a->extent * o->length >= TURNED_ELEMENTS;
+}
+
+/* As many rows by as many elements as a vector has lanes, turned in registers. */
+static void turn_lanes(struct lower_attention *a, const struct lower_attention_source *s)
+{
+    struct lower *l = a->l;
+    struct nest_builder *b = &l->b;
+    uint32_t depth = b->depth, lanes = (uint32_t)a->lanes;
+    struct lower_pos lane = attention_var(l, lower_open(l, NEST_SERIAL, a->width / lanes), lanes),
+                     inner = attention_var(l, lower_open(l, NEST_SERIAL, s->lanes.length / lanes), lanes);
+    uint32_t reg = nest_reg(b, a->sum, lanes, true, 0), inside = b->depth;
+    struct lower_pos row = attention_zero(), zero = row;
+    for (int turn = 0; turn < 2; turn++) {
+        row = open_from(l, NEST_UNROLL, lanes, &zero);
+        struct lower_pos at = open_from(l, NEST_VECTOR, lanes, turn ? &lane : &inner),
+                         other = attention_plus(l, turn ? &inner : &lane, &row, 1);
+        struct nest_index in = lower_pos_index(l, &row);
+        if (turn) {
+            nest_store(b, s->packed, attention_in_rows(l, &other, a->width, &at), nest_get(b, reg, in), 0);
+        } else {
+            other = attention_plus(l, &a->first, &other, 1);
+            nest_set(b, reg, in, attention_operand(a, &s->lanes, &other, &at));
+        }
+        nest_close_to(b, turn ? depth : inside);
+        if (!turn) nest_turn(b, reg, lanes);
+    }
+}
+
 /* The lanes' side of a product: [depth][width]. */
 static void pack_lanes(struct lower_attention *a, const struct lower_attention_source *s)
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
     struct lower_pos lane, inner;
+    if (may_turn(a, &s->lanes)) {
+        turn_lanes(a, s);
+        return;
+    }
     bool one = l->lanes <= 16 && s->lanes.length % UNROLLED == 0; /* by one faster than by gathers */
     if (one) {
         lane = attention_var(l, lower_open(l, NEST_SERIAL, a->width), 1);

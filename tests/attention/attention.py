@@ -76,6 +76,10 @@ class TestAttention(runner.Case):
         for length in (192, 197):
             self.agree(document(1, length, 32, [heads(is_causal=True, num_heads=2)]), groups=3)
 
+    def test_turned(self):
+        """Rows that are many enough for their lanes to be turned in registers; the last block begins inside of the one before."""
+        self.agree(document(16, 133, 128, [heads(is_causal=True)]))
+
     def test_causal(self):
         self.agree(document(2, 128, 32, [heads(is_causal=True)]))
 
