@@ -155,12 +155,13 @@ ir_value fuse_loop(const struct fuse_panels *, struct ir_builder *, const struct
 enum { FUSE_MOST_TAPS = 256 };
 struct fuse_transposed {
     const struct ir_func *f;
-    const struct ir_node *product; /* cotangent by kernel: [.., taps * columns] */
+    const struct ir_node *product; /* cotangent by kernel: [.., taps * columns]; NULL: `of` by numbers */
     ir_value of;
     uint32_t rank, count, rest_count;
     int64_t columns, groups, stride[IR_MAX_RANK]; /* columns: of all groups */
     struct {
         int64_t low[IR_MAX_RANK]; /* where it puts the first element */
+        ir_value weight;          /* of a number for each column */
     } tap[FUSE_MOST_TAPS];        /* by number of the slice */
     bool found[FUSE_MOST_TAPS];
     ir_value rest[FUSE_MOST_TAPS]; /* what else is added */

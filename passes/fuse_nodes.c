@@ -191,9 +191,31 @@ static bool is_small_beside(const struct fuse *z, const struct ir_node *dot)
     return 8 * ir_type_elements(ir_type(z->f, dot->args[1])) <= ir_type_elements(ir_type(z->f, dot->args[0]));
 }
 
+/* A slice whose elements are apart in memory. */
+static bool is_apart(const struct ir_func *f, const struct ir_node *slice)
+{
+    int64_t step = 1;
+    if (slice->op != OP_slice) return false;
+    for (uint32_t i = slice->type.rank; i-- > 0; step *= ir_type(f, slice->args[0])->dim[i])
+        if (slice->type.dim[i] != 1) return step > 1 || (slice->attr[2].n && slice->attr[2].v[i] != 1);
+    return false;
+}
+
+/* Repeated often: its elements are brought together once. */
+static void store_repeated(struct fuse *z, const struct ir_node *broadcast)
+{
+    enum { OFTEN = 16 };
+    ir_value v = broadcast->args[0];
+    while (ir_get(z->f, v)->op == OP_reshape) v = ir_get(z->f, v)->args[0];
+    if (z->node[v].elements >= OFTEN && ir_type_elements(&broadcast->type) >= OFTEN * z->node[v].elements &&
+        is_apart(z->f, ir_get(z->f, v)))
+        z->node[v].needs_buffer = true;
+}
+
 static void mark_stored(struct fuse *z, ir_value v)
 {
     const struct ir_node *node = ir_get(z->f, v);
+    if (node->op == OP_broadcast) store_repeated(z, node);
     switch (z->node[v].class) {
     case FUSE_CONTROL:
         for (uint32_t i = 0; i < node->arg_count; i++) store(z, node->args[i]);

@@ -1,17 +1,18 @@
 /* The gradient of a convolution by its input: as autodiff writes it, a product makes what every tap gives and padded
  * slices of that are summed. It becomes a convolution itself, of the padded cotangent with the kernel's taps the other
  * way round, which reads its taps where they stand (fuse_taps.c). Of strides each phase of the image has taps of its
- * own, and the phases are put side by side (Dumoulin and Visin, A guide to convolution arithmetic, 2016). */
+ * own, and the phases are put side by side (Dumoulin and Visin, A guide to convolution arithmetic, 2016). Where every
+ * channel is convolved alone, what a tap gives is the cotangent times a number for each channel, and stays so. */
 #include "passes/fuse.h"
 #include <string.h>
 
 enum { MOST_TAPS = FUSE_MOST_TAPS, LEAST_COLUMNS = 8 };
 
 /* What one tap gives: a piece of the product's last dimension, or, of groups, which are the product's batch, one of
- * [.., taps, groups, columns], which are then side by side. */
+ * [.., taps, groups, columns], which are then side by side; or all of `of`, times a number for each column. */
 struct tap {
-    ir_value of;
-    const struct ir_node *product;
+    ir_value of, weight;
+    const struct ir_node *product; /* NULL: `of` is the cotangent */
     int64_t number, columns, groups;
 };
 
@@ -22,9 +23,23 @@ static bool whole_but(const struct ir_node *slice, const struct ir_type *from, u
     return true;
 }
 
+static bool is_weighted(const struct ir_func *f, ir_value v, struct tap *tap)
+{
+    const struct ir_node *n = ir_get(f, v);
+    uint32_t last = n->type.rank - 1u;
+    for (uint32_t i = 0; i < 2 && n->op == OP_mul; i++) {
+        const struct ir_node *w = ir_get(f, n->args[i]);
+        if (w->op != OP_broadcast || w->attr[0].n != 1 || w->attr[0].v[0] != last) continue;
+        *tap = (struct tap){n->args[1 - i], w->args[0], NULL, 0, n->type.dim[last], 1};
+        return ir_type_elements(ir_type(f, w->args[0])) == tap->columns;
+    }
+    return false;
+}
+
 static bool is_tap(const struct ir_func *f, ir_value v, struct tap *tap)
 {
     const struct ir_node *slice = ir_get(f, v);
+    if (is_weighted(f, v, tap)) return true;
     uint32_t last = slice->type.rank - 1u;
     bool grouped = slice->op == OP_reshape;
     *tap = (struct tap){.columns = slice->type.dim[last], .groups = 1};
@@ -55,9 +70,10 @@ static bool take_tap(struct fuse_transposed *t, ir_value v)
     struct tap tap;
     double fill;
     if (pad->op != OP_pad || !pad->type.rank || !pass_number(t->f, pad->args[1], &fill) || fill != 0) return false;
-    if (!is_tap(t->f, pad->args[0], &tap) || (t->of && t->of != tap.of)) return false;
+    if (!is_tap(t->f, pad->args[0], &tap) || (t->of && (t->of != tap.of || t->product != tap.product))) return false;
     uint32_t last = pad->type.rank - 1u;
-    int64_t columns = tap.columns, number = tap.number;
+    int64_t columns = tap.columns, number = tap.product ? tap.number : t->count;
+    if (number == MOST_TAPS) return false;
     if (t->of ? columns != t->columns || t->found[number] : false) return false;
     if (pad->attr[0].v[last] || pad->attr[1].v[last] || pad->attr[2].v[last]) return false;
     for (uint32_t i = 0; i < last; i++) {
@@ -66,6 +82,7 @@ static bool take_tap(struct fuse_transposed *t, ir_value v)
     }
     for (uint32_t i = 0; i < last; i++) t->stride[i] = pad->attr[2].v[i] + 1;
     memcpy(t->tap[number].low, pad->attr[0].v, last * sizeof(int64_t));
+    t->tap[number].weight = tap.weight;
     t->of = tap.of, t->product = tap.product, t->columns = columns, t->groups = tap.groups, t->rank = last + 1;
     t->found[number] = true;
     t->count++;
@@ -83,26 +100,36 @@ static bool collect(struct fuse_transposed *t, ir_value v, uint32_t depth)
     return true;
 }
 
-/* Is the sum one of all taps, and worth another product? */
-static bool find(struct fuse_transposed *t, const struct ir_func *f, ir_value v, const struct ir_type *image)
+/* Do all pieces of the product make up the sum? */
+static bool is_whole(const struct fuse_transposed *t)
 {
-    memset(t, 0, sizeof *t);
-    t->f = f;
-    if (ir_get(f, v)->op != OP_add || !collect(t, v, 0) || t->count < 2) return false;
+    const struct ir_func *f = t->f;
     const struct ir_node *d = t->product;
     uint32_t last = t->rank - 1;
-    int64_t of_tap = t->columns / t->groups;
     const struct ir_type *y = ir_type(f, d->args[0]), *w = ir_type(f, d->args[1]);
     bool grouped = ir_get(f, t->of)->op == OP_transpose;
     int64_t taps = grouped ? ir_type(f, t->of)->dim[last] : d->type.dim[last] / t->columns;
     bool plain = d->attr[2].n == 1 && d->attr[2].v[0] == last + grouped && y->rank == t->rank + grouped &&
                  w->rank == (grouped ? 4 : 2) && d->attr[3].v[0] == (grouped ? 3 : 1) && !d->attr[4].n &&
                  d->attr[0].n == grouped && d->type.dtype == y->dtype;
-    if (plain && grouped) plain = d->attr[0].v[0] == last && d->attr[1].v[0] == 2 && w->dim[1] == of_tap;
-    if (!plain || taps != t->count || of_tap < LEAST_COLUMNS || t->rank + last > IR_MAX_RANK + 2) return false;
-    if (last + 3 > IR_MAX_RANK) return false;
+    if (plain && grouped)
+        plain = d->attr[0].v[0] == last && d->attr[1].v[0] == 2 && w->dim[1] == t->columns / t->groups;
+    return plain && taps == t->count;
+}
+
+static ir_value cotangent_of(const struct fuse_transposed *t) { return t->product ? t->product->args[0] : t->of; }
+
+/* Is the sum one of all taps, and worth another product? */
+static bool find(struct fuse_transposed *t, const struct ir_func *f, ir_value v, const struct ir_type *image)
+{
+    memset(t, 0, sizeof *t);
+    t->f = f;
+    if (ir_get(f, v)->op != OP_add || !collect(t, v, 0) || t->count < 2 || (t->product && !is_whole(t))) return false;
+    uint32_t last = t->rank - 1, strides = 0;
+    if (t->columns / t->groups < LEAST_COLUMNS || last + 3 > IR_MAX_RANK || t->rank + last > IR_MAX_RANK + 2)
+        return false;
+    const struct ir_type *y = ir_type(f, cotangent_of(t));
     double all = 1, now = 1;
-    uint32_t strides = 0;
     for (uint32_t i = 0; i < last; i++) {
         all *= (double)image->dim[i], now *= (double)y->dim[i] * (double)t->stride[i];
         strides += t->stride[i] > 1;
@@ -110,64 +137,86 @@ static bool find(struct fuse_transposed *t, const struct ir_func *f, ir_value v,
     return all <= 1.5 * now && t->rank + strides <= IR_MAX_RANK;
 }
 
-/* What the taps that have `low` in this phase give: a convolution of stride 1 over `extent`. */
-static ir_value one_phase(const struct fuse_transposed *t, struct ir_builder *b, const ir_value *map,
-                          const int64_t *extent, const int64_t *phase)
-{
-    uint32_t last = t->rank - 1, count = 0;
-    ir_value y = map[t->product->args[0]], kernel = map[t->product->args[1]], part[MOST_TAPS] = {0},
-             weight[MOST_TAPS] = {0};
-    bool grouped = t->product->attr[0].n;
-    struct ir_type cotangent = *ir_type(b->f, y);
-    if (grouped) { /* side by side, as in the image */
-        cotangent.dim[last] *= cotangent.dim[last + 1];
-        cotangent.dim[--cotangent.rank] = 0;
-        y = ir_reshape(b, y, cotangent.rank, cotangent.dim);
-    }
-    int64_t rows = cotangent.dim[last], taps = (int64_t)t->count, by[IR_MAX_RANK], least[IR_MAX_RANK],
-            most[IR_MAX_RANK], none[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, low[IR_MAX_RANK] = {0};
+/* The taps that have `low` in a phase: their numbers, and the slices of the padded cotangent. */
+struct phase_taps {
+    uint32_t count;
     int64_t number[MOST_TAPS], moved[MOST_TAPS][IR_MAX_RANK];
+    ir_value part[MOST_TAPS];
+};
+
+static void find_taps(const struct fuse_transposed *t, const int64_t *phase, struct phase_taps *of)
+{
+    of->count = 0;
     for (uint32_t k = 0; k < t->count; k++) {
         bool mine = true;
-        for (uint32_t i = 0; i < last && mine; i++) {
+        for (uint32_t i = 0; i + 1 < t->rank && mine; i++) {
             int64_t way = t->tap[k].low[i] - phase[i];
             mine = way % t->stride[i] == 0;
-            moved[count][i] = way / t->stride[i];
+            of->moved[of->count][i] = way / t->stride[i];
         }
-        if (mine) number[count++] = k;
+        if (mine) of->number[of->count++] = k;
     }
-    struct ir_type type = cotangent;
-    for (uint32_t i = 0; i < last; i++) type.dim[i] = (uint32_t)extent[i];
-    type.dim[last] = (uint32_t)t->columns;
-    if (!count) return ir_number(b, type, 0);
+}
+
+static void cut_taps(struct ir_builder *b, ir_value y, const int64_t *extent, struct phase_taps *of)
+{
+    struct ir_type type = *ir_type(b->f, y);
+    uint32_t last = type.rank - 1u;
+    int64_t least, most[IR_MAX_RANK], by[IR_MAX_RANK], low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0},
+                                                       none[IR_MAX_RANK] = {0}, start[IR_MAX_RANK] = {0},
+                                                       limit[IR_MAX_RANK];
     for (uint32_t i = 0; i < last; i++) {
-        least[i] = most[i] = moved[0][i];
-        for (uint32_t k = 1; k < count; k++) {
-            least[i] = moved[k][i] < least[i] ? moved[k][i] : least[i];
-            most[i] = moved[k][i] > most[i] ? moved[k][i] : most[i];
+        least = most[i] = of->moved[0][i];
+        for (uint32_t k = 1; k < of->count; k++) {
+            least = of->moved[k][i] < least ? of->moved[k][i] : least;
+            most[i] = of->moved[k][i] > most[i] ? of->moved[k][i] : most[i];
         }
         low[i] = most[i];
-        high[i] = extent[i] - least[i] - (int64_t)cotangent.dim[i];
+        high[i] = extent[i] - least - (int64_t)type.dim[i];
     }
-    y = ir_pad(b, y, ir_scalar(b, (enum ir_dtype)cotangent.dtype, 0), low, high, none);
-    int64_t kernel_shape[] = {taps, t->columns / t->groups, grouped ? t->groups : rows, rows / t->groups},
-            shape[IR_MAX_RANK + 2];
+    y = ir_pad(b, y, ir_scalar(b, (enum ir_dtype)type.dtype, 0), low, high, none);
+    for (uint32_t i = 0; i <= last; i++) by[i] = 1;
+    limit[last] = type.dim[last];
+    for (uint32_t k = 0; k < of->count; k++) {
+        for (uint32_t i = 0; i < last; i++) start[i] = most[i] - of->moved[k][i], limit[i] = start[i] + extent[i];
+        of->part[k] = ir_slice(b, y, start, limit, by);
+    }
+}
+
+static ir_value weighted_sum(const struct fuse_transposed *t, struct ir_builder *b, const ir_value *map,
+                             const struct phase_taps *of)
+{
+    ir_value sum = 0;
+    for (uint32_t k = 0; k < of->count; k++) {
+        struct ir_type type = *ir_type(b->f, of->part[k]);
+        ir_value weight = ir_broadcast_to(b, map[t->tap[of->number[k]].weight], type.rank, type.dim);
+        ir_value product = ir_binary(b, OP_mul, of->part[k], weight);
+        sum = sum ? ir_binary(b, OP_add, sum, product) : product;
+    }
+    return sum;
+}
+
+/* [.., taps, groups, rows of one] by the taps' kernels. */
+static ir_value product_of(const struct fuse_transposed *t, struct ir_builder *b, ir_value kernel,
+                           const int64_t *extent, struct phase_taps *of)
+{
+    uint32_t last = t->rank - 1, count = of->count;
+    bool grouped = t->product->attr[0].n;
+    int64_t rows = ir_type(b->f, of->part[0])->dim[last], shape[IR_MAX_RANK + 2];
+    int64_t kernel_shape[] = {t->count, t->columns / t->groups, grouped ? t->groups : rows, rows / t->groups};
     uint32_t more = grouped ? 3 : 2;
+    ir_value weight[MOST_TAPS] = {0};
     for (uint32_t i = 0; i < last; i++) shape[i] = extent[i];
     shape[last] = 1, shape[last + 1] = kernel_shape[2], shape[last + 2] = kernel_shape[3];
     kernel = ir_reshape(b, kernel, more + 1, kernel_shape);
-    for (uint32_t i = 0; i <= last; i++) by[i] = 1;
     for (uint32_t k = 0; k < count; k++) {
-        int64_t start[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK];
-        for (uint32_t i = 0; i < last; i++) start[i] = most[i] - moved[k][i], limit[i] = start[i] + extent[i];
-        limit[last] = rows;
-        part[k] = ir_slice(b, y, start, limit, by);
-        if (grouped) part[k] = ir_reshape(b, part[k], last + more, shape);
-        int64_t first[4] = {number[k]}, end[] = {number[k] + 1, kernel_shape[1], kernel_shape[2], kernel_shape[3]};
+        int64_t at = of->number[k], first[4] = {at},
+                end[] = {at + 1, kernel_shape[1], kernel_shape[2], kernel_shape[3]};
+        if (grouped) of->part[k] = ir_reshape(b, of->part[k], last + more, shape);
         if (count < t->count) weight[k] = ir_slice(b, kernel, first, end, (int64_t[]){1, 1, 1, 1});
     }
     shape[last] = count;
-    y = ir_reshape(b, count > 1 ? ir_concat(b, part, count, last) : part[0], last + more, shape);
+    ir_value y = ir_reshape(b, count > 1 ? ir_concat(b, of->part, count, last) : of->part[0], last + more, shape);
     if (count < t->count) kernel = count > 1 ? ir_concat(b, weight, count, 0) : weight[0];
     int64_t of_y[] = {last, last + more - 1}, of_kernel[] = {0, more}, y_batch = last + 1, kernel_batch = 2, one = 1;
     ir_value args[] = {y, kernel};
@@ -181,6 +230,27 @@ static ir_value one_phase(const struct fuse_transposed *t, struct ir_builder *b,
     dot.attr[6] = (struct ir_ints){&one, 1};
     shape[last] = t->columns;
     return ir_reshape(b, ir_make(b, dot), t->rank, shape);
+}
+
+/* What the taps that have `low` in this phase give: a convolution of stride 1 over `extent`. */
+static ir_value one_phase(const struct fuse_transposed *t, struct ir_builder *b, const ir_value *map,
+                          const int64_t *extent, const int64_t *phase)
+{
+    uint32_t last = t->rank - 1;
+    ir_value y = map[cotangent_of(t)];
+    struct ir_type type = *ir_type(b->f, y);
+    struct phase_taps of;
+    find_taps(t, phase, &of);
+    if (t->product && t->product->attr[0].n) { /* groups side by side, as in the image */
+        type.dim[last] *= type.dim[last + 1];
+        type.dim[--type.rank] = 0;
+        y = ir_reshape(b, y, type.rank, type.dim);
+    }
+    for (uint32_t i = 0; i < last; i++) type.dim[i] = (uint32_t)extent[i];
+    type.dim[last] = (uint32_t)t->columns;
+    if (!of.count) return ir_number(b, type, 0);
+    cut_taps(b, y, extent, &of);
+    return t->product ? product_of(t, b, map[t->product->args[1]], extent, &of) : weighted_sum(t, b, map, &of);
 }
 
 /* Phases of a dimension, one behind the other, become neighbours: the last dimension with a stride first. */
@@ -208,7 +278,8 @@ static ir_value phases_from(const struct fuse_transposed *t, struct ir_builder *
 static ir_value make(const struct fuse_transposed *t, struct ir_builder *b, const ir_value *map,
                      const struct ir_type *image, const int64_t *from)
 {
-    int64_t extent[IR_MAX_RANK], phase[IR_MAX_RANK] = {0}, none[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK], by[IR_MAX_RANK];
+    int64_t extent[IR_MAX_RANK] = {0}, phase[IR_MAX_RANK] = {0}, none[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK],
+            by[IR_MAX_RANK];
     bool more = false;
     for (uint32_t i = 0; i < t->rank; i++) {
         int64_t stride = i + 1 < t->rank ? t->stride[i] : 1, n = image->dim[i];

@@ -294,8 +294,39 @@ START_TEST(dot_taps)
 }
 END_TEST
 
-/* The same in pairs of bfloat16: of channels, and, of the kernel's gradient, of images; odd ones get one more of zeros.
+/* Every channel by itself: what its taps give, summed, and the gradient by the image, of which the border is not made.
  */
+START_TEST(taps_of_channels)
+{
+    static const int64_t shapes[][4] = {{9, 20, 3, 1}, {10, 33, 3, 2}, {8, 16, 5, 1}};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct fixture x = fixture_new();
+        int64_t size = shapes[i][0], in = shapes[i][1], window = shapes[i][2], by = shapes[i][3];
+        int64_t n = (size - window) / by + 1, none[4] = {0}, cut[] = {0, -1, -1, 0};
+        ir_value image = input(&x, F32(2, size, size, in)), w = input(&x, F32(window * window, in)),
+                 given = input(&x, F32(2, n, n, in)), zero = ir_scalar(&x.b, IR_F32, 0), forward = 0, back = 0;
+        for (int64_t t = 0; t < window * window; t++) {
+            int64_t r = t / window, c = t % window, low[] = {0, r, c, 0}, inside[] = {0, by - 1, by - 1, 0},
+                    high[] = {0, size - r - (n - 1) * by - 1, size - c - (n - 1) * by - 1, 0};
+            ir_value tap = ir_slice(&x.b, image, low, (int64_t[]){2, size - high[1], size - high[2], in},
+                                    (int64_t[]){1, by, by, 1});
+            ir_value weight = ir_reshape(
+                &x.b, ir_slice(&x.b, w, (int64_t[]){t, 0}, (int64_t[]){t + 1, in}, (int64_t[]){1, 1}), 1, &in);
+            weight = ir_broadcast_to(&x.b, weight, DIMS(2, n, n, in));
+            ir_value one = ir_binary(&x.b, OP_mul, tap, weight);
+            ir_value part = ir_pad(&x.b, ir_binary(&x.b, OP_mul, given, weight), zero, low, high, inside);
+            forward = t ? ir_binary(&x.b, OP_add, forward, one) : one;
+            back = t ? ir_binary(&x.b, OP_add, back, part) : part;
+        }
+        output(&x, forward);
+        output(&x, ir_pad(&x.b, back, zero, cut, cut, none));
+        CHECK_BOTH(x, 1e-6, 0);
+    }
+}
+END_TEST
+
+/* Convolutions in pairs of bfloat16: of channels, and, of the kernel's gradient, of images; odd ones get one more of
+ * zeros. */
 START_TEST(dot_taps_in_pairs)
 {
     static const int64_t shapes[][6] = {
@@ -626,6 +657,7 @@ static void add_cases(Suite *suite)
     tcase_add_test(dots, dot_epilogue);
     tcase_add_test(dots, dot_taps);
     tcase_add_test(dots, dot_taps_in_pairs);
+    tcase_add_test(dots, taps_of_channels);
     tcase_add_test(dots, dot_attention);
     tcase_add_test(dots, dot_attention_by_tiles);
     tcase_add_test(dots, dot_columns_apart);

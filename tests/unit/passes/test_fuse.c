@@ -429,10 +429,56 @@ START_TEST(taps_stay_or_are_laid_out)
 }
 END_TEST
 
+/* The gradient of a convolution of every channel by itself reads the padded cotangent, of which there is one. */
+START_TEST(taps_of_channels_are_read)
+{
+    struct fixture x;
+    start(&x);
+    int64_t c = 16, none[4] = {0}, cut[4] = {0, -1, -1, 0};
+    ir_value y = param(&x, IR_ROLE_INPUT, F32(2, 8, 8, c)), w = param(&x, IR_ROLE_PARAM, F32(9, c)), sum = 0;
+    ir_value zero = ir_scalar(&x.b, IR_F32, 0);
+    for (int64_t t = 0; t < 9; t++) {
+        int64_t low[4] = {0, t / 3, t % 3, 0}, high[4] = {0, 2 - t / 3, 2 - t % 3, 0}, one[2] = {1, 1};
+        ir_value weight = ir_slice(&x.b, w, (int64_t[]){t, 0}, (int64_t[]){t + 1, c}, one);
+        weight = ir_broadcast_to(&x.b, ir_reshape(&x.b, weight, 1, &c), DIMS(2, 8, 8, c));
+        ir_value part = ir_pad(&x.b, ir_binary(&x.b, OP_mul, y, weight), zero, low, high, none);
+        sum = sum ? ir_binary(&x.b, OP_add, sum, part) : part;
+    }
+    output(&x, ir_pad(&x.b, sum, zero, cut, cut, none));
+    const struct plan *p = finish(&x);
+    uint32_t pads = 0;
+    for (size_t g = 0; g < p->groups.count; g++)
+        for (size_t i = 0; i < p->groups.items[g].nodes.count; i++)
+            pads += ir_get(p->func, p->groups.items[g].nodes.items[i])->op == OP_pad;
+    ck_assert_uint_eq(pads, 1);
+    ck_assert_uint_eq(p->groups.count, 2);
+    drop(&x);
+}
+END_TEST
+
+/* What is repeated often, but lies apart, is brought together first. */
+START_TEST(repeated_slices_are_stored)
+{
+    for (int64_t apart = 0; apart < 2; apart++) {
+        struct fixture x;
+        start(&x);
+        int64_t c = 32, to[2] = {apart ? c : 1, apart ? 1 : c}, one[2] = {1, 1};
+        ir_value a = param(&x, IR_ROLE_INPUT, F32(64, c));
+        ir_value w = param(&x, IR_ROLE_PARAM, apart ? F32(c, 3) : F32(3, c));
+        ir_value slice = ir_slice(&x.b, w, (int64_t[]){0, 0}, to, one);
+        slice = ir_broadcast_to(&x.b, ir_reshape(&x.b, slice, 1, &c), DIMS(64, c));
+        output(&x, ir_binary(&x.b, OP_mul, a, slice));
+        ck_assert_uint_eq(finish(&x)->groups.count, 1 + (size_t)apart);
+        drop(&x);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, shared_rows_lie_in_panels,
-                                    panels_of_pairs, taps_of_pairs, operands_of_loops_lie_in_panels,
-                                    layer_norm_is_two_kernels, adam_is_one_kernel, layers_and_memory,
-                                    tensors_end_to_end, crowds_of_small_tensors, taps_stay_or_are_laid_out));
+    return run_case("fuse",
+                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, shared_rows_lie_in_panels,
+                            panels_of_pairs, taps_of_pairs, operands_of_loops_lie_in_panels, layer_norm_is_two_kernels,
+                            adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
+                            taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
 }
