@@ -195,6 +195,72 @@ static bool is_narrow(const struct lower *l, int64_t extent)
     return l->target->cuda && axis->parts > 1 && axis->part[axis->parts - 1] < HALF_A_WARP && extent <= INT32_MAX;
 }
 
+/* ---------------------------------------------------------------- neighbours at once */
+
+/* Elements that are made of what lies around them, as of a convolution of every channel by itself: those of several
+ * steps of the part before the last are made at once, so that what they share is loaded once. */
+enum { LEAST_SHARED = 3 /* slices of one tensor */, MOST_AT_ONCE = 8, MOST_READ = 512 /* of slices, at once */ };
+
+/* Whole lines, one beside the other. */
+static bool is_around(const struct lower *l, const struct ir_node *n, int64_t elements)
+{
+    if (n->op != OP_slice || !n->type.rank || ir_type_elements(&n->type) < elements) return false;
+    for (uint32_t i = 0; i < n->attr[2].n; i++)
+        if (n->attr[2].v[i] != 1) return false;
+    return n->type.dim[n->type.rank - 1] == ir_type(l->f, n->args[0])->dim[n->type.rank - 1];
+}
+
+/* Slices of one tensor, as large as what is made. */
+static int64_t slices_around(const struct lower *l)
+{
+    const struct plan_group *g = l->group;
+    int64_t slices = 0, most = 0, elements = ir_type_elements(ir_type(l->f, g->outputs.items[0]));
+    ir_value from = 0;
+    for (size_t i = 0; i < g->nodes.count; i++) {
+        const struct ir_node *n = ir_get(l->f, g->nodes.items[i]);
+        if (!is_around(l, n, elements)) continue;
+        slices = n->args[0] == from ? slices + 1 : 1;
+        from = n->args[0];
+        most = slices > most ? slices : most;
+    }
+    return most;
+}
+
+/* 1: one after the other. */
+static int64_t at_once(const struct lower *l, uint32_t parallel)
+{
+    const struct lower_axis *axis = &l->axes[0];
+    const struct plan_group *g = l->group;
+    uint32_t last = axis->parts - 1;
+    if (axis->parts < 3 || parallel + 1 == last || axis->part[last] < l->lanes || l->target->cuda || g->windows.count)
+        return 1;
+    for (size_t i = 0; i < g->outputs.count; i++)
+        if (lower_output_type(l, g->outputs.items[i])->dtype != IR_F32) return 1;
+    int64_t most = MOST_AT_ONCE, slices = slices_around(l);
+    while (axis->part[last - 1] % most || (most > 1 && most * slices > MOST_READ)) most--;
+    return slices >= LEAST_SHARED ? most : 1;
+}
+
+static void store_several(struct lower *l, const struct lower_pos *p, int64_t steps)
+{
+    uint32_t part = l->axes[0].parts - 2, depth = l->b.depth, count = (uint32_t)l->group->outputs.count;
+    uint32_t *reg = arena_new_array(l->arena, uint32_t, count);
+    nest_value *value = arena_new_array(l->arena, nest_value, count);
+    for (uint32_t i = 0; i < count; i++) reg[i] = nest_reg(&l->b, IR_F32, (uint32_t)steps, true, 0);
+    for (int turn = 0; turn < 2; turn++) {
+        struct lower_pos at = *p, step = lower_pos_constant(0);
+        walk(l, &at, NEST_UNROLL, part, steps, 1, &step, 1);
+        struct nest_index index = lower_pos_index(l, &step);
+        nest_value *made = turn ? NULL : values(l, &at);
+        for (uint32_t i = 0; i < count; i++) {
+            if (turn) value[i] = nest_get(&l->b, reg[i], index);
+            else nest_set(&l->b, reg[i], index, made[i]);
+        }
+        if (turn) lower_store_outputs(l, value, &at, 0);
+        nest_close_to(&l->b, depth);
+    }
+}
+
 void lower_map(struct lower *l)
 {
     struct lower_axis *axis = &l->axes[0];
@@ -230,14 +296,16 @@ void lower_map(struct lower *l)
             lower_pos_add_term(l, &p, var, lower_axis_stride(axis, parallel));
             nest->parallel_extent = axis->part[parallel];
         }
+        int64_t steps = at_once(l, parallel);
         for (uint32_t i = 0; i < axis->parts; i++) {
-            if ((i == parallel && axis->parts > 1) || axis->part[i] == 1) continue;
+            int64_t unit = i + 1 == last ? steps : 1;
+            if ((i == parallel && axis->parts > 1) || axis->part[i] == unit) continue;
             enum nest_loop others = l->target->cuda ? NEST_PARALLEL : NEST_SERIAL;
             if (i != last && l->target->cuda) nest->parallel_extent *= axis->part[i];
-            nest_var var = lower_open_part(l, i == last ? NEST_VECTOR : others, 0, i);
-            lower_pos_add_term(l, &p, var, lower_axis_stride(axis, i));
+            walk(l, &p, i == last ? NEST_VECTOR : others, i, axis->part[i] / unit, unit, NULL, 0);
         }
-        store_all(l, &p);
+        if (steps > 1) store_several(l, &p, steps);
+        else store_all(l, &p);
         nest_close_to(&l->b, 0);
     }
     nest->work = LOWER_WORK_OF_COST * (l->cost + 2.0 * (double)(l->group->outputs.count + l->group->inputs.count)) *

@@ -22,7 +22,8 @@ enum nest_loop {
                       in it, with no other loop between: the range is that of all their iterations, the innermost first
                     */
     NEST_SERIAL,
-    NEST_UNROLL, /* constant small extent, printed once per iteration; register indices may use its variable */
+    NEST_UNROLL, /* constant small extent, printed once per iteration; register indices may use its variable. The only
+                    loop that may be in a vector loop */
     NEST_VECTOR  /* innermost data-parallel loop: iterations are independent but for `reduce`; the lane of
                       iteration i is i % nest.lanes */
 };

@@ -104,7 +104,7 @@ static void run_loop(struct machine *m, const struct nest_stmt *s, const uint8_t
         if (s->loop == NEST_VECTOR) m->lane = (uint32_t)((i - from) % m->nest->lanes);
         run(m, s->body.items, s->body.count, dtypes);
     }
-    m->lane = 0;
+    if (s->loop == NEST_VECTOR) m->lane = 0;
     m->inside = m->inside && s->loop != NEST_PARALLEL;
 }
 

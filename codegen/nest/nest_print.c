@@ -160,7 +160,7 @@ static void check_loop(struct check *c, const struct nest_stmt *s, bool outermos
     }
     if (s->extent < 0 && !(c->nest->flat && s->loop == NEST_VECTOR && outermost))
         fault(c, "a loop without extent: variable", s->var);
-    if (c->vector) fault(c, "a loop inside a vector loop: variable", s->var);
+    if (c->vector && s->loop != NEST_UNROLL) fault(c, "a loop inside a vector loop: variable", s->var);
     uint32_t *around = s->loop == NEST_PARALLEL ? &c->inside : &c->others;
     c->vector += s->loop == NEST_VECTOR;
     c->var[s->var] = true;

@@ -259,8 +259,8 @@ static inline bool has(const struct nest *nest, const char *word)
     return found;
 }
 
-/* Kernels of all tests that multiply in tiles, in pairs. */
-static uint32_t with_tiles, with_pairs;
+/* Kernels of all tests that multiply in tiles, in pairs, or make several neighbours in a vector loop. */
+static uint32_t with_tiles, with_pairs, with_neighbours;
 
 /* The plan's results equal the interpreter's, within `tolerance` relative to the largest value of each result. */
 static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, double tolerance, int64_t limit)
@@ -282,6 +282,7 @@ static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, doub
     ck_assert_msg(lowered, "%s", p.diags.list.count ? p.diags.list.items[0].message : "not lowered");
     for (size_t i = 0; i < plan->groups.count; i++) {
         with_tiles += has(kernels[i].nest, "tiles b");
+        with_neighbours += plan->groups.items[i].kind == GROUP_MAP && has(kernels[i].nest, "unroll");
         with_pairs += has(kernels[i].nest, " = fma") && has(kernels[i].nest, " pair");
     }
     if (getenv("STEPC_TEST_DUMP")) dump_plan(&p, kernels);
