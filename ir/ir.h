@@ -25,9 +25,9 @@ enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 7, IR_MAX_AXES = 6 };
 #define IR_MAX_ELEMENTS ((INT64_C(1) << 48) - 1) /* of one tensor */
 
 /* How a value lies on the mesh (stage spmd). Axes are numbered in the order of the mesh; `dim[i]` lists the axes
- * that split dimension i, first axis outermost, as nibbles (axis + 1), lowest nibble first; 0 = whole.
- * `partial`: bit mask of the axes over which the value is still to be summed. `step`: dimension i lies in windows that
- * overlap (within pass shard only, see passes/shard_window.c); 0: in parts of equal size. */
+ * that split dimension i in ascending order, the first outermost, as nibbles (axis + 1), lowest nibble first; 0 =
+ * whole. `partial`: bit mask of the axes over which the value is still to be summed. `step`: dimension i lies in
+ * windows that overlap (within pass shard only, see passes/shard_window.c); 0: in parts of equal size. */
 struct ir_sharding {
     uint32_t dim[IR_MAX_RANK];
     uint32_t partial, none; /* none: 0, so that layouts compare as bytes */
@@ -222,7 +222,8 @@ struct ir_layout {
         IR_LAYOUT_PARAMETER,
         IR_LAYOUT_CONSTRAINT,
         IR_LAYOUT_OPERANDS,
-        IR_LAYOUT_READERS
+        IR_LAYOUT_READERS,
+        IR_LAYOUT_TRAFFIC
     } from;
     struct ir_type type;
     struct ir_sharding sharding;

@@ -106,7 +106,8 @@ static void add_sharding(struct report *r, struct json_tree to, const struct ir_
 
 static void add_layouts(struct report *r)
 {
-    static const char *const from[] = {"default", "document", "parameter", "constraint", "operands", "readers"};
+    static const char *const from[] = {"default",  "document", "parameter", "constraint",
+                                       "operands", "readers",  "traffic"};
     const struct ir_module *m = r->pm->module;
     if (r->brief || !m->layouts.count) return;
     struct json_tree list = json_add_array(r->out, "layouts");

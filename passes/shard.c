@@ -66,17 +66,21 @@ struct ir_module *pass_shard(struct pass *p, struct ir_module *m)
                       .batch_axes = shard_batch_axes(m),
                       .check_finite = p->options->check_finite,
                       .invariant = p->options->invariant};
+    s.sent = arena_new_array(&p->scratch, struct shard_sent, SHARD_KNOWN);
     s.funcs = arena_new_array(&p->scratch, struct shard_func, m->funcs.count);
     for (size_t i = 0; i < m->funcs.count; i++) {
         struct shard_func *f = &s.funcs[i];
         const struct ir_func *func = f->func = m->funcs.items[i];
         f->made = arena_new_array(&p->scratch, struct ir_sharding, func->count);
         f->value = arena_new_array(&p->scratch, struct ir_sharding, func->count);
+        f->pinned = arena_new_array(&p->scratch, const struct ir_sharding *, func->count);
+        f->dear = arena_new_array(&p->scratch, bool, func->count);
         f->wanted = arena_new_array(&p->scratch, struct ir_sharding *, func->count);
         f->choice = arena_new_array(&p->scratch, struct shard_choice *, func->count);
         f->rule = arena_new_array(&p->scratch, const struct shard_rule *, func->count);
         f->tuple = arena_new_array(&p->scratch, struct ir_sharding *, func->count);
     }
     shard_propagate(&s);
+    shard_search(&s);
     return shard_partition(&s);
 }

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { MOST_PROPOSALS = 6, MOST_WANTED = 8, MOST_SOURCES = 8, FEW_SUMS = 4096 };
+enum { MOST_PROPOSALS = 8, MOST_SOURCES = 8, FEW_SUMS = 4096 };
 struct proposal {
     int8_t factor;
     uint32_t axes;
@@ -20,23 +20,18 @@ struct proposal {
 
 /* ---------------------------------------------------------------- what reads a value */
 
-struct wishes {
-    struct ir_sharding of[MOST_WANTED];
-    uint32_t count;
-    uint32_t whole; /* axes of sums that somebody needs done */
-};
-
-static void wish(struct wishes *w, struct ir_sharding of)
+static void wish(struct shard_wishes *w, struct ir_sharding of)
 {
     w->whole |= ~of.partial;
     for (uint32_t i = 0; i < w->count; i++)
         if (shard_equal(&w->of[i], &of)) return;
-    if (w->count < MOST_WANTED) w->of[w->count++] = of;
+    if (w->count < SHARD_MOST_WANTED) w->of[w->count++] = of;
 }
 
 /* The layouts that are wanted of a value by all but one node: captured ones of loops follow it, but they are not
  * partial. */
-static void collect(const struct shard *s, const struct shard_func *f, ir_value v, ir_value except, struct wishes *w)
+void shard_collect(const struct shard *s, const struct shard_func *f, ir_value v, ir_value except,
+                   struct shard_wishes *w)
 {
     w->count = w->whole = 0;
     for (uint32_t i = f->use_begin[v]; i < f->use_begin[v + 1]; i++) {
@@ -48,9 +43,9 @@ static void collect(const struct shard *s, const struct shard_func *f, ir_value 
             if (r->slot >= 0) wish(w, s->module->slots.items[r->slot].sharding);
             else if (f->result) wish(w, f->result[u->operand]);
         } else if (f->free[u->node]) {
-            struct wishes through;
+            struct shard_wishes through;
             struct ir_sharding wanted[SHARD_MAX_REMADE];
-            collect(s, f, u->node, except, &through);
+            shard_collect(s, f, u->node, except, &through);
             for (uint32_t k = 0; k < through.count; k++) {
                 shard_operands_for(f, u->node, &through.of[k], wanted);
                 wish(w, wanted[u->operand]);
@@ -81,7 +76,7 @@ static uint32_t passing_partial(const struct shard *s, const struct shard_func *
     const struct shard_rule *r = f->rule[v];
     uint32_t partial = 0, partial_count = 0;
     int64_t elements = 0;
-    struct wishes others;
+    struct shard_wishes others;
     for (uint32_t i = 0; i < n->arg_count && i < 32; i++) {
         if (!shard_is_linear(r, i)) continue;
         uint32_t p = f->made[n->args[i]].partial;
@@ -90,7 +85,7 @@ static uint32_t passing_partial(const struct shard *s, const struct shard_func *
             continue;
         }
         if (partial && partial != p) return 0;
-        collect(s, f, n->args[i], v, &others);
+        shard_collect(s, f, n->args[i], v, &others);
         if (!(p &= ~others.whole)) return 0;
         partial = p;
         partial_count++;
@@ -165,14 +160,15 @@ void shard_apply(const struct shard *s, const struct shard_func *f, ir_value v, 
 
 /* The best layout to hold what lies as `made`, and what that costs. */
 static double best(const struct shard *s, const struct shard_func *f, ir_value v, const struct ir_sharding *made,
-                   const struct wishes *w, struct ir_sharding *held)
+                   const struct shard_wishes *w, struct ir_sharding *held)
 {
-    struct ir_sharding tried[MOST_WANTED + 2];
+    struct ir_sharding tried[SHARD_MOST_WANTED + 2];
     uint32_t count = 0;
     double least = -1;
-    tried[count] = *made;
+    const struct ir_sharding *pinned = f->pinned[v];
+    tried[count] = pinned ? *pinned : *made;
     tried[count++].partial &= ~w->whole;
-    for (uint32_t i = 0; i < w->count; i++)
+    for (uint32_t i = 0; i < w->count && !pinned; i++)
         if (!(w->of[i].partial & ~made->partial) && !(w->of[i].partial & w->whole)) tried[count++] = w->of[i];
     for (uint32_t k = 0; k < count; k++) {
         const struct ir_type local = shard_local_type(&s->module->mesh, ir_type(f->func, v), &tried[k]);
@@ -185,13 +181,17 @@ static double best(const struct shard *s, const struct shard_func *f, ir_value v
     return least;
 }
 
-double shard_hold(const struct shard *s, struct shard_func *f, ir_value v)
+double shard_hold(const struct shard *s, struct shard_func *f, ir_value v, double *sent)
 {
-    struct wishes w;
+    struct shard_wishes w;
     f->value[v] = f->made[v];
+    *sent = 0;
     if (f->free[v] || ir_get(f->func, v)->type.dtype == IR_TUPLE) return 0;
-    collect(s, f, v, 0, &w);
-    return best(s, f, v, &f->made[v], &w, &f->value[v]);
+    shard_collect(s, f, v, 0, &w);
+    double cost = best(s, f, v, &f->made[v], &w, &f->value[v]);
+    const struct ir_type local = shard_local_type(&s->module->mesh, ir_type(f->func, v), &f->value[v]);
+    *sent = cost - (double)ir_type_elements(&local) / SHARD_ELEMENTS;
+    return cost;
 }
 
 /* ---------------------------------------------------------------- the choice */
@@ -217,10 +217,10 @@ struct scale {
     const struct shard *s;
     const struct shard_func *f;
     ir_value v;
-    struct wishes wants;
+    struct shard_wishes wants;
     struct source {
         ir_value v;
-        struct wishes others, all;
+        struct shard_wishes others, all;
     } sources[MOST_SOURCES];
     uint32_t count;
 };
@@ -259,6 +259,21 @@ static void propose_as(const struct scale *k, struct proposals *all, int8_t fact
         lead = (struct shard_lead){0, 0};
     }
     propose(k, all, factor, axes, lead);
+}
+
+/* Where two factors want the same axis, one that is split over several may keep those before it. */
+static void propose_leading(const struct scale *k, struct proposals *all)
+{
+    for (uint32_t i = 0; i < all->count; i++)
+        for (uint32_t j = 0, many = all->count; j < many; j++) {
+            const struct proposal p = all->list[i];
+            uint32_t others = shard_axes_mask(all->list[j].axes), bits = 0;
+            if (all->list[j].factor == p.factor || p.lead.from || p.lead.to) continue;
+            while (bits < 32 && p.axes >> bits & 15 && !(others >> ((p.axes >> bits & 15) - 1) & 1)) bits += 4;
+            const uint32_t axes = shard_leading(p.axes, bits);
+            if (bits && bits < 32 && p.axes >> bits && falls_apart(k->s, k->f->rule[k->v], p.factor, axes))
+                propose(k, all, p.factor, axes, p.lead);
+        }
 }
 
 /* The operands by their size, at most 16 of them. */
@@ -310,14 +325,14 @@ static double want(struct scale *k, ir_value v, const struct ir_sharding *wanted
         for (; i < n->arg_count; i++) cost += want(k, n->args[i], &from[i]);
         return cost;
     }
-    /* Before its other readers have chosen, a conversion is all there is to say. */
-    if (!k->s->settled) return shard_cost(k->s, f, v, &f->value[v], wanted);
+    /* Before its other readers have chosen, or where these shall choose anew, a conversion is all there is to say. */
+    if (!k->s->settled || f->dear[v]) return shard_cost(k->s, f, v, &f->value[v], wanted);
     while (i < k->count && k->sources[i].v != v) i++;
     if (i == MOST_SOURCES) return shard_cost(k->s, f, v, &f->value[v], wanted);
     if (i == k->count) {
         k->count++;
         k->sources[i].v = v;
-        collect(k->s, f, v, k->v, &k->sources[i].others);
+        shard_collect(k->s, f, v, k->v, &k->sources[i].others);
         k->sources[i].all = k->sources[i].others;
     }
     wish(&k->sources[i].all, *wanted);
@@ -384,6 +399,7 @@ static double try_all(struct scale *k, uint32_t passing, double least, struct sh
             propose_as(k, &all, r->arg[i][d], &f->value[n->args[i]], d, false);
     for (uint32_t j = 0; j < k->wants.count; j++)
         for (uint32_t d = 0; d < n->type.rank; d++) propose_as(k, &all, r->result[d], &k->wants.of[j], d, true);
+    propose_leading(k, &all);
     if (!all.count && !passing && least < 0) return 0; /* there is nothing to choose */
     for (uint32_t set = 1u << all.count; set-- > 0;) {
         if (!take_up(all.list, all.count, set, &choice)) continue;
@@ -395,13 +411,15 @@ static double try_all(struct scale *k, uint32_t passing, double least, struct sh
     return least;
 }
 
+void shard_wake(struct shard_func *f, ir_value v) { f->awake[v] = f->stale[v] = true; }
+
 /* Those whose costs depend on what was chosen for a node choose again. */
 void shard_wake_readers(struct shard_func *f, ir_value v)
 {
     for (uint32_t i = f->use_begin[v]; i < f->use_begin[v + 1]; i++) {
         ir_value reader = f->use[i].node;
         if (!reader || f->awake[reader]) continue;
-        f->awake[reader] = true;
+        shard_wake(f, reader);
         if (f->free[reader]) shard_wake_readers(f, reader);
     }
 }
@@ -413,7 +431,7 @@ static void wake(struct shard_func *f, ir_value v)
     for (uint32_t i = 0; i < n->arg_count; i++) {
         ir_value from = n->args[i];
         if (ir_is_number(ir_get(f->func, from)) || (!ir_type(f->func, from)->rank && !f->made[from].partial)) continue;
-        f->awake[from] = true;
+        shard_wake(f, from);
         if (f->free[from]) wake(f, from);
         else shard_wake_readers(f, from);
     }
@@ -433,7 +451,8 @@ void shard_choose(struct shard *s, struct shard_func *f, ir_value v)
         f->choice[v] = arena_new_array(s->arena, struct shard_choice, 1);
     }
     if (r->factor_count && n->op != OP_sharding_constraint) {
-        collect(s, f, v, 0, &k.wants);
+        shard_collect(s, f, v, 0, &k.wants);
+        if (f->pinned[v]) wish(&k.wants, *f->pinned[v]);
         uint32_t passing = chosen.passing;
         double least = try_all(&k, passing, -1, &chosen);
         if (passing) try_all(&k, 0, least, &chosen);
@@ -443,6 +462,7 @@ void shard_choose(struct shard *s, struct shard_func *f, ir_value v)
     f->made[v] = made;
     bool same = memcmp(f->choice[v], &chosen, sizeof chosen) == 0;
     *f->choice[v] = chosen;
-    shard_hold(s, f, v);
+    double sent;
+    shard_hold(s, f, v, &sent);
     if (first || !same || !shard_equal(&made, &made_before) || !shard_equal(&f->value[v], &held_before)) wake(f, v);
 }

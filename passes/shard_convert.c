@@ -25,7 +25,6 @@ static uint32_t axes_in_use(const struct conversion *c)
     return mask;
 }
 
-static uint32_t leading(uint32_t axes, uint32_t bits) { return bits < 32 ? axes & ((1u << bits) - 1) : axes; }
 static uint32_t following(uint32_t axes, uint32_t bits) { return bits < 32 ? axes >> bits : 0; }
 
 /* Whether a part by the first axes of a list is made of whole parts by all of them: not where extents are rounded up
@@ -33,7 +32,7 @@ static uint32_t following(uint32_t axes, uint32_t bits) { return bits < 32 ? axe
 static bool nested(const struct ir_mesh *mesh, int64_t n, uint32_t axes, uint32_t bits)
 {
     int64_t inner = ir_axes_size(mesh, following(axes, bits));
-    return !bits || ir_part_extent(mesh, n, leading(axes, bits)) == ir_part_extent(mesh, n, axes) * inner;
+    return !bits || ir_part_extent(mesh, n, shard_leading(axes, bits)) == ir_part_extent(mesh, n, axes) * inner;
 }
 
 /* How many leading axes two lists share, in bits. */
@@ -53,7 +52,7 @@ static uint32_t common_bits(const struct ir_mesh *mesh, int64_t n, uint32_t a, u
 
 uint32_t shard_common_axes(const struct ir_mesh *mesh, int64_t extent, uint32_t a, uint32_t b)
 {
-    return leading(a, common_bits(mesh, extent, a, b));
+    return shard_leading(a, common_bits(mesh, extent, a, b));
 }
 
 /* Of a dimension as it is and as it shall be. */
@@ -81,29 +80,22 @@ static void split(struct conversion *c, enum shard_step_kind kind, uint32_t amon
         if (following(c->now.dim[d], bits)) continue;
         while (bits < 32 && (to >> bits & 15) && (among >> ((to >> bits & 15) - 1) & 1)) bits += 4;
         while (bits > from && !nested(c->mesh, c->global->dim[d], to, bits)) bits -= 4;
-        uint32_t mask = shard_axes_mask(following(leading(to, bits), from));
+        uint32_t mask = shard_axes_mask(following(shard_leading(to, bits), from));
         if (!mask || (kind == SHARD_SCATTER && c->ordered && (c->now.partial & ~mask) > (mask & -mask))) continue;
-        c->now.dim[d] = leading(c->to.dim[d], bits);
+        c->now.dim[d] = shard_leading(c->to.dim[d], bits);
         c->now.partial &= ~mask;
         among &= ~mask;
         step(c, kind, mask, d);
     }
 }
 
-static uint32_t list_bits(uint32_t axes)
-{
-    uint32_t bits = 0;
-    while (bits < 32 && axes >> bits & 15) bits += 4;
-    return bits;
-}
-
 /* Axes that split dimension `d` innermost and are wanted next at another one move there: all devices along them
  * exchange parts. */
 static bool exchange(struct conversion *c, uint32_t d)
 {
-    uint32_t kept = common(c, d), end = list_bits(c->now.dim[d]);
+    uint32_t kept = common(c, d), end = shard_list_bits(c->now.dim[d]);
     for (uint32_t e = 0; e < c->rank; e++) {
-        uint32_t has = list_bits(c->now.dim[e]);
+        uint32_t has = shard_list_bits(c->now.dim[e]);
         if (e == d || common(c, e) != has) continue;
         uint32_t next = following(c->to.dim[e], has);
         for (uint32_t from = kept; from < end; from += 4) {
@@ -111,7 +103,7 @@ static bool exchange(struct conversion *c, uint32_t d)
             if (shared(moved, next) != end - from || !nested(c->mesh, c->global->dim[d], c->now.dim[d], from) ||
                 !nested(c->mesh, c->global->dim[e], c->to.dim[e], has + end - from))
                 continue;
-            c->now.dim[d] = leading(c->now.dim[d], from);
+            c->now.dim[d] = shard_leading(c->now.dim[d], from);
             c->now.dim[e] |= moved << has;
             step(c, SHARD_EXCHANGE, shard_axes_mask(moved), d);
             c->steps[c->count - 1].split = e;
@@ -255,7 +247,7 @@ uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, c
         }
         if (d == c.rank) break;
         uint32_t bits = common(&c, d), rest = following(c.now.dim[d], bits);
-        c.now.dim[d] = leading(c.now.dim[d], bits);
+        c.now.dim[d] = shard_leading(c.now.dim[d], bits);
         step(&c, SHARD_GATHER, shard_axes_mask(rest), d);
     }
     for (uint32_t d = 0; d < c.rank; d++)
@@ -268,11 +260,21 @@ uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, c
 double shard_cost(const struct shard *s, const struct shard_func *f, ir_value v, const struct ir_sharding *from,
                   const struct ir_sharding *to)
 {
-    struct shard_step steps[SHARD_MAX_STEPS];
-    double sent;
+    const struct ir_type *type = ir_type(f->func, v);
     if (shard_equal(from, to) || ir_is_number(ir_get(f->func, v)) || f->free[v]) return 0;
-    shard_steps(&s->module->mesh, ir_type(f->func, v), from, to, s->invariant, steps, &sent);
-    return sent;
+    double times = f->dear[v] ? SHARD_DEAR : 1;
+    uint64_t hash = from->partial * 31 + to->partial;
+    for (uint32_t d = 0; d < type->rank; d++)
+        hash = (hash * 1021 + (uint64_t)type->dim[d]) * 1021 + from->dim[d] * 127 + to->dim[d];
+    struct shard_sent *known = &s->sent[(hash ^ hash >> 29) % SHARD_KNOWN];
+    if (known->type.dtype == type->dtype && known->type.rank == type->rank &&
+        !memcmp(known->type.dim, type->dim, sizeof type->dim) && shard_equal(&known->from, from) &&
+        shard_equal(&known->to, to))
+        return known->bytes * times;
+    struct shard_step steps[SHARD_MAX_STEPS];
+    *known = (struct shard_sent){*type, *from, *to, 0};
+    shard_steps(&s->module->mesh, type, from, to, s->invariant, steps, &known->bytes);
+    return known->bytes * times;
 }
 
 /* ---------------------------------------------------------------- made again */

@@ -37,6 +37,16 @@ bool shard_is_zero(const struct ir_func *, ir_value);
 
 /* Axes of one dimension: nibbles (axis + 1), outermost first; see struct ir_sharding. */
 uint32_t shard_axes_mask(uint32_t axes);
+static inline uint32_t shard_leading(uint32_t axes, uint32_t bits)
+{
+    return bits < 32 ? axes & ((1u << bits) - 1) : axes;
+}
+static inline uint32_t shard_list_bits(uint32_t axes)
+{
+    uint32_t bits = 0;
+    while (bits < 32 && axes >> bits & 15) bits += 4;
+    return bits;
+}
 bool shard_equal(const struct ir_sharding *, const struct ir_sharding *);
 struct ir_type shard_local_type(const struct ir_mesh *, const struct ir_type *, const struct ir_sharding *);
 
@@ -55,18 +65,29 @@ struct shard_use {
 };
 struct shard_func {
     const struct ir_func *func;
-    struct ir_sharding *made;         /* per value: as its node makes it */
-    struct ir_sharding *value;        /* per value: as it is held for all that read it */
-    struct ir_sharding **wanted;      /* per node: its operands; NULL: not chosen yet */
-    struct shard_choice **choice;     /* per node; NULL: none yet */
-    const struct shard_rule **rule;   /* per node */
-    struct ir_sharding **tuple;       /* per loop: of its carried values */
-    const struct ir_sharding *result; /* of a loop body: how its carried results must lie; NULL: as they are */
-    const struct shard_use *use;      /* of value v: use_begin[v] up to use_begin[v + 1] */
+    struct ir_sharding *made;          /* per value: as its node makes it */
+    struct ir_sharding *value;         /* per value: as it is held for all that read it */
+    const struct ir_sharding **pinned; /* per value: it must be held so; NULL: as it costs the least */
+    bool *dear;                        /* per value: by way of trial, sending it costs several times as much */
+    struct ir_sharding **wanted;       /* per node: its operands; NULL: not chosen yet */
+    struct shard_choice **choice;      /* per node; NULL: none yet */
+    const struct shard_rule **rule;    /* per node */
+    struct ir_sharding **tuple;        /* per loop: of its carried values */
+    const struct ir_sharding *result;  /* of a loop body: how its carried results must lie; NULL: as they are */
+    const struct shard_use *use;       /* of value v: use_begin[v] up to use_begin[v + 1] */
     uint32_t *use_begin;
     bool *live;
-    bool *awake;   /* per node: what its choice depends on has changed */
+    bool *awake; /* per node: what its choice depends on has changed */
+    bool *stale; /* per node: `cost` and `sent` are of another choice */
+    double *cost, *sent;
     uint8_t *free; /* per value: shard_freedom */
+};
+/* What conversions cost that were asked for last. */
+enum { SHARD_KNOWN = 1024 };
+struct shard_sent {
+    struct ir_type type;
+    struct ir_sharding from, to;
+    double bytes;
 };
 struct shard {
     struct ir_module *module; /* stage tensor: global shapes */
@@ -75,6 +96,7 @@ struct shard {
     bool invariant;           /* sums have an order: see shard_keep_order */
     bool settled;             /* every node has chosen once */
     bool check_finite;        /* padding must not be the first that is not finite */
+    struct shard_sent *sent;  /* at the hash of what they are */
     struct shard_func *funcs; /* per function of the module */
     struct map layouts;       /* hash of a layout -> among those that the module reports */
 };
@@ -112,7 +134,7 @@ uint32_t shard_steps(const struct ir_mesh *, const struct ir_type *global, const
                      const struct ir_sharding *to, bool ordered, struct shard_step *, double *sent);
 /* What costs as much as sending a byte: elements that are made, products of a contraction. Whoever may choose between
  * more to send and more to compute, because devices do the same work, sends. */
-enum { SHARD_ELEMENTS = 4, SHARD_PRODUCTS = 1 };
+enum { SHARD_ELEMENTS = 4, SHARD_PRODUCTS = 4, SHARD_DEAR = 16 };
 /* What devices send for value `v`, which lies as `from`, to lie as `to`. */
 double shard_cost(const struct shard *, const struct shard_func *, ir_value v, const struct ir_sharding *from,
                   const struct ir_sharding *to);
@@ -157,7 +179,8 @@ ir_value shard_window_pad(const struct shard *, const struct shard_func *, struc
 
 /* shard_choose.c: the choice of a node by what its operands are, what reads it wants, and what each choice costs. */
 void shard_choose(struct shard *, struct shard_func *, ir_value);
-void shard_wake_readers(struct shard_func *, ir_value); /* they choose again in the next sweep */
+void shard_wake(struct shard_func *, ir_value);         /* it chooses again in the next sweep, */
+void shard_wake_readers(struct shard_func *, ir_value); /* or those that read it */
 /* What the choice says of the operands, `made` of the result. */
 void shard_apply(const struct shard *, const struct shard_func *, ir_value, const struct shard_choice *,
                  struct ir_sharding *wanted, struct ir_sharding *made);
@@ -166,10 +189,33 @@ struct ir_sharding shard_captured(const struct shard *, const struct shard_func 
 /* What the node itself costs, in bytes that are sent. */
 double shard_work(const struct shard *, const struct shard_func *, ir_value, const struct shard_choice *);
 /* Sets the layout in which a value is held; returns what making and handing it out costs. */
-double shard_hold(const struct shard *, struct shard_func *, ir_value);
+double shard_hold(const struct shard *, struct shard_func *, ir_value, double *sent);
+
+/* The layouts that are wanted of a value, and axes over which somebody needs it summed. */
+enum { SHARD_MOST_WANTED = 8 };
+struct shard_wishes {
+    struct ir_sharding of[SHARD_MOST_WANTED];
+    uint32_t count, whole;
+};
+void shard_collect(const struct shard *, const struct shard_func *, ir_value, ir_value except, struct shard_wishes *);
 
 /* shard_propagate.c: the layout of every value. */
 void shard_propagate(struct shard *);
+/* What was decided so far, per function. */
+struct shard_decided {
+    struct ir_sharding *made, *value, **wanted, **tuple;
+    struct shard_choice *choice;
+    const struct ir_sharding **pinned;
+    double *cost, *sent;
+};
+void shard_keep(struct shard *, struct shard_decided *, bool back); /* a copy of all functions', or back from it */
+bool shard_sweep(struct shard *, bool backwards);                   /* whether any node chose */
+/* What a function costs that runs so often, and of it the bytes that are sent, which are added. */
+double shard_cost_of(struct shard *, struct shard_func *, double times, double *sent);
+double shard_trips(const struct shard_func *, const struct ir_node *loop);
+
+/* shard_search.c: what costs less and no node finds alone. */
+void shard_search(struct shard *);
 
 /* spmd.c: the module with local shapes and collectives. */
 struct ir_module *shard_partition(struct shard *);

@@ -18,7 +18,10 @@ static void prepare(struct shard *s, struct shard_func *f)
     f->live = ir_live(func, s->arena);
     for (size_t i = 0; i < func->params.count; i++) f->live[func->params.items[i].value] = true;
     f->awake = arena_new_array(s->arena, bool, func->count);
-    memset(f->awake, true, func->count);
+    f->stale = arena_new_array(s->arena, bool, func->count);
+    f->cost = arena_new_array(s->arena, double, func->count);
+    f->sent = arena_new_array(s->arena, double, func->count);
+    for (ir_value v = 1; v < func->count; v++) shard_wake(f, v);
     f->free = arena_new_array(s->arena, uint8_t, func->count);
     f->use_begin = arena_new_array(s->arena, uint32_t, func->count + 2);
     for (size_t i = 0; i < func->results.count; i++) f->use_begin[func->results.items[i].value + 2]++;
@@ -45,16 +48,11 @@ static void prepare(struct shard *s, struct shard_func *f)
 
 /* ---------------------------------------------------------------- what was decided so far */
 
-struct decided {
-    struct ir_sharding *made, *value, **wanted, **tuple;
-};
-
-/* A copy of what all functions have, or back from it. */
-static void keep(struct shard *s, struct decided *copy, bool back)
+void shard_keep(struct shard *s, struct shard_decided *copy, bool back)
 {
     for (size_t k = 0; k < s->module->funcs.count; k++) {
         struct shard_func *f = &s->funcs[k];
-        struct decided *c = &copy[k];
+        struct shard_decided *c = &copy[k];
         uint32_t count = f->func->count;
         if (!f->use) continue;
         if (!c->made) {
@@ -62,13 +60,21 @@ static void keep(struct shard *s, struct decided *copy, bool back)
             c->value = arena_new_array(s->arena, struct ir_sharding, count);
             c->wanted = arena_new_array(s->arena, struct ir_sharding *, count);
             c->tuple = arena_new_array(s->arena, struct ir_sharding *, count);
+            c->choice = arena_new_array(s->arena, struct shard_choice, count);
+            c->pinned = arena_new_array(s->arena, const struct ir_sharding *, count);
+            c->cost = arena_new_array(s->arena, double, count);
+            c->sent = arena_new_array(s->arena, double, count);
         }
         memcpy(back ? f->made : c->made, back ? c->made : f->made, count * sizeof *c->made);
+        memcpy(back ? f->cost : c->cost, back ? c->cost : f->cost, count * sizeof *c->cost);
+        memcpy(back ? f->sent : c->sent, back ? c->sent : f->sent, count * sizeof *c->sent);
+        memcpy(back ? f->pinned : c->pinned, back ? c->pinned : f->pinned, count * sizeof *c->pinned);
         memcpy(back ? f->value : c->value, back ? c->value : f->value, count * sizeof *c->value);
         for (ir_value v = 1; v < count; v++) {
             const struct ir_node *n = ir_get(f->func, v);
             uint32_t carried = n->op == OP_loop ? (uint32_t)n->attr[0].v[0] : 0;
             if (!f->wanted[v]) continue;
+            *(back ? f->choice[v] : &c->choice[v]) = *(back ? &c->choice[v] : f->choice[v]);
             if (!c->wanted[v]) c->wanted[v] = arena_new_array(s->arena, struct ir_sharding, n->arg_count + 1);
             memcpy(back ? f->wanted[v] : c->wanted[v], back ? c->wanted[v] : f->wanted[v],
                    n->arg_count * sizeof **c->wanted);
@@ -100,20 +106,26 @@ static bool sweep(struct shard *s, struct shard_func *f, bool backwards)
     return any;
 }
 
-static double trips(const struct shard_func *f, const struct ir_node *loop)
+double shard_trips(const struct shard_func *f, const struct ir_node *loop)
 {
     double number;
     return pass_number(f->func, loop->args[0], &number) && number > 0 ? number : TRIPS;
 }
 
-static double cost_of(struct shard *s, struct shard_func *f)
+double shard_cost_of(struct shard *s, struct shard_func *f, double times, double *sent)
 {
     double cost = 0;
     for (ir_value v = 1; v < f->func->count; v++) {
         const struct ir_node *n = ir_get(f->func, v);
         if (!f->live[v]) continue;
-        cost += shard_hold(s, f, v) + shard_work(s, f, v, f->choice[v]);
-        if (n->op == OP_loop) cost += trips(f, n) * cost_of(s, &s->funcs[n->func]);
+        if (f->stale[v] || n->op == OP_loop) {
+            f->cost[v] = shard_hold(s, f, v, &f->sent[v]);
+            f->cost[v] += shard_work(s, f, v, f->choice[v]);
+            f->stale[v] = false;
+        }
+        cost += times * f->cost[v];
+        *sent += times * f->sent[v];
+        if (n->op == OP_loop) cost += shard_cost_of(s, &s->funcs[n->func], times * shard_trips(f, n), sent);
     }
     return cost;
 }
@@ -141,7 +153,7 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
         for (size_t i = 0; i < body->func->params.count; i++) {
             struct ir_sharding *p = &body->made[body->func->params.items[i].value];
             memset(p, 0, sizeof *p);
-            body->awake[body->func->params.items[i].value] = true;
+            shard_wake(body, body->func->params.items[i].value);
             shard_wake_readers(body, body->func->params.items[i].value);
             if (i >= 1 && i <= carried) *p = f->tuple[v][i - 1];
             if (i > carried) *p = shard_captured(s, f, n->args[i]);
@@ -169,23 +181,29 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
 
 static double cost_of_all(struct shard *s)
 {
-    double cost = 0;
+    double cost = 0, sent = 0;
     for (size_t i = 0; i < s->module->funcs.count; i++)
-        if (s->module->funcs.items[i]->entry) cost += cost_of(s, &s->funcs[i]);
+        if (s->module->funcs.items[i]->entry) cost += shard_cost_of(s, &s->funcs[i], 1, &sent);
     return cost;
+}
+
+bool shard_sweep(struct shard *s, bool backwards)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->module->funcs.count; i++)
+        if (s->module->funcs.items[i]->entry) any |= sweep(s, &s->funcs[i], backwards);
+    return any;
 }
 
 void shard_propagate(struct shard *s)
 {
     size_t count = s->module->funcs.count;
-    struct decided *best = arena_new_array(s->arena, struct decided, count);
+    struct shard_decided *best = arena_new_array(s->arena, struct shard_decided, count);
     double least = -1;
     for (size_t i = 0; i < count; i++)
         if (s->module->funcs.items[i]->entry) prepare(s, &s->funcs[i]);
     for (uint32_t round = 0; round < 2 * ROUNDS; round++) {
-        bool any = false;
-        for (size_t i = 0; i < count; i++)
-            if (s->module->funcs.items[i]->entry) any |= sweep(s, &s->funcs[i], round & 1);
+        bool any = shard_sweep(s, round & 1);
         s->settled = true;
         if (round & 1) continue;
         double cost = cost_of_all(s);
@@ -194,7 +212,7 @@ void shard_propagate(struct shard *s)
             continue;
         }
         least = cost;
-        keep(s, best, false);
+        shard_keep(s, best, false);
     }
-    keep(s, best, true);
+    shard_keep(s, best, true);
 }

@@ -405,7 +405,7 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
 }
 
 /* Who splits a value as it is held: what the document says of its slot or of its parameter, a constraint, the operands
- * from which it is made, or what reads it. */
+ * from which it is made, what reads it, or what is sent less so. */
 static void note_layout(struct spmd_part *p, struct ir_module *to, ir_value v)
 {
     const struct shard_func *f = p->f;
@@ -429,7 +429,7 @@ static void note_layout(struct spmd_part *p, struct ir_module *to, ir_value v)
             for (uint32_t k = 0; k < ir_type(f->func, n->args[i])->rank; k++)
                 found |= f->rule[v]->arg[i][k] >= 0 && f->rule[v]->arg[i][k] == f->rule[v]->result[d] &&
                          f->value[n->args[i]].dim[k] == l.sharding.dim[d];
-        if (!found) l.from = IR_LAYOUT_READERS;
+        if (!found) l.from = f->pinned[v] ? IR_LAYOUT_TRAFFIC : IR_LAYOUT_READERS;
     }
     uint64_t key = hash_u64(hash_u64(hash_u64(l.place, l.op), l.from), l.sharding.partial);
     for (uint32_t d = 0; d < l.type.rank; d++)

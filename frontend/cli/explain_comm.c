@@ -72,7 +72,8 @@ void cli_explain_layouts(struct cli_view *v)
     static const char *const from[][2] = {
         {"default", "as nothing is said of it"}, {"document", "as the document says"},
         {"parameter", "as its parameter"},       {"constraint", "by the constraint"},
-        {"operands", "as its operands"},         {"readers", "as what reads it wants"}};
+        {"operands", "as its operands"},         {"readers", "as what reads it wants"},
+        {"traffic", "so that less is sent"}};
     const char *name = "sharding";
     if (!at(v->root, "layouts")) {
         head(v, name);

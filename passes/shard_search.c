@@ -1,0 +1,272 @@
+/* Sharding, further. Nodes choose one by one, so what lies between two conversions goes on lying as it does where each
+ * of its nodes would have to convert for itself. Here all of them are held otherwise at once, by way of trial: regions
+ * of values that element-wise nodes make of each other, in the layouts that are met at their borders, and along an axis
+ * more or less. Whatever depends on them chooses again, and what sends less and costs less in all is kept.
+ *
+ * Large-neighbourhood search (Shaw, 1998) whose neighbourhoods are regions; most is tried where most is sent. */
+#include "passes/shard_int.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Trials in all, and nodes that they look at: a model of 12 layers has 10,000. A byte weighs more than in the choice of
+ * a node, which is one of many that read what was sent. */
+enum { MOST_TRIALS = 96, MOST_NODES = 1024 * 1024, SWEEPS = 4, MOST_OTHERS = 12, DEARER = 3 };
+static const double LEAST_SHARE = 0.02; /* of what is sent in all: less is not worth a trial */
+static const double MOST_SENT = 0.999; /* of what was sent before: for less it is not worth another round of messages */
+static const double MOST_WORK = 1.1;   /* of what there was: devices that do the same, so as to send less */
+
+struct region {
+    uint32_t func;
+    ir_value root;
+    struct ir_sharding lies, others[MOST_OTHERS]; /* and what is met at its borders */
+    uint32_t other_count;
+    double sent;   /* at its borders */
+    uint64_t hash; /* regions that are the same in all this, as in every layer of a model, move together */
+};
+
+struct search {
+    struct shard *s;
+    uint32_t entry;
+    ir_value **parent; /* per function and value: towards the first of its region; 0: it is in none */
+    VEC(struct region) regions;
+    struct shard_decided *best;
+    double least, sent, most_work;
+    uint32_t trials, most_trials;
+};
+
+static bool same_shape(const struct ir_type *a, const struct ir_type *b)
+{
+    return a->rank == b->rank && memcmp(a->dim, b->dim, a->rank * sizeof *a->dim) == 0;
+}
+
+/* Also where one of them is a sum that is not done. */
+static bool same_parts(const struct ir_sharding *a, const struct ir_sharding *b)
+{
+    return memcmp(a->dim, b->dim, sizeof a->dim) == 0 && memcmp(a->step, b->step, sizeof a->step) == 0;
+}
+
+static ir_value first_of(ir_value *parent, ir_value v)
+{
+    while (parent[v] != v) v = parent[v] = parent[parent[v]];
+    return v;
+}
+
+static bool may_move(const struct shard_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    return f->live[v] && !f->free[v] && n->type.rank && n->type.dtype != IR_TUPLE && n->op != OP_param &&
+           n->op != OP_sharding_constraint && n->op != OP_proj && !ir_is_number(n);
+}
+
+static ir_value *regions_of(struct search *a, const struct shard_func *f)
+{
+    ir_value *parent = arena_new_array(a->s->arena, ir_value, f->func->count);
+    for (ir_value v = 1; v < f->func->count; v++) {
+        const struct ir_node *n = ir_get(f->func, v);
+        if (!may_move(f, v)) continue;
+        parent[v] = v;
+        for (uint32_t i = 0; ir_is_ewise((enum ir_op)n->op) && i < n->arg_count; i++) {
+            ir_value from = n->args[i];
+            if (parent[from] && same_shape(&n->type, ir_type(f->func, from)) &&
+                same_parts(&f->value[v], &f->value[from]))
+                parent[first_of(parent, v)] = first_of(parent, from);
+        }
+    }
+    return parent;
+}
+
+/* A value of the region comes as `other`, or goes so. */
+static void meet(struct region *r, struct ir_sharding other, double sent)
+{
+    r->sent += sent;
+    other.partial = 0;
+    bool known = shard_equal(&other, &r->lies);
+    for (uint32_t d = 0; d < IR_MAX_RANK; d++) known |= other.step[d] != 0; /* windows are for those who slide */
+    for (uint32_t i = 0; i < r->other_count && !known; i++) known = shard_equal(&r->others[i], &other);
+    if (!known && r->other_count < MOST_OTHERS) r->others[r->other_count++] = other;
+}
+
+static void meet_neighbours(struct search *a, struct region *r, ir_value v, double times)
+{
+    const struct shard_func *f = &a->s->funcs[r->func];
+    const struct ir_node *n = ir_get(f->func, v);
+    ir_value *parent = a->parent[r->func];
+    struct shard_wishes w;
+    shard_collect(a->s, f, v, 0, &w);
+    meet(r, f->made[v], times * shard_cost(a->s, f, v, &f->made[v], &f->value[v]));
+    uint64_t hash = hash_bytes(hash_bytes(n->op, &n->type, sizeof n->type), &f->made[v], sizeof f->made[v]);
+    for (uint32_t i = 0; i < w.count; i++) {
+        meet(r, w.of[i], times * shard_cost(a->s, f, v, &f->value[v], &w.of[i]));
+        hash = hash_bytes(hash, &w.of[i], sizeof w.of[i]);
+    }
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        ir_value from = n->args[i];
+        bool inside = parent[from] && first_of(parent, from) == r->root;
+        if (inside || f->free[from] || !same_shape(&n->type, ir_type(f->func, from))) continue;
+        meet(r, f->value[from], times * shard_cost(a->s, f, from, &f->value[from], &f->wanted[v][i]));
+    }
+    r->hash += hash;
+}
+
+/* What the layouts at the borders do not say: along an axis less, or more. */
+static void think_of_others(struct search *a, struct region *r)
+{
+    const struct ir_mesh *mesh = &a->s->module->mesh;
+    const struct ir_type *type = ir_type(a->s->funcs[r->func].func, r->root);
+    uint32_t used = 0;
+    for (uint32_t d = 0; d < type->rank; d++) {
+        struct ir_sharding other = r->lies;
+        used |= shard_axes_mask(r->lies.dim[d]);
+        if (!r->lies.dim[d] || r->lies.step[d]) continue;
+        other.dim[d] = shard_leading(r->lies.dim[d], shard_list_bits(r->lies.dim[d]) - 4);
+        meet(r, other, 0);
+    }
+    for (uint32_t axis = 0; axis < mesh->axis_count; axis++)
+        for (uint32_t d = 0; d < type->rank && !(used >> axis & 1); d++) {
+            struct ir_sharding other = r->lies;
+            other.dim[d] = ir_axes_of_mask(shard_axes_mask(r->lies.dim[d]) | 1u << axis);
+            if (!r->lies.step[d] && type->dim[d] % ir_axes_size(mesh, other.dim[d]) == 0) meet(r, other, 0);
+        }
+}
+
+/* `times`: how often the function runs in a step. */
+static void survey(struct search *a, uint32_t func, double times)
+{
+    const struct shard_func *f = &a->s->funcs[func];
+    if (!f->use || a->parent[func]) return;
+    a->parent[func] = regions_of(a, f);
+    uint32_t *number = arena_new_array(a->s->arena, uint32_t, f->func->count);
+    for (ir_value v = 1; v < f->func->count; v++) {
+        const struct ir_node *n = ir_get(f->func, v);
+        if (f->live[v] && n->op == OP_loop) survey(a, n->func, times * shard_trips(f, n));
+        if (!a->parent[func][v]) continue;
+        ir_value root = first_of(a->parent[func], v);
+        if (!number[root]) {
+            struct region r = {.func = func, .root = root, .lies = f->value[v]};
+            r.lies.partial = 0;
+            vec_push(a->s->arena, &a->regions, r);
+            number[root] = (uint32_t)a->regions.count;
+        }
+        meet_neighbours(a, &a->regions.items[number[root] - 1], v, times);
+    }
+}
+
+/* All regions that are the same as this one are held as `lies`, or, NULL, as they are, by readers to whom sending is
+ * dear until this is called again. */
+static void hold_as(struct search *a, const struct region *r, const struct ir_sharding *lies, bool dear)
+{
+    for (size_t i = 0; i < a->regions.count; i++) {
+        const struct region *o = &a->regions.items[i];
+        struct shard_func *f = &a->s->funcs[o->func];
+        if (o->hash != r->hash) continue;
+        for (ir_value v = 1; v < f->func->count; v++) {
+            if (!a->parent[o->func][v] || first_of(a->parent[o->func], v) != o->root) continue;
+            if (lies) f->pinned[v] = lies;
+            f->dear[v] = dear;
+            shard_wake(f, v);
+            shard_wake_readers(f, v);
+        }
+    }
+}
+
+static void sleep_all(struct shard *s)
+{
+    for (size_t i = 0; i < s->module->funcs.count; i++)
+        if (s->funcs[i].use) {
+            memset(s->funcs[i].awake, 0, s->funcs[i].func->count);
+            memset(s->funcs[i].stale, 0, s->funcs[i].func->count);
+        }
+}
+
+/* What loops carry lies as it did: results that are made in parts where they are read would need room of their own. */
+static bool carries_the_same(const struct search *a)
+{
+    bool same = true;
+    for (size_t i = 0; i < a->s->module->funcs.count && same; i++) {
+        const struct shard_func *f = &a->s->funcs[i];
+        for (ir_value v = 1; f->use && v < f->func->count && same; v++) {
+            const struct ir_node *n = ir_get(f->func, v);
+            if (f->live[v] && n->op == OP_loop && a->best[i].tuple[v])
+                same = !memcmp(f->tuple[v], a->best[i].tuple[v], (size_t)n->attr[0].v[0] * sizeof **f->tuple);
+        }
+    }
+    return same;
+}
+
+static bool try(struct search *a, const struct region *r, const struct ir_sharding *lies)
+{
+    double sent = 0;
+    struct ir_sharding *kept = lies ? arena_new_array(a->s->arena, struct ir_sharding, 1) : NULL;
+    if (kept) *kept = *lies;
+    hold_as(a, r, kept, !kept);
+    for (uint32_t round = 0; round < SWEEPS && shard_sweep(a->s, round & 1); round++) {}
+    if (!kept) hold_as(a, r, NULL, false);
+    double cost = shard_cost_of(a->s, &a->s->funcs[a->entry], 1, &sent);
+    cost += DEARER * sent;
+    a->trials++;
+    bool better = cost < a->least && sent <= a->sent * MOST_SENT && cost - (1 + DEARER) * sent <= a->most_work &&
+                  carries_the_same(a);
+    if (better) a->least = cost, a->sent = sent;
+    shard_keep(a->s, a->best, !better);
+    if (!better) sleep_all(a->s);
+    return better;
+}
+
+static int most_sent_first(const void *x, const void *y)
+{
+    const struct region *a = x, *b = y;
+    if (a->sent != b->sent) return a->sent < b->sent ? 1 : -1;
+    return a->func != b->func ? (a->func < b->func ? -1 : 1) : a->root < b->root ? -1 : a->root > b->root;
+}
+
+/* Every region of those that stand, once; whether any is held otherwise now. */
+static bool improve(struct search *a)
+{
+    struct shard *s = a->s;
+    double all = 0;
+    bool better = false;
+    memset(a->parent, 0, s->module->funcs.count * sizeof *a->parent);
+    a->regions.count = 0;
+    survey(a, a->entry, 1);
+    for (size_t i = 0; i < a->regions.count; i++) all += a->regions.items[i].sent;
+    if (a->regions.count) qsort(a->regions.items, a->regions.count, sizeof *a->regions.items, most_sent_first);
+    for (size_t i = 0; i < a->regions.count && a->regions.items[i].sent > all * LEAST_SHARE; i++) {
+        struct region *r = &a->regions.items[i];
+        bool known = false;
+        think_of_others(a, r);
+        for (size_t j = 0; j < i && !known; j++) known = a->regions.items[j].hash == r->hash;
+        for (uint32_t j = 0; j <= r->other_count && !known && a->trials < a->most_trials; j++)
+            better |= try(a, r, j ? &r->others[j - 1] : NULL);
+    }
+    return better;
+}
+
+/* Nodes of a function and of its loops. */
+static size_t count_nodes(const struct shard *s, const struct shard_func *f)
+{
+    size_t count = f->func->count;
+    for (ir_value v = 1; v < f->func->count; v++) {
+        const struct ir_node *n = ir_get(f->func, v);
+        if (f->live[v] && n->op == OP_loop) count += count_nodes(s, &s->funcs[n->func]);
+    }
+    return count;
+}
+
+void shard_search(struct shard *s)
+{
+    size_t count = s->module->funcs.count;
+    struct shard_decided *best = arena_new_array(s->arena, struct shard_decided, count);
+    ir_value **parent = arena_new_array(s->arena, ir_value *, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct search a = {.s = s, .entry = i, .best = best, .parent = parent};
+        if (!s->module->funcs.items[i]->entry) continue;
+        size_t most = MOST_NODES / count_nodes(s, &s->funcs[i]);
+        a.most_trials = most < MOST_TRIALS ? (uint32_t)most : MOST_TRIALS;
+        a.least = shard_cost_of(s, &s->funcs[i], 1, &a.sent);
+        a.most_work = (a.least - a.sent) * MOST_WORK;
+        a.least += DEARER * a.sent;
+        shard_keep(s, best, false);
+        sleep_all(s);
+        while (a.trials < a.most_trials && improve(&a)) {}
+    }
+}
