@@ -46,6 +46,7 @@ FUZZERS = {
     "products": Fuzzer("products.py", [], 20, 500),
     "sequences": Fuzzer("sequences.py", [], 24, 500),
     "sharded": Fuzzer("sharded.py", [], 20, 200, 0),
+    "layouts": Fuzzer("layouts.py", [], 12, 100, 0),
     "expressions": Fuzzer("expressions.py", [], 50, 500, 1, JAX),
     "layers": Fuzzer("layers.py", [], 5, 50, 0, JAX),
     "losses": Fuzzer("losses.py", [], 10, 100, 0, JAX),
@@ -55,6 +56,7 @@ FUZZERS = {
     "precision": Fuzzer("precision.py", [], 5, 50, 0, JAX),
     "rows": Fuzzer("rows.py", [], 20, 300, 1, JAX),
     "states": Fuzzer("states.py", [], 10, 100, 0, JAX),
+    "traffic": Fuzzer("layouts.py", ["--jax", sys.executable], 10, 60, 0, JAX),
 }
 QUICK = [name for name, fuzzer in FUZZERS.items() if not fuzzer.modules]
 ROW = re.compile(r"^\| \S+ \| \S+ \| (\w+) \| (\d+) to (\d+) \|", re.M)

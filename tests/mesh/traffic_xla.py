@@ -18,6 +18,7 @@ import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+import layers_xla
 import models_xla
 
 # ---------------------------------------------------------------- layouts
@@ -37,11 +38,11 @@ def spec_of(patterns, path):
 
 
 class Model:
-    def __init__(self, params, mesh):
-        self.p, self.mesh = params, mesh
+    def __init__(self, params, mesh, batch="data"):
+        self.p, self.mesh, self.batch = params, mesh, batch
 
     def hold(self, x, *spec):
-        spec = ["data" if s == "batch" else s for s in spec]
+        spec = [self.batch if s == "batch" else s for s in spec]
         return jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, PartitionSpec(*spec)))
 
     def linear(self, name, x):
@@ -266,27 +267,30 @@ def optimizer_of(o):
 
 def compiled(document, parameters):
     mesh = Mesh(np.array(jax.devices()).reshape(list(document["mesh"]["axes"].values())), list(document["mesh"]["axes"]))
-    sharding, loss, optimizer = document["sharding"], (LOSSES | models_xla.LOSSES)[document["name"]], optimizer_of(document["optimizer"])
+    sharding, optimizer = document["sharding"], optimizer_of(document["optimizer"])
+    loss = (LOSSES | models_xla.LOSSES).get(document["name"]) or (lambda m, i: (square if "y" in i else labels)(layers_xla.layers(m, document["model"], "", i["x"]), i))
+    batch = dict(sharding["rules"]).get("batch", "data")
+    batch = tuple(batch) if isinstance(batch, list) else batch
 
     def lay(spec):
-        return NamedSharding(mesh, PartitionSpec(*["data" if s == "batch" else tuple(s) if isinstance(s, list) else s for s in spec or []]))
+        return NamedSharding(mesh, PartitionSpec(*[batch if s == "batch" else tuple(s) if isinstance(s, list) else s for s in spec or []]))
 
     params = {k: jax.ShapeDtypeStruct(tuple(s), jnp.float32) for k, s in parameters.items()}
     inputs = {k: jax.ShapeDtypeStruct(tuple(i["shape"]), i["dtype"]) for k, i in document["inputs"].items()}
     trained = {k: v for k, v in params.items() if "trainable" not in document or ".lora_" in k}
     state = jax.eval_shape(optimizer.init, trained)
-    of_params = {k: lay(spec_of(sharding["params"], k)) for k in params}
+    of_params = {k: lay(spec_of(sharding.get("params"), k)) for k in params}
 
     def of_slot(path, leaf):
         name = next((k.key for k in path if isinstance(k, jax.tree_util.DictKey)), None)
         spec = spec_of(sharding.get("optimizer_state"), name) if name else None
         return lay(None) if not name else lay(spec) if spec is not None else of_params[name]
     of_state = jax.tree_util.tree_map_with_path(of_slot, state)
-    size = math.prod(mesh.shape[a] for a in ("data",) if a in mesh.shape) # a batch that does not divide comes whole
+    size = math.prod(mesh.shape[a] for a in ((batch,) if isinstance(batch, str) else batch or ()) if a in mesh.shape)  # a batch that does not divide comes whole
     of_inputs = {k: lay([s for s in i["axes"]] if i["shape"][0] % size == 0 else []) for k, i in document["inputs"].items()}
 
     def gradient(p, i):
-        return jax.value_and_grad(lambda q: loss(Model(p | q, mesh), i))({k: p[k] for k in trained})
+        return jax.value_and_grad(lambda q: loss(Model(p | q, mesh, batch), i))({k: p[k] for k in trained})
 
     def step(p, s, i):
         if "accumulate" in document:
