@@ -458,6 +458,7 @@ void shard_choose(struct shard *s, struct shard_func *f, ir_value v)
         if (passing) try_all(&k, 0, least, &chosen);
     }
     f->awake[v] = false;
+    f->touched[v] = true;
     shard_apply(s, f, v, &chosen, f->wanted[v], &made);
     f->made[v] = made;
     bool same = memcmp(f->choice[v], &chosen, sizeof chosen) == 0;

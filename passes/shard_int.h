@@ -77,8 +77,9 @@ struct shard_func {
     const struct shard_use *use;       /* of value v: use_begin[v] up to use_begin[v + 1] */
     uint32_t *use_begin;
     bool *live;
-    bool *awake; /* per node: what its choice depends on has changed */
-    bool *stale; /* per node: `cost` and `sent` are of another choice */
+    bool *awake;   /* per node: what its choice depends on has changed */
+    bool *stale;   /* per node: `cost` and `sent` are of another choice */
+    bool *touched; /* per node: what was kept of it may be another choice */
     double *cost, *sent;
     uint8_t *free; /* per value: shard_freedom */
 };

@@ -19,6 +19,7 @@ static void prepare(struct shard *s, struct shard_func *f)
     for (size_t i = 0; i < func->params.count; i++) f->live[func->params.items[i].value] = true;
     f->awake = arena_new_array(s->arena, bool, func->count);
     f->stale = arena_new_array(s->arena, bool, func->count);
+    f->touched = arena_new_array(s->arena, bool, func->count);
     f->cost = arena_new_array(s->arena, double, func->count);
     f->sent = arena_new_array(s->arena, double, func->count);
     for (ir_value v = 1; v < func->count; v++) shard_wake(f, v);
@@ -48,6 +49,27 @@ static void prepare(struct shard *s, struct shard_func *f)
 
 /* ---------------------------------------------------------------- what was decided so far */
 
+static void keep_list(struct shard *s, struct ir_sharding **of, struct ir_sharding **copy, uint32_t count, bool back)
+{
+    if (!*copy) *copy = arena_new_array(s->arena, struct ir_sharding, count + 1);
+    memcpy(back ? *of : *copy, back ? *copy : *of, count * sizeof **of);
+}
+
+static void keep_node(struct shard *s, struct shard_func *f, struct shard_decided *c, ir_value v, bool back)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    f->touched[v] = false;
+    *(back ? &f->made[v] : &c->made[v]) = *(back ? &c->made[v] : &f->made[v]);
+    *(back ? &f->value[v] : &c->value[v]) = *(back ? &c->value[v] : &f->value[v]);
+    *(back ? &f->pinned[v] : &c->pinned[v]) = *(back ? &c->pinned[v] : &f->pinned[v]);
+    *(back ? &f->cost[v] : &c->cost[v]) = *(back ? &c->cost[v] : &f->cost[v]);
+    *(back ? &f->sent[v] : &c->sent[v]) = *(back ? &c->sent[v] : &f->sent[v]);
+    if (!f->wanted[v]) return;
+    *(back ? f->choice[v] : &c->choice[v]) = *(back ? &c->choice[v] : f->choice[v]);
+    keep_list(s, &f->wanted[v], &c->wanted[v], n->arg_count, back);
+    if (n->op == OP_loop && f->tuple[v]) keep_list(s, &f->tuple[v], &c->tuple[v], (uint32_t)n->attr[0].v[0], back);
+}
+
 void shard_keep(struct shard *s, struct shard_decided *copy, bool back)
 {
     for (size_t k = 0; k < s->module->funcs.count; k++) {
@@ -55,7 +77,8 @@ void shard_keep(struct shard *s, struct shard_decided *copy, bool back)
         struct shard_decided *c = &copy[k];
         uint32_t count = f->func->count;
         if (!f->use) continue;
-        if (!c->made) {
+        bool all = !c->made;
+        if (all) {
             c->made = arena_new_array(s->arena, struct ir_sharding, count);
             c->value = arena_new_array(s->arena, struct ir_sharding, count);
             c->wanted = arena_new_array(s->arena, struct ir_sharding *, count);
@@ -65,23 +88,8 @@ void shard_keep(struct shard *s, struct shard_decided *copy, bool back)
             c->cost = arena_new_array(s->arena, double, count);
             c->sent = arena_new_array(s->arena, double, count);
         }
-        memcpy(back ? f->made : c->made, back ? c->made : f->made, count * sizeof *c->made);
-        memcpy(back ? f->cost : c->cost, back ? c->cost : f->cost, count * sizeof *c->cost);
-        memcpy(back ? f->sent : c->sent, back ? c->sent : f->sent, count * sizeof *c->sent);
-        memcpy(back ? f->pinned : c->pinned, back ? c->pinned : f->pinned, count * sizeof *c->pinned);
-        memcpy(back ? f->value : c->value, back ? c->value : f->value, count * sizeof *c->value);
-        for (ir_value v = 1; v < count; v++) {
-            const struct ir_node *n = ir_get(f->func, v);
-            uint32_t carried = n->op == OP_loop ? (uint32_t)n->attr[0].v[0] : 0;
-            if (!f->wanted[v]) continue;
-            *(back ? f->choice[v] : &c->choice[v]) = *(back ? &c->choice[v] : f->choice[v]);
-            if (!c->wanted[v]) c->wanted[v] = arena_new_array(s->arena, struct ir_sharding, n->arg_count + 1);
-            memcpy(back ? f->wanted[v] : c->wanted[v], back ? c->wanted[v] : f->wanted[v],
-                   n->arg_count * sizeof **c->wanted);
-            if (!carried || !f->tuple[v]) continue;
-            if (!c->tuple[v]) c->tuple[v] = arena_new_array(s->arena, struct ir_sharding, carried);
-            memcpy(back ? f->tuple[v] : c->tuple[v], back ? c->tuple[v] : f->tuple[v], carried * sizeof **c->tuple);
-        }
+        for (ir_value v = 1; v < count; v++)
+            if (f->touched[v] || all) keep_node(s, f, c, v, back);
     }
 }
 
@@ -122,6 +130,7 @@ double shard_cost_of(struct shard *s, struct shard_func *f, double times, double
             f->cost[v] = shard_hold(s, f, v, &f->sent[v]);
             f->cost[v] += shard_work(s, f, v, f->choice[v]);
             f->stale[v] = false;
+            f->touched[v] = true;
         }
         cost += times * f->cost[v];
         *sent += times * f->sent[v];

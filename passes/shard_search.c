@@ -163,6 +163,7 @@ static void hold_as(struct search *a, const struct region *r, const struct ir_sh
             if (!a->parent[o->func][v] || first_of(a->parent[o->func], v) != o->root) continue;
             if (lies) f->pinned[v] = lies;
             f->dear[v] = dear;
+            f->touched[v] = true;
             shard_wake(f, v);
             shard_wake_readers(f, v);
         }
