@@ -217,6 +217,8 @@ ir_value fuse_phases(uint32_t blocks, struct ir_builder *, const struct ir_node 
 /* fuse_split.c: products of few tiles, too. */
 bool fuse_wants_split(uint32_t blocks, const struct ir_func *, ir_value, struct arena *scratch);
 ir_value fuse_split(uint32_t blocks, struct ir_builder *, const struct ir_node *, const ir_value *map);
+/* fuse_widen.c: 16-bit numbers are widened where a GPU multiplies them, not before. The module, or a new one. */
+struct ir_module *fuse_widen(struct pass *, struct ir_module *);
 /* fuse_sums.c: sums of very many scalars become trees. */
 ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old,
                   const ir_value *map);

@@ -227,9 +227,9 @@ static struct ir_module *prepare(struct pass *p, struct ir_module *m)
 
 struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
 {
-    struct ir_module *first = prepare(p, m);
-    if (!p->options->tap_pairs || !has_taps(p, first)) return first;
-    struct ir_module *second = pass_rebuild(p, first, rewrite_taps, p);
-    if (first != m) ir_module_free(first);
+    struct ir_module *first = prepare(p, m), *second = first;
+    if (p->options->blocks) second = fuse_widen(p, first);
+    else if (p->options->tap_pairs && has_taps(p, first)) second = pass_rebuild(p, first, rewrite_taps, p);
+    if (second != first && first != m) ir_module_free(first);
     return second;
 }

@@ -112,6 +112,17 @@ class Products(runner.Case):
                 self.assertIn("stepc_matrix_%s<1, 4>(r" % name, kernels)
                 self.assertNotIn("fmaf(", kernels)
 
+    def test_unit_of_taps(self):
+        """Also what a convolution pads, and its taps."""
+        for dtype, name in ("bfloat16", "bf16"), ("float16", "f16"):
+            self.stepc("compile", self.write("model.json", convolution([4, 12, 12, 16], dtype)), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text",
+                       "--save-temps=" + self.folder)
+            with open(self.path("step.cu")) as f:
+                kernels = [k for k in f.read().split('extern "C" __global__')[1:] if "__align__(16)" in k]
+            self.assertGreaterEqual(len(kernels), 5)
+            for kernel in kernels:
+                self.assertIn("stepc_matrix_" + name, kernel)
+
     def test_wide(self):
         """What lies side by side is fetched by accesses of 16 bytes, and what a thread stores of it needs no barrier between; what a host gives may lie anywhere."""
         image = convolution([4, 12, 12, 16])

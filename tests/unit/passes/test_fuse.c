@@ -190,6 +190,36 @@ START_TEST(taps_of_pairs)
 }
 END_TEST
 
+/* For a GPU what has 16 bits is padded as it is, and widened where it is multiplied; not what something else reads. */
+START_TEST(padding_of_a_gpu)
+{
+    for (int i = 0; i < 2; i++) {
+        struct fixture x;
+        start(&x);
+        x.options.blocks = 264;
+        ir_value image = param(&x, IR_ROLE_INPUT, ir_type_of(IR_BF16, DIMS(6, 8, 9, 16)));
+        ir_value wide = ir_cast(&x.b, image, IR_F32), part[2];
+        int64_t edge[] = {0, 1, 1, 0}, limit[] = {6, 10, 10, 16}, from[4] = {0}, by[] = {1, 1, 1, 1};
+        ir_value padded = ir_pad(&x.b, wide, ir_scalar(&x.b, IR_F32, 0), edge, edge, from);
+        for (int64_t k = 0; k < 2; k++) {
+            from[2] = k, limit[2] = 10 + k;
+            part[k] = ir_slice(&x.b, padded, from, limit, by);
+        }
+        ir_value w = ir_cast(&x.b, param(&x, IR_ROLE_PARAM, ir_type_of(IR_BF16, DIMS(32, 24))), IR_F32);
+        output(&x, product(&x, ir_concat(&x.b, part, 2, 3), w, 3, 0));
+        if (i) output(&x, padded);
+        const struct plan *p = finish(&x);
+        ck_assert_uint_eq(kinds(p, GROUP_DOT), 1);
+        for (size_t g = 0; g < p->groups.count; g++) {
+            const struct plan_group *group = &p->groups.items[g];
+            for (size_t k = 0; k < group->outputs.count && group->kind == GROUP_MAP; k++)
+                ck_assert_uint_eq(ir_type(p->func, group->outputs.items[k])->dtype, i ? IR_F32 : IR_BF16);
+        }
+        drop(&x);
+    }
+}
+END_TEST
+
 /* What a product in a loop reads in every round is packed before it, once for two products. */
 START_TEST(operands_of_loops_lie_in_panels)
 {
@@ -476,9 +506,9 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse",
-                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, shared_rows_lie_in_panels,
-                            panels_of_pairs, taps_of_pairs, operands_of_loops_lie_in_panels, layer_norm_is_two_kernels,
-                            adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
-                            taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
+    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, shared_rows_lie_in_panels,
+                                    panels_of_pairs, taps_of_pairs, padding_of_a_gpu, operands_of_loops_lie_in_panels,
+                                    layer_norm_is_two_kernels, adam_is_one_kernel, layers_and_memory,
+                                    tensors_end_to_end, crowds_of_small_tensors, taps_stay_or_are_laid_out,
+                                    taps_of_channels_are_read, repeated_slices_are_stored));
 }
