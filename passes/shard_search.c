@@ -10,7 +10,7 @@
 
 /* Trials in all, and nodes that they look at: a model of 12 layers has 10,000. A byte weighs more than in the choice of
  * a node, which is one of many that read what was sent. */
-enum { MOST_TRIALS = 96, MOST_NODES = 1024 * 1024, SWEEPS = 4, MOST_OTHERS = 12, DEARER = 3 };
+enum { MOST_TRIALS = 96, MOST_NODES = 512 * 1024, SWEEPS = 4, MOST_OTHERS = 12, DEARER = 3 };
 static const double LEAST_SHARE = 0.02; /* of what is sent in all: less is not worth a trial */
 static const double MOST_SENT = 0.999; /* of what was sent before: for less it is not worth another round of messages */
 static const double MOST_WORK = 1.1;   /* of what there was: devices that do the same, so as to send less */
@@ -20,7 +20,7 @@ struct region {
     ir_value root;
     struct ir_sharding lies, others[MOST_OTHERS]; /* and what is met at its borders */
     uint32_t other_count;
-    double sent;   /* at its borders */
+    double sent;   /* at its borders, and at those of all that are the same */
     uint64_t hash; /* regions that are the same in all this, as in every layer of a model, move together */
 };
 
@@ -28,6 +28,7 @@ struct search {
     struct shard *s;
     uint32_t entry;
     ir_value **parent; /* per function and value: towards the first of its region; 0: it is in none */
+    uint64_t **hash;   /* per function and first value: its region's */
     VEC(struct region) regions;
     struct shard_decided *best;
     double least, sent, most_work;
@@ -135,6 +136,7 @@ static void survey(struct search *a, uint32_t func, double times)
     const struct shard_func *f = &a->s->funcs[func];
     if (!f->use || a->parent[func]) return;
     a->parent[func] = regions_of(a, f);
+    a->hash[func] = arena_new_array(a->s->arena, uint64_t, f->func->count);
     uint32_t *number = arena_new_array(a->s->arena, uint32_t, f->func->count);
     for (ir_value v = 1; v < f->func->count; v++) {
         const struct ir_node *n = ir_get(f->func, v);
@@ -155,12 +157,11 @@ static void survey(struct search *a, uint32_t func, double times)
  * dear until this is called again. */
 static void hold_as(struct search *a, const struct region *r, const struct ir_sharding *lies, bool dear)
 {
-    for (size_t i = 0; i < a->regions.count; i++) {
-        const struct region *o = &a->regions.items[i];
-        struct shard_func *f = &a->s->funcs[o->func];
-        if (o->hash != r->hash) continue;
-        for (ir_value v = 1; v < f->func->count; v++) {
-            if (!a->parent[o->func][v] || first_of(a->parent[o->func], v) != o->root) continue;
+    for (size_t i = 0; i < a->s->module->funcs.count; i++) {
+        struct shard_func *f = &a->s->funcs[i];
+        ir_value *parent = a->parent[i];
+        for (ir_value v = 1; parent && v < f->func->count; v++) {
+            if (!parent[v] || a->hash[i][first_of(parent, v)] != r->hash) continue;
             if (lies) f->pinned[v] = lies;
             f->dear[v] = dear;
             f->touched[v] = true;
@@ -213,11 +214,37 @@ static bool try(struct search *a, const struct region *r, const struct ir_shardi
     return better;
 }
 
+static int in_order(const struct region *a, const struct region *b)
+{
+    return a->func != b->func ? (a->func < b->func ? -1 : 1) : a->root < b->root ? -1 : a->root > b->root;
+}
+
+static int same_together(const void *x, const void *y)
+{
+    const struct region *a = x, *b = y;
+    return a->hash != b->hash ? (a->hash < b->hash ? -1 : 1) : in_order(a, b);
+}
+
 static int most_sent_first(const void *x, const void *y)
 {
     const struct region *a = x, *b = y;
-    if (a->sent != b->sent) return a->sent < b->sent ? 1 : -1;
-    return a->func != b->func ? (a->func < b->func ? -1 : 1) : a->root < b->root ? -1 : a->root > b->root;
+    return a->sent != b->sent ? (a->sent < b->sent ? 1 : -1) : in_order(a, b);
+}
+
+/* One stands for all that are the same, those where most is sent first. */
+static void gather_regions(struct search *a)
+{
+    struct region *r = a->regions.items;
+    size_t count = 0;
+    if (!a->regions.count) return;
+    qsort(r, a->regions.count, sizeof *r, same_together);
+    for (size_t i = 0; i < a->regions.count; i++) {
+        a->hash[r[i].func][r[i].root] = r[i].hash;
+        if (count && r[count - 1].hash == r[i].hash) r[count - 1].sent += r[i].sent;
+        else r[count++] = r[i];
+    }
+    a->regions.count = count;
+    qsort(r, count, sizeof *r, most_sent_first);
 }
 
 /* Every region of those that stand, once; whether any is held otherwise now. */
@@ -229,14 +256,12 @@ static bool improve(struct search *a)
     memset(a->parent, 0, s->module->funcs.count * sizeof *a->parent);
     a->regions.count = 0;
     survey(a, a->entry, 1);
+    gather_regions(a);
     for (size_t i = 0; i < a->regions.count; i++) all += a->regions.items[i].sent;
-    if (a->regions.count) qsort(a->regions.items, a->regions.count, sizeof *a->regions.items, most_sent_first);
     for (size_t i = 0; i < a->regions.count && a->regions.items[i].sent > all * LEAST_SHARE; i++) {
         struct region *r = &a->regions.items[i];
-        bool known = false;
         think_of_others(a, r);
-        for (size_t j = 0; j < i && !known; j++) known = a->regions.items[j].hash == r->hash;
-        for (uint32_t j = 0; j <= r->other_count && !known && a->trials < a->most_trials; j++)
+        for (uint32_t j = 0; j <= r->other_count && a->trials < a->most_trials; j++)
             better |= try(a, r, j ? &r->others[j - 1] : NULL);
     }
     return better;
@@ -258,8 +283,9 @@ void shard_search(struct shard *s)
     size_t count = s->module->funcs.count;
     struct shard_decided *best = arena_new_array(s->arena, struct shard_decided, count);
     ir_value **parent = arena_new_array(s->arena, ir_value *, count);
+    uint64_t **hash = arena_new_array(s->arena, uint64_t *, count);
     for (uint32_t i = 0; i < count; i++) {
-        struct search a = {.s = s, .entry = i, .best = best, .parent = parent};
+        struct search a = {.s = s, .entry = i, .best = best, .parent = parent, .hash = hash};
         if (!s->module->funcs.items[i]->entry) continue;
         size_t most = MOST_NODES / count_nodes(s, &s->funcs[i]);
         a.most_trials = most < MOST_TRIALS ? (uint32_t)most : MOST_TRIALS;
