@@ -66,7 +66,7 @@ struct ir_module *pass_shard(struct pass *p, struct ir_module *m)
                       .batch_axes = shard_batch_axes(m),
                       .check_finite = p->options->check_finite,
                       .invariant = p->options->invariant};
-    s.sent = arena_new_array(&p->scratch, struct shard_sent, SHARD_KNOWN);
+    s.known = arena_new_array(&p->scratch, struct shard_known, SHARD_KNOWN);
     s.funcs = arena_new_array(&p->scratch, struct shard_func, m->funcs.count);
     for (size_t i = 0; i < m->funcs.count; i++) {
         struct shard_func *f = &s.funcs[i];

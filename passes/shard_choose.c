@@ -61,12 +61,16 @@ void shard_collect(const struct shard *s, const struct shard_func *f, ir_value v
 
 /* ---------------------------------------------------------------- what a choice says */
 
-/* A cast to fewer bits. What many devices add up afterwards is rounded by each: few sums are done before. */
-static bool rounds(const struct ir_func *f, const struct ir_node *n)
+/* Of a cast, by how many bytes its numbers get wider. What devices add up in the narrower type is rounded once more:
+ * few sums are done in the wider one, many where that sends less. */
+static int64_t widens(const struct ir_func *f, const struct ir_node *n)
 {
-    return n->op == OP_cast &&
-           ir_dtype_bytes((enum ir_dtype)n->type.dtype) < ir_dtype_bytes((enum ir_dtype)ir_type(f, n->args[0])->dtype);
+    if (n->op != OP_cast) return 0;
+    return (int64_t)ir_dtype_bytes((enum ir_dtype)n->type.dtype) -
+           (int64_t)ir_dtype_bytes((enum ir_dtype)ir_type(f, n->args[0])->dtype);
 }
+
+static bool few_sums(int64_t elements) { return elements <= FEW_SUMS; }
 
 /* The axes over which partial sums may pass through: all linear operands partial over the same ones, or zero. A sum
  * that is done for another reader anyway is taken as it is: what passes would have to be summed once more. */
@@ -91,7 +95,7 @@ static uint32_t passing_partial(const struct shard *s, const struct shard_func *
         partial_count++;
         elements += ir_type_elements(ir_type(f->func, n->args[i]));
     }
-    if (ir_type_elements(&n->type) > elements || (elements <= FEW_SUMS && rounds(f->func, n))) return 0;
+    if (ir_type_elements(&n->type) > elements || (few_sums(elements) && widens(f->func, n) < 0)) return 0;
     return r->product && partial_count > 1 ? 0 : partial;
 }
 
@@ -455,7 +459,8 @@ void shard_choose(struct shard *s, struct shard_func *f, ir_value v)
         if (f->pinned[v]) wish(&k.wants, *f->pinned[v]);
         uint32_t passing = chosen.passing;
         double least = try_all(&k, passing, -1, &chosen);
-        if (passing) try_all(&k, 0, least, &chosen);
+        bool stays = few_sums(ir_type_elements(&n->type)) && widens(f->func, n) > 0;
+        if (passing && !stays) try_all(&k, 0, least, &chosen);
     }
     f->awake[v] = false;
     f->touched[v] = true;

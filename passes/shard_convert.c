@@ -266,13 +266,13 @@ double shard_cost(const struct shard *s, const struct shard_func *f, ir_value v,
     uint64_t hash = from->partial * 31 + to->partial;
     for (uint32_t d = 0; d < type->rank; d++)
         hash = (hash * 1021 + (uint64_t)type->dim[d]) * 1021 + from->dim[d] * 127 + to->dim[d];
-    struct shard_sent *known = &s->sent[(hash ^ hash >> 29) % SHARD_KNOWN];
+    struct shard_known *known = &s->known[(hash ^ hash >> 29) % SHARD_KNOWN];
     if (known->type.dtype == type->dtype && known->type.rank == type->rank &&
         !memcmp(known->type.dim, type->dim, sizeof type->dim) && shard_equal(&known->from, from) &&
         shard_equal(&known->to, to))
         return known->bytes * times;
     struct shard_step steps[SHARD_MAX_STEPS];
-    *known = (struct shard_sent){*type, *from, *to, 0};
+    *known = (struct shard_known){*type, *from, *to, 0};
     shard_steps(&s->module->mesh, type, from, to, s->invariant, steps, &known->bytes);
     return known->bytes * times;
 }

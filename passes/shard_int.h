@@ -68,7 +68,7 @@ struct shard_func {
     struct ir_sharding *made;          /* per value: as its node makes it */
     struct ir_sharding *value;         /* per value: as it is held for all that read it */
     const struct ir_sharding **pinned; /* per value: it must be held so; NULL: as it costs the least */
-    bool *dear;                        /* per value: by way of trial, sending it costs several times as much */
+    bool *dear;                        /* per value: by way of trial, sending it costs SHARD_DEAR times as much */
     struct ir_sharding **wanted;       /* per node: its operands; NULL: not chosen yet */
     struct shard_choice **choice;      /* per node; NULL: none yet */
     const struct shard_rule **rule;    /* per node */
@@ -83,9 +83,10 @@ struct shard_func {
     double *cost, *sent;
     uint8_t *free; /* per value: shard_freedom */
 };
-/* What conversions cost that were asked for last. */
+/* A conversion whose bytes were asked for, and so many of them: each stands where its hash says, until another one
+ * does. */
 enum { SHARD_KNOWN = 1024 };
-struct shard_sent {
+struct shard_known {
     struct ir_type type;
     struct ir_sharding from, to;
     double bytes;
@@ -93,13 +94,13 @@ struct shard_sent {
 struct shard {
     struct ir_module *module; /* stage tensor: global shapes */
     struct arena *arena;
-    uint32_t batch_axes;      /* what "as the batch" stands for */
-    bool invariant;           /* sums have an order: see shard_keep_order */
-    bool settled;             /* every node has chosen once */
-    bool check_finite;        /* padding must not be the first that is not finite */
-    struct shard_sent *sent;  /* at the hash of what they are */
-    struct shard_func *funcs; /* per function of the module */
-    struct map layouts;       /* hash of a layout -> among those that the module reports */
+    uint32_t batch_axes;       /* what "as the batch" stands for */
+    bool invariant;            /* sums have an order: see shard_keep_order */
+    bool settled;              /* every node has chosen once */
+    bool check_finite;         /* padding must not be the first that is not finite */
+    struct shard_known *known; /* conversions that were priced */
+    struct shard_func *funcs;  /* per function of the module */
+    struct map layouts;        /* hash of a layout -> among those that the module reports */
 };
 
 /* shard_convert.c: from one layout to another, one step after the other. */
@@ -134,7 +135,8 @@ enum { SHARD_MAX_STEPS = 8 * IR_MAX_RANK + 4 };
 uint32_t shard_steps(const struct ir_mesh *, const struct ir_type *global, const struct ir_sharding *from,
                      const struct ir_sharding *to, bool ordered, struct shard_step *, double *sent);
 /* What costs as much as sending a byte: elements that are made, products of a contraction. Whoever may choose between
- * more to send and more to compute, because devices do the same work, sends. */
+ * more to send and more to compute, because devices do the same work, sends. SHARD_DEAR: how many bytes one counts for
+ * where a trial has made sending dear. */
 enum { SHARD_ELEMENTS = 4, SHARD_PRODUCTS = 4, SHARD_DEAR = 16 };
 /* What devices send for value `v`, which lies as `from`, to lie as `to`. */
 double shard_cost(const struct shard *, const struct shard_func *, ir_value v, const struct ir_sharding *from,
@@ -190,7 +192,7 @@ struct ir_sharding shard_captured(const struct shard *, const struct shard_func 
 /* What the node itself costs, in bytes that are sent. */
 double shard_work(const struct shard *, const struct shard_func *, ir_value, const struct shard_choice *);
 /* Sets the layout in which a value is held; returns what making and handing it out costs. */
-double shard_hold(const struct shard *, struct shard_func *, ir_value, double *sent);
+double shard_hold(const struct shard *, struct shard_func *, ir_value, double *sent); /* and what of it is sent */
 
 /* The layouts that are wanted of a value, and axes over which somebody needs it summed. */
 enum { SHARD_MOST_WANTED = 8 };

@@ -59,9 +59,9 @@ static bool may_move(const struct shard_func *f, ir_value v)
            n->op != OP_sharding_constraint && n->op != OP_proj && !ir_is_number(n);
 }
 
-static ir_value *regions_of(struct search *a, const struct shard_func *f)
+static ir_value *regions_of(const struct shard_func *f, struct arena *arena)
 {
-    ir_value *parent = arena_new_array(a->s->arena, ir_value, f->func->count);
+    ir_value *parent = arena_new_array(arena, ir_value, f->func->count);
     for (ir_value v = 1; v < f->func->count; v++) {
         const struct ir_node *n = ir_get(f->func, v);
         if (!may_move(f, v)) continue;
@@ -81,10 +81,10 @@ static void meet(struct region *r, struct ir_sharding other, double sent)
 {
     r->sent += sent;
     other.partial = 0;
-    bool known = shard_equal(&other, &r->lies);
-    for (uint32_t d = 0; d < IR_MAX_RANK; d++) known |= other.step[d] != 0; /* windows are for those who slide */
-    for (uint32_t i = 0; i < r->other_count && !known; i++) known = shard_equal(&r->others[i], &other);
-    if (!known && r->other_count < MOST_OTHERS) r->others[r->other_count++] = other;
+    bool no_news = shard_equal(&other, &r->lies);
+    for (uint32_t d = 0; d < IR_MAX_RANK; d++) no_news |= other.step[d] != 0; /* windows are for those who slide */
+    for (uint32_t i = 0; i < r->other_count && !no_news; i++) no_news = shard_equal(&r->others[i], &other);
+    if (!no_news && r->other_count < MOST_OTHERS) r->others[r->other_count++] = other;
 }
 
 static void meet_neighbours(struct search *a, struct region *r, ir_value v, double times)
@@ -135,7 +135,7 @@ static void survey(struct search *a, uint32_t func, double times)
 {
     const struct shard_func *f = &a->s->funcs[func];
     if (!f->use || a->parent[func]) return;
-    a->parent[func] = regions_of(a, f);
+    a->parent[func] = regions_of(f, a->s->arena);
     a->hash[func] = arena_new_array(a->s->arena, uint64_t, f->func->count);
     uint32_t *number = arena_new_array(a->s->arena, uint32_t, f->func->count);
     for (ir_value v = 1; v < f->func->count; v++) {
@@ -195,6 +195,7 @@ static bool carries_the_same(const struct search *a)
     return same;
 }
 
+/* Kept if it is better; else all is as before. */
 static bool try(struct search *a, const struct region *r, const struct ir_sharding *lies)
 {
     double sent = 0;

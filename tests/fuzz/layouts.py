@@ -174,14 +174,15 @@ def beside_xla(options):
             reports[o["name"]] = traffic.sent(traffic.report(options.stepc, o, folder))[0], o
             wanted.append({"document": o, "parameters": shapes})
     there = subprocess.run([options.jax, os.path.join(traffic.HERE, "traffic_xla.py")], input=json.dumps({"programs": wanted}), stdout=subprocess.PIPE, text=True, check=True)
-    theirs, more = json.loads(there.stdout), 0
+    theirs, more, ratios = json.loads(there.stdout), 0, []
     for name, (ours, o) in reports.items():
         ring = theirs[name]["ring"]
+        ratios += [ours / ring] * (ring > 0)
         if ours > traffic.MOST * ring:
             more += 1
             command.keep(options, name + ".json", json.dumps(o))
             print("%s: %d bytes, XLA %d: %.2f\n    %s" % (name, ours, ring, ours / max(ring, 1), json.dumps({k: o[k] for k in ("mesh", "sharding", "model")})))
-    print("%d programs, %d send more" % (len(reports), more))
+    print("%d programs, %d send more; median %.2f, most %.2f of XLA's bytes" % (len(reports), more, np.median(ratios), max(ratios)))
     return 1 if more else 0
 
 
