@@ -1,6 +1,6 @@
 /* Calls are replaced by their bodies, and every loop gets a body of its own, so that from here on a function and a
- * value name one tensor. Entry functions come first and keep their order; functions that nothing names any more are
- * left behind. */
+ * value name one tensor. What stood for the gradient of another value has done its work and goes. Entry functions come
+ * first and keep their order; functions that nothing names any more are left behind. */
 #include "passes/accumulate.h"
 
 struct state {
@@ -30,6 +30,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     struct arena *scratch = &s->pass->scratch;
     const struct ir_node *n = ir_get(from, old);
     if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
+    if (n->op == OP_surrogate) return map[n->args[0]];
     if (n->op != OP_call && n->op != OP_loop) return pass_remake(s->pass, b, n, map);
     if (n->op == OP_loop) {
         struct ir_node loop = *n;
@@ -90,8 +91,12 @@ struct ir_func *pass_flat(struct pass *p, struct ir_module *m, const struct ir_f
 
 static bool nothing_to_do(const struct ir_module *m)
 {
-    for (size_t i = 0; i < m->funcs.count; i++)
-        if (!m->funcs.items[i]->entry && !pass_is_outlined(m->funcs.items[i])) return false;
+    for (size_t i = 0; i < m->funcs.count; i++) {
+        const struct ir_func *f = m->funcs.items[i];
+        if (!f->entry && !pass_is_outlined(f)) return false;
+        for (ir_value v = 1; v < f->count; v++)
+            if (ir_get(f, v)->op == OP_surrogate) return false;
+    }
     return true;
 }
 

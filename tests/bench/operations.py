@@ -42,6 +42,33 @@ CASES = {  # expression of x, shape, the same for PyTorch
 }
 
 
+def matrices():
+    """Functions of matrices; those that need it get a positive definite one."""
+    definite = lambda t, x: x @ x.mT / x.shape[-1] + t.eye(x.shape[-1])
+    ours = "(model @ swapaxes(model, -1, -2) / %d + eye(%d))"
+    for shape in ((16, 16), (32, 32), (64, 64), (128, 128), (256, 256), (512, 512), (1024, 1024), (64, 16, 16), (256, 8, 8), (32, 64, 64)):
+        n, name = shape[-1], " x ".join(map(str, shape))
+        of = ours % (n, n)
+        yield "cholesky, " + name, ("cholesky(%s)" % of, shape, lambda t, x: t.linalg.cholesky(definite(t, x)))
+        yield "solve, " + name, ("solve(model + 4 * eye(%d), stop_gradient(model))" % n, shape,
+                                 lambda t, x: t.linalg.solve(x + 4 * t.eye(x.shape[-1]), x.detach()))
+        yield "solve, one, " + name, ("solve(model + 4 * eye(%d), stop_gradient(model[..., :1]))" % n, shape,
+                                      lambda t, x: t.linalg.solve(x + 4 * t.eye(x.shape[-1]), x.detach()[..., :1]))
+        yield "solve_triangular, " + name, ("solve_triangular(%s, stop_gradient(model), lower=True)" % of, shape,
+                                            lambda t, x: t.linalg.solve_triangular(definite(t, x).tril(), x.detach(), upper=False))
+        yield "inv, " + name, ("inv(%s)" % of, shape, lambda t, x: t.linalg.inv(definite(t, x)))
+        yield "slogdet, " + name, ("slogdet(%s)[1]" % of, shape, lambda t, x: t.linalg.slogdet(definite(t, x))[1])
+        yield "qr, " + name, ("qr(model)[1]", shape, lambda t, x: t.linalg.qr(x)[1])
+        yield "eigh, " + name, ("eigh(%s)[0]" % of, shape, lambda t, x: t.linalg.eigh(definite(t, x))[0])
+        yield "svd, " + name, ("svd(model, full_matrices=False)[1]", shape, lambda t, x: t.linalg.svd(x, full_matrices=False)[1])
+    for shape in ((64, 256), (64, 1024), (16, 4096), (64, 1000), (256, 16), (1, 65536)):
+        yield "fft, " + " x ".join(map(str, shape)), ("real(fft(model)) + imag(fft(model))", shape,
+                                                      lambda t, x: (lambda y: y.real + y.imag)(t.fft.fft(x)))
+
+
+CASES.update(matrices())
+
+
 def ours(stepc_path, folder, name, expression, shape, out):
     import stepc
     tensor = lambda s: {"shape": list(s), "dtype": "float32", "axes": [None] * len(s)}
@@ -91,7 +118,7 @@ def main():
         torch = None
     for name in options.names or CASES:
         expression, shape, f = CASES[name]
-        out = f(torch, torch.zeros(shape)).shape if torch else (shape if name != "top_k" else shape[:-1] + (8,))
+        out = f(torch, torch.randn(shape)).shape if torch else (shape if name != "top_k" else shape[:-1] + (8,))
         w = np.random.default_rng(0).standard_normal(out).astype(np.float32)
         with tempfile.TemporaryDirectory(prefix="stepc-operations-") as folder:
             builds = {"ours": options.stepc, **({"other": options.other} if options.other else {})}

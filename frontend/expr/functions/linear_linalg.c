@@ -1,10 +1,10 @@
 /* Linear algebra: solve, slogdet, cholesky by elimination. For a few rows it is unrolled, a step per row, and so has
  * the gradient of its steps; for more it is a loop, which is not differentiated: what it gives gets its first
  * derivatives from the inverse. Batches stand in front. */
-#include "frontend/expr/makers.h"
+#include "frontend/expr/functions/linear.h"
 #include <math.h>
 
-enum { LARGEST = 512, FEW = 8 };
+enum { LARGEST = 1024, FEW = 8 };
 
 /* The square matrices of an argument; false: an error was recorded. */
 static bool square(struct fe_call *c, struct fe_val *x, int64_t *n)
@@ -21,14 +21,6 @@ static bool square(struct fe_call *c, struct fe_val *x, int64_t *n)
     return false;
 }
 
-/* The indices of the rows, as a column for each matrix. */
-static struct fe_val row_numbers(struct fe_site *s, struct fe_val x)
-{
-    struct ir_type t = fe_type_at(s, &x);
-    t.dtype = IR_I32, t.dim[t.rank - 1] = 1;
-    return fe_iota(s, t, t.rank - 2u);
-}
-
 struct elimination {
     struct fe_val pivot[FEW], swapped[FEW]; /* [.., 1, 1] */
 };
@@ -38,7 +30,7 @@ static struct fe_val eliminate(struct fe_site *s, struct fe_val x, int64_t n, st
 {
     uint32_t column = fe_rank(s, &x) - 1, row = column - 1;
     struct fe_reduce_options keep = {.keepdims = true};
-    struct fe_val rows = row_numbers(s, x);
+    struct fe_val rows = fe_row_numbers(s, x);
     for (int64_t k = 0; k < n && !x.bad; k++) {
         struct fe_val is_k = fe_binary(s, EXPR_OP_EQ, rows, fe_int((double)k));
         struct fe_val size = fe_op1(s, OP_abs, fe_stop(s, fe_slice_axis(s, x, column, k, k + 1)));
@@ -58,88 +50,34 @@ static struct fe_val eliminate(struct fe_site *s, struct fe_val x, int64_t n, st
     return x;
 }
 
-static struct fe_val turn(struct fe_site *s, struct fe_val x) { return FE_APPLY(s, "matrix_transpose", x); }
-static struct fe_val product(struct fe_site *s, struct fe_val x, struct fe_val y)
+static struct fe_val identity(struct fe_site *s, const struct ir_type *t)
 {
-    return FE_APPLY(s, "matmul", x, y);
+    struct fe_val x = fe_full(s, *t, 0);
+    return fe_where3(s, fe_binary(s, EXPR_OP_EQ, fe_row_numbers(s, x), fe_column_numbers(s, x)), fe_float(1), x);
 }
 
-/* What changes of a value that is not differentiated: 0, with the gradient of x. */
-static struct fe_val change(struct fe_site *s, struct fe_val x) { return fe_sub(s, x, fe_stop(s, x)); }
-
-static struct fe_val column_numbers(struct fe_site *s, struct fe_val x)
+/* The gradient is that of what a change of either asks for: the same factors solve for it. */
+static struct fe_val solved_by_blocks(struct fe_site *s, struct fe_val a, struct fe_val b)
 {
-    struct ir_type t = fe_type_at(s, &x);
-    t.dtype = IR_I32, t.dim[t.rank - 2] = 1;
-    return fe_iota(s, t, t.rank - 1u);
+    struct fe_lu f;
+    if (!fe_lu(s, fe_stop(s, a), &f)) return fe_bad();
+    struct fe_val x = fe_lu_solve(s, &f, fe_stop(s, b));
+    return fe_op2(s, OP_surrogate, x, fe_lu_solve(s, &f, fe_sub(s, b, fe_product(s, a, x))));
 }
 
-/* Column or row k of matrices, k being known in the loop. */
-static struct fe_val picked(struct fe_site *s, struct fe_val x, struct fe_val is_k, uint32_t axis)
+/* Of the lower triangle of a, or of its transpose; what is above is 0. */
+static struct fe_val solved_by_triangle(struct fe_site *s, struct fe_val a, struct fe_val b, bool turned)
 {
-    return fe_reduce(s, FE_RED_SUM, fe_where3(s, is_k, x, fe_float(0)), &axis, 1,
-                     &(struct fe_reduce_options){.keepdims = true});
-}
-
-/* The same as a loop: the inverse applied to what stands behind the first n columns, and the determinant's sign and
- * logarithm
- * [.., 1, 1]. */
-static bool eliminate_in_loop(struct fe_site *s, struct fe_val x, int64_t n, struct fe_val after[3])
-{
-    struct ir_type t = fe_type_at(s, &x), one = t;
-    uint32_t column = t.rank - 1u, row = column - 1;
-    struct fe_loop l;
-    fe_loop_open(&l, s, "eliminate");
-    struct fe_site *in = &l.in;
-    one.dim[row] = one.dim[column] = 1;
-    struct fe_val a = fe_loop_carry(&l, x), sign = fe_loop_carry(&l, fe_full(s, one, 1)),
-                  size = fe_loop_carry(&l, fe_full(s, one, 0));
-    if (a.bad || sign.bad || size.bad) return false;
-    struct fe_val rows = row_numbers(in, a), columns = column_numbers(in, a), k = l.number;
-    struct fe_val is_k = fe_binary(in, EXPR_OP_EQ, rows, k),
-                  of_k = picked(in, a, fe_binary(in, EXPR_OP_EQ, columns, k), column);
-    struct fe_val height = fe_where3(in, fe_binary(in, EXPR_OP_GE, rows, k), fe_op1(in, OP_abs, of_k), fe_float(-1));
-    if (height.bad) return false;
-    struct fe_val p = fe_expand(in, fe_val_tensor(ir_argreduce(in->b, OP_argmax, height.tensor, row)), row),
-                  hit = fe_binary(in, EXPR_OP_EQ, rows, p);
-    struct fe_val chosen = picked(in, a, hit, row), old = picked(in, a, is_k, row), pivot = picked(in, of_k, hit, row);
-    a = fe_where3(in, is_k, chosen, fe_where3(in, hit, old, a));
-    struct fe_val normal = fe_div(in, chosen, pivot),
-                  factor = fe_where3(in, is_k, fe_float(0),
-                                     picked(in, a, fe_binary(in, EXPR_OP_EQ, columns, k), column));
-    struct fe_val turned = fe_where3(in, fe_binary(in, EXPR_OP_NE, p, k), fe_op1(in, OP_neg, pivot), pivot);
-    struct fe_val next[] = {fe_where3(in, is_k, normal, fe_sub(in, a, fe_mul(in, factor, normal))),
-                            fe_mul(in, sign, fe_op1(in, OP_sign, turned)),
-                            fe_add(in, size, fe_op1(in, OP_log, fe_op1(in, OP_abs, turned)))};
-    if (!fe_loop_close(&l, n, false, next, after)) return false;
-    after[0] = fe_slice_axis(s, after[0], column, n, t.dim[column]);
-    return !after[0].bad;
-}
-
-/* x with the identity behind it, and what stands between. */
-static struct fe_val beside_identity(struct fe_site *s, struct fe_val x, const struct fe_val *between)
-{
-    struct fe_val rows = row_numbers(s, x), parts[3] = {x};
-    uint32_t n = 1;
-    if (between) parts[n++] = *between;
-    parts[n] = fe_cast(s, fe_binary(s, EXPR_OP_EQ, rows, column_numbers(s, x)), (enum ir_dtype)fe_type_at(s, &x).dtype);
-    struct ir_type t = fe_type_at(s, &x);
-    parts[n] = fe_broadcast_val(s, parts[n], t.rank, t.dim);
-    struct fe_val all = fe_tuple(s, parts, n + 1);
-    return all.bad ? all : FE_APPLY(s, "concatenate", all, fe_int(-1));
-}
-
-static struct fe_val solved_in_loop(struct fe_site *s, struct fe_val a, struct fe_val b, int64_t n, int64_t m)
-{
-    struct fe_val known = fe_stop(s, b), both = beside_identity(s, fe_stop(s, a), &known), after[3];
-    if (both.bad || !eliminate_in_loop(s, both, n, after)) return fe_bad();
-    uint32_t column = fe_rank(s, &a) - 1;
-    struct fe_val x = fe_slice_axis(s, after[0], column, 0, m), inverse = fe_slice_axis(s, after[0], column, m, m + n);
-    return fe_add(s, x, product(s, inverse, fe_sub(s, change(s, b), product(s, change(s, a), x))));
+    struct fe_triangle *t = fe_triangle_of(s, fe_stop(s, a));
+    struct fe_val (*solve)(struct fe_site *, const struct fe_triangle *,
+                           struct fe_val) = turned ? fe_triangle_solve_turned : fe_triangle_solve;
+    if (!t) return fe_bad();
+    struct fe_val x = solve(s, t, fe_stop(s, b));
+    return fe_op2(s, OP_surrogate, x, solve(s, t, fe_sub(s, b, fe_product(s, turned ? fe_turned(s, a) : a, x))));
 }
 
 struct fe_val make_solve(struct fe_call *c)
-{
+{ /* data 1: of lower triangular matrices, 2: and their transposes */
     SITE;
     struct fe_val a, b = fe_inexact(s, ARG(1));
     int64_t n;
@@ -159,9 +97,11 @@ struct fe_val make_solve(struct fe_call *c)
     struct fe_val both[] = {a, fe_broadcast_val(s, b, all.rank, all.dim)};
     if (both[0].bad || both[1].bad) return fe_bad();
     struct fe_val x;
-    if (n > FEW) x = solved_in_loop(s, both[0], both[1], n, m);
-    else {
+    if (n > FEW) {
+        x = c->data ? solved_by_triangle(s, both[0], both[1], c->data == 2) : solved_by_blocks(s, both[0], both[1]);
+    } else {
         struct elimination *e = arena_new(s->fe->arena, struct elimination);
+        if (c->data == 2) both[0] = fe_turned(s, both[0]);
         x = FE_APPLY(s, "concatenate", fe_tuple(s, both, 2), fe_int(-1));
         x = x.bad ? x : eliminate(s, x, n, e);
         x = x.bad ? x : fe_slice_axis(s, x, all.rank - 1u, n, n + m);
@@ -179,14 +119,18 @@ struct fe_val make_slogdet(struct fe_call *c)
     struct ir_type t = fe_type_at(s, &x);
     struct elimination *e = arena_new(s->fe->arena, struct elimination);
     if (n > FEW) {
-        struct fe_val after[3], both = beside_identity(s, fe_stop(s, x), NULL);
-        if (both.bad || !eliminate_in_loop(s, both, n, after)) return fe_bad();
-        uint32_t axes[] = {t.rank - 2u, t.rank - 1u};
-        struct fe_val trace = fe_reduce(s, FE_RED_SUM, fe_mul(s, turn(s, after[0]), change(s, x)), axes, 2,
-                                        &(struct fe_reduce_options){.keepdims = true});
-        struct fe_val whole = fe_mul(s, after[1], fe_op1(s, OP_exp, after[2]));
-        parts[0] = after[1], parts[1] = fe_add(s, after[2], trace),
-        parts[2] = fe_add(s, whole, fe_mul(s, whole, trace));
+        struct fe_lu f;
+        if (!fe_lu(s, fe_stop(s, x), &f)) return fe_bad();
+        struct fe_val inverse = fe_lu_solve(s, &f, identity(s, &t));
+        uint32_t axes[] = {t.rank - 2u, t.rank - 1u}, last = t.rank - 2u;
+        struct fe_reduce_options keep = {.keepdims = true};
+        struct fe_val trace = fe_reduce(s, FE_RED_SUM, fe_mul(s, fe_turned(s, inverse), x), axes, 2, &keep);
+        struct fe_val diagonal = fe_expand(s, f.diagonal, last);
+        parts[0] = fe_mul(s, f.sign, fe_reduce_last(s, FE_RED_PROD, fe_op1(s, OP_sign, diagonal), true));
+        parts[1] = fe_reduce_last(s, FE_RED_SUM, fe_op1(s, OP_log, fe_op1(s, OP_abs, diagonal)), true);
+        struct fe_val whole = fe_mul(s, f.sign, fe_reduce_last(s, FE_RED_PROD, diagonal, true));
+        parts[1] = fe_op2(s, OP_surrogate, parts[1], trace);
+        parts[2] = fe_op2(s, OP_surrogate, whole, fe_mul(s, whole, trace));
     } else if (eliminate(s, x, n, e).bad) return fe_bad();
     for (int64_t k = 0; k < n && n <= FEW; k++) {
         struct fe_val turned = fe_where3(s, e->swapped[k], fe_op1(s, OP_neg, e->pivot[k]), e->pivot[k]);
@@ -201,30 +145,20 @@ struct fe_val make_slogdet(struct fe_call *c)
                                                         : fe_named_tuple(s, parts, 2, names);
 }
 
-/* The factor by a loop; its change is that times the lower triangle, the diagonal halved, of what the matrix changes
+/* The factor by blocks; its change is that times the lower triangle, the diagonal halved, of what the matrix changes
  * between the inverses. */
-static struct fe_val cholesky_in_loop(struct fe_site *s, struct fe_val x, int64_t n)
+static struct fe_val cholesky_by_blocks(struct fe_site *s, struct fe_val x)
 {
-    uint32_t column = fe_rank(s, &x) - 1, row = column - 1;
-    struct fe_loop l;
-    struct fe_val after[3], inverse[3], zero = fe_float(0);
-    fe_loop_open(&l, s, "cholesky");
-    struct fe_site *in = &l.in;
-    struct fe_val a = fe_loop_carry(&l, x), lower = fe_loop_carry(&l, fe_full(s, fe_type_at(s, &x), 0));
-    if (a.bad || lower.bad) return fe_bad();
-    struct fe_val rows = row_numbers(in, a), is_k = fe_binary(in, EXPR_OP_EQ, column_numbers(in, a), l.number),
-                  part = picked(in, a, is_k, column);
-    struct fe_val root = fe_op1(in, OP_sqrt, picked(in, part, fe_binary(in, EXPR_OP_EQ, rows, l.number), row));
-    struct fe_val fresh = fe_where3(in, fe_binary(in, EXPR_OP_GE, rows, l.number), fe_div(in, part, root), zero);
-    struct fe_val next[] = {fe_sub(in, a, fe_mul(in, fresh, turn(in, fresh))), fe_where3(in, is_k, fresh, lower)};
-    if (!fe_loop_close(&l, n, false, next, after)) return fe_bad();
-    struct fe_val both = beside_identity(s, after[1], NULL);
-    if (both.bad || !eliminate_in_loop(s, both, n, inverse)) return fe_bad();
-    struct fe_val inner = product(s, product(s, inverse[0], change(s, x)), turn(s, inverse[0]));
-    struct fe_val half = fe_where3(s, fe_binary(s, EXPR_OP_EQ, row_numbers(s, x), column_numbers(s, x)), fe_float(0.5),
-                                   fe_float(1));
+    struct fe_val lower;
+    struct fe_triangle *t = fe_cholesky_by_blocks(s, fe_stop(s, x), &lower);
+    if (!t) return fe_bad();
+    lower = FE_APPLY(s, "tril", lower);
+    struct fe_val inverse = fe_triangle_inverse(s, t),
+                  inner = fe_product(s, fe_product(s, inverse, x), fe_turned(s, inverse));
+    struct fe_val half = fe_where3(s, fe_binary(s, EXPR_OP_EQ, fe_row_numbers(s, x), fe_column_numbers(s, x)),
+                                   fe_float(0.5), fe_float(1));
     inner = inner.bad ? inner : fe_mul(s, FE_APPLY(s, "tril", inner), half);
-    return fe_add(s, after[1], product(s, after[1], inner));
+    return fe_op2(s, OP_surrogate, lower, fe_product(s, lower, inner));
 }
 
 /* The lower factor of (a + a') / 2, column by column. */
@@ -237,8 +171,8 @@ struct fe_val make_cholesky(struct fe_call *c)
     struct fe_val turned = FE_APPLY(s, "swapaxes", x, fe_int(-1), fe_int(-2));
     x = fe_mul(s, fe_float(0.5), fe_add(s, x, turned));
     uint32_t column = fe_rank(s, &x) - 1, row = column - 1;
-    struct fe_val rows = row_numbers(s, x);
-    if (n > FEW) lower = x.bad ? x : cholesky_in_loop(s, x, n);
+    struct fe_val rows = fe_row_numbers(s, x);
+    if (n > FEW) lower = x.bad ? x : cholesky_by_blocks(s, x);
     for (int64_t k = 0; k < n && n <= FEW && !x.bad; k++) {
         struct fe_val part = fe_slice_axis(s, x, column, k, k + 1),
                       root = fe_op1(s, OP_sqrt, fe_slice_axis(s, part, row, k, k + 1));
@@ -253,7 +187,7 @@ struct fe_val make_cholesky(struct fe_call *c)
     struct fe_val last = fe_slice_axis(s, fe_slice_axis(s, fe_stop(s, lower), row, n - 1, n), column, n - 1, n),
                   none = fe_binary(s, EXPR_OP_NE, last, last);
     lower = fe_where3(
-        s, fe_op2(s, OP_and, none, fe_binary(s, EXPR_OP_LE, column_numbers(s, lower), row_numbers(s, lower))),
+        s, fe_op2(s, OP_and, none, fe_binary(s, EXPR_OP_LE, fe_column_numbers(s, lower), fe_row_numbers(s, lower))),
         fe_float((double)NAN), lower);
     return lower.bad || !fe_get_flag(c, 1) ? lower : FE_APPLY(s, "matrix_transpose", lower);
 }

@@ -351,6 +351,11 @@ static ir_value nested(struct ir_builder *b, enum ir_op op, const ir_value *a)
     return scanned(b, d.f, false, a, (uint32_t[]){1, 1, 1});
 }
 
+static ir_value stood_for(struct ir_builder *b, enum ir_op op, const ir_value *a)
+{
+    return ir_binary(b, op, ir_unary(b, OP_sin, a[0]), ir_unary(b, OP_sin, a[0]));
+}
+
 /* ---------------------------------------------------------------- cases */
 
 static const double ties[] = {1, 3, 3, 2, 2, 2}, more_ties[] = {1, 2, 3, 4, 2, 1};
@@ -375,6 +380,7 @@ static const struct test tests[] = {
     {OP_pow, power_constant, 0.3, 3, S(2, 3), S(0), S(0), 0, 0, 0},
     {OP_cast, half, -2, 2, S(2, 3), S(0), S(0), 0, 0, 0},
     {OP_sharding_constraint, constraint, -2, 2, S(2, 3), S(0), S(0), 0, 0, 0},
+    {OP_surrogate, stood_for, -2, 2, S(2, 3), S(0), S(0), 0, 0, 0},
     {OP_select, choose, -1, 3, S(2, 3), S(2, 3), S(2, 3), 0, 0, 0},
     {OP_select, choose_safe, -1, 3, S(2, 3), S(0), S(0), 0, 0, 0},
     {OP_broadcast, repeat, -1, 3, S(2, 4), S(0), S(0), 0, 0, 0}, {OP_broadcast, repeat, -1, 3, S(1, 4), S(0), S(0), 0, 0, 0},

@@ -1,0 +1,47 @@
+/* Matrices by blocks (linear_triangle.c), for the files of linear algebra. Batches stand in front. What a factorisation
+ * does step by step happens in small blocks, in loops that are not differentiated; all else are products. */
+#ifndef FRONTEND_EXPR_FUNCTIONS_LINEAR_H
+#define FRONTEND_EXPR_FUNCTIONS_LINEAR_H
+#include "frontend/expr/makers.h"
+
+struct fe_val fe_turned(struct fe_site *, struct fe_val);                 /* the matrices transposed */
+struct fe_val fe_product(struct fe_site *, struct fe_val, struct fe_val); /* matmul */
+/* What changes of a value that is not differentiated: 0, with the gradient of x. */
+struct fe_val fe_change(struct fe_site *, struct fe_val x);
+struct fe_val fe_row_numbers(struct fe_site *, struct fe_val x);    /* int32 [.., n, 1] */
+struct fe_val fe_column_numbers(struct fe_site *, struct fe_val x); /* [.., 1, m] */
+struct fe_val fe_block(struct fe_site *, struct fe_val x, int64_t row, int64_t column, int64_t rows, int64_t columns);
+/* `extent` elements of a dimension from the int32 scalar `start` on. */
+struct fe_val fe_piece(struct fe_site *, struct fe_val x, uint32_t axis, struct fe_val start, int64_t extent);
+
+int64_t fe_half_of(int64_t n,
+                   int64_t block); /* the rows of the first half: of blocks that are equally large up to a row */
+struct fe_val fe_unit_lower(struct fe_site *, struct fe_val x); /* what is below the diagonal, and 1 on it */
+
+/* A lower triangular matrix as blocks on the diagonal, which are inverted, and what is below them; what is above is not
+ * looked at. */
+struct fe_triangle {
+    int64_t n;
+    struct fe_val inverse;            /* of a block [.., n, n] */
+    struct fe_triangle *first, *last; /* NULL: it is a block */
+    struct fe_val below;              /* [.., last, first] */
+};
+struct fe_triangle *fe_triangle_of(struct fe_site *, struct fe_val lower);
+struct fe_val fe_triangle_inverse(struct fe_site *, const struct fe_triangle *);
+/* x with l x = b, l' x = b, or x l' = b. */
+struct fe_val fe_triangle_solve(struct fe_site *, const struct fe_triangle *, struct fe_val b);
+struct fe_val fe_triangle_solve_turned(struct fe_site *, const struct fe_triangle *, struct fe_val b);
+struct fe_val fe_triangle_solve_behind(struct fe_site *, const struct fe_triangle *, struct fe_val b);
+/* The lower factor of symmetric matrices, with anything above its diagonal; NaN at the end if one is not positive
+ * definite. */
+struct fe_triangle *fe_cholesky_by_blocks(struct fe_site *, struct fe_val x, struct fe_val *lower);
+
+/* l u = x, its rows in order (linear_lu.c). */
+struct fe_lu {
+    struct fe_triangle *lower, *upper_turned;
+    struct fe_val order, sign, diagonal; /* int32 [.., n, 1]; of the order [.., 1, 1]; of u [.., n] */
+};
+bool fe_lu(struct fe_site *, struct fe_val x, struct fe_lu *); /* false: an error was recorded */
+struct fe_val fe_lu_solve(struct fe_site *, const struct fe_lu *, struct fe_val b);
+struct fe_val fe_rows_in_order(struct fe_site *, struct fe_val x, struct fe_val order); /* row i is row order[i] */
+#endif

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Factorisations of matrices, of sizes below, at and across their blocks, against NumPy in float64: values, and gradients against finite
+differences along a direction; matrices that are singular or nearly so, in float32; batches split over a mesh.
+
+usage: linear.py STEPC [TestLinear.test_NAME]
+"""
+import os
+import sys
+
+import numpy as np
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner
+
+turn = lambda a: np.swapaxes(a, -1, -2)
+definite = lambda a: a @ turn(a) / a.shape[-1] + np.eye(a.shape[-1])
+DEFINITE = "(model @ swapaxes(model, -1, -2) / %d + eye(%d))"
+FUNCTIONS = {  # expression of the matrices `model`; b: inputs; the same in NumPy
+    "cholesky": ("cholesky(%(definite)s)", lambda a, b: np.linalg.cholesky(definite(a))),
+    "upper": ("cholesky(%(definite)s, upper=True)", lambda a, b: turn(np.linalg.cholesky(definite(a)))),
+    "solve": ("solve(model + 3 * eye(%(n)d), b)", lambda a, b: np.linalg.solve(a + 3 * np.eye(a.shape[-1]), b)),
+    "inv": ("inv(%(definite)s)", lambda a, b: np.linalg.inv(definite(a))),
+    "slogdet": ("slogdet(model + 2 * eye(%(n)d))[1] + slogdet(stop_gradient(model))[0]",
+                lambda a, b: np.linalg.slogdet(a + 2 * np.eye(a.shape[-1]))[1] + np.linalg.slogdet(a)[0]),
+    "lower": ("solve_triangular(%(definite)s, b, lower=True)", lambda a, b: np.linalg.solve(np.tril(definite(a)), b)),
+    "lower turned": ("solve_triangular(%(definite)s, b, lower=True, trans=1)", lambda a, b: np.linalg.solve(turn(np.tril(definite(a))), b)),
+    "upper solved": ("solve_triangular(%(definite)s, b)", lambda a, b: np.linalg.solve(np.triu(definite(a)), b)),
+    "upper turned": ("solve_triangular(%(definite)s, b, trans=1, unit_diagonal=True)",
+                     lambda a, b: np.linalg.solve(turn(np.triu(definite(a), 1) / 1 + np.eye(a.shape[-1])), b)),
+}
+SHAPES = ((9, 9), (33, 33), (100, 100), (3, 40, 40))
+
+
+def document(expression, shape, out, batched=False, **more):
+    """The gradient of x is that of sum(f * w), the one of y is f; both start from 0 and are stepped by 1."""
+    n, x, y = shape[-1], list(shape), list(out)
+    tensor = lambda s: {"shape": s, "dtype": "float32", "axes": (["batch" if batched else None] + [None] * len(s))[:len(s)]}
+    words = {"n": n, "definite": DEFINITE % (n, n)}
+    zeros = lambda name, s: {"type": "param", "name": name, "shape": s, "init": {"type": "zeros"}}
+    return {"stepc": 1, "name": "linear", "inputs": {"a": tensor(x), "b": tensor(x[:-1] + [3]), "w": tensor(y)},
+            "model": {"type": "graph", "nodes": [dict(zeros("x", x)), dict(zeros("y", y)), {"name": "m", "type": "expr", "expr": "x + a", "input": "x"}],
+                      "output": ["m", "y"]},
+            "loss": "sum((%(f)s) * w) + sum(stop_gradient(%(f)s) * model[1])" % {"f": (expression % words).replace("model", "model[0]")},
+            "optimizer": {"type": "sgd", "learning_rate": 1.0}, **more}
+
+
+class TestLinear(runner.Case):
+    def played(self, expression, a, b, w, compiled=True, arguments=(), **more):
+        """The gradient of the matrices and the value."""
+        runner.write_document(self.folder, document(expression, a.shape, w.shape, **more), {k: v[None].astype("f4") for k, v in (("a", a), ("b", b), ("w", w))})
+        state, _ = runner.play(self.program, self.folder, 1, compiled, arguments)
+        return -state["x"], -state["y"]
+
+    def agree(self, name, shape, tolerance=2e-4, **more):
+        expression, f = FUNCTIONS[name]
+        rng = np.random.default_rng(sum(shape))
+        a, b = rng.standard_normal(shape).astype("f4").astype("f8"), rng.standard_normal(shape[:-1] + (3,)).astype("f4").astype("f8")
+        want = f(a, b)
+        w, towards = rng.standard_normal(want.shape).astype("f4").astype("f8"), rng.standard_normal(shape)
+        gradient, value = self.played(expression, a, b, w, **more)
+        self.assertLessEqual(np.abs(value - want).max(), tolerance * np.abs(want).max(), "%s of %s" % (name, shape))
+        step = 1e-6
+        slope = ((f(a + step * towards, b) - f(a - step * towards, b)) * w).sum() / (2 * step)
+        scale = np.linalg.norm(gradient) * np.sqrt(np.log(2 + gradient.size))
+        self.assertLessEqual(abs((gradient * towards).sum() - slope), 10 * tolerance * scale, "gradient of %s of %s" % (name, shape))
+        return gradient, value
+
+    def test_values_and_gradients(self):
+        for name in FUNCTIONS:
+            for shape in SHAPES:
+                self.agree(name, shape)
+        for shape in ((64, 64), (257, 257), (2, 2, 17, 17)):
+            self.agree("cholesky", shape)
+            self.agree("solve", shape)
+
+    def test_interpreted(self):
+        for name in FUNCTIONS:
+            self.agree(name, (2, 33, 33), compiled=False)
+
+    def test_mesh(self):
+        """Matrices on two devices; one matrix on both; sums whose order no mesh changes."""
+        for name in ("cholesky", "solve", "slogdet", "lower turned"):
+            self.agree(name, (4, 33, 33), batched=True, arguments=("--mesh", "data=2"))
+            self.agree(name, (35, 35), arguments=("--mesh", "data=2"))
+        one, two = (self.agree("solve", (4, 40, 40), batched=True, arguments=("--numerics", "invariant", *m)) for m in ((), ("--mesh", "data=2")))
+        for x, y in zip(one, two):
+            self.assertEqual(x.tobytes(), y.tobytes())
+
+    def value(self, expression, a, b=None, out=None):
+        b = np.ones(a.shape[:-1] + (3,)) if b is None else b
+        return self.played(expression, a, b, np.zeros(a.shape if out is None else out))[1]
+
+    def test_nearly_singular(self):
+        """Condition numbers of 1e5 in float32: residuals like those of LAPACK."""
+        rng = np.random.default_rng(5)
+        for n in (32, 70, 200):
+            q, p = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+            a, b = (q * np.logspace(0, -5, n)) @ q.T, rng.standard_normal((n, 3)).astype("f4")
+            a = ((a + a.T) / 2).astype("f4")
+            l = self.value("cholesky(model)", a)
+            known = np.linalg.cholesky(a).astype("f8")
+            self.assertLessEqual(np.abs(l @ l.T - a).max(), 4 * np.abs(known @ known.T - a).max() + 1e-7)
+            a = ((q * np.logspace(0, -5, n)) @ p).astype("f4")
+            x = self.value("solve(model, b)", a, b, b.shape)
+            self.assertLessEqual(np.linalg.norm(a @ x - b), 1e-6 * np.linalg.norm(a, 2) * np.linalg.norm(x))
+
+    def test_pivots(self):
+        """Matrices that need their rows changed, and such as grow without that."""
+        n = 50
+        rng = np.random.default_rng(6)
+        for a in (np.eye(n)[rng.permutation(n)], np.eye(n)[::-1] + 1e-6 * rng.standard_normal((n, n)), rng.standard_normal((n, n)) * np.logspace(-4, 4, n)[:, None]):
+            b = rng.standard_normal((n, 3)).astype("f4")
+            known = np.linalg.solve(a.astype("f4").astype("f8"), b)
+            self.assertLessEqual(np.abs(self.value("solve(model, b)", a, b, b.shape) - known).max(), 1e-2 * np.abs(known).max())
+
+    def test_singular(self):
+        for n in (12, 50):
+            a = np.random.default_rng(n).standard_normal((n, n)).astype("f4")
+            a[:, n // 2] = 0
+            self.assertEqual(self.value("slogdet(model)[1]", a, out=()), -np.inf)
+            self.assertEqual(self.value("slogdet(model)[0]", a, out=()), 0)
+            self.assertEqual(self.value("det(model)", a, out=()), 0)
+            self.assertFalse(np.isfinite(self.value("solve(model, b)", a, out=(n, 3))).all())
+            l = self.value("cholesky(%s - 1.5 * eye(%d))" % (DEFINITE % (n, n), n), a)
+            self.assertTrue(np.isnan(l[np.tril_indices(n)]).all() and (l[np.triu_indices(n, 1)] == 0).all())
+
+    def test_large(self):
+        for name in ("cholesky", "solve"):
+            self.agree(name, (600, 600))
+
+
+if __name__ == "__main__":
+    runner.main()
