@@ -92,19 +92,15 @@ void ir_eval_watched(const struct ir_func *f, const struct ir_tensor *params, st
     eval_all(&(struct eval){.precision = IR_EVAL_EXACT_DTYPES, .see = see, .user = user}, f, params, results, arena);
 }
 
-void ir_eval_node(const struct ir_node *node, struct ir_tensor *args, struct ir_tensor *out)
+void ir_eval_node(struct ir_node *node, struct ir_tensor *args, struct ir_tensor *out)
 {
+    static const ir_value numbers[IR_EVAL_OPERANDS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     struct eval e = {.precision = IR_EVAL_EXACT_DTYPES};
     struct eval_cell cells[IR_EVAL_OPERANDS], result = {.t = out, .count = 1};
-    ir_value numbers[IR_EVAL_OPERANDS];
-    struct ir_node copy = *node;
     ASSERT(node->arg_count <= IR_EVAL_OPERANDS);
-    for (uint32_t i = 0; i < node->arg_count; i++) {
-        cells[i] = (struct eval_cell){.t = &args[i], .count = 1};
-        numbers[i] = i;
-    }
-    copy.args = numbers;
-    rules[node->op](&(struct eval_call){.e = &e, .n = &copy, .cells = cells, .out = &result});
+    for (uint32_t i = 0; i < node->arg_count; i++) cells[i] = (struct eval_cell){.t = &args[i], .count = 1};
+    node->args = numbers;
+    rules[node->op](&(struct eval_call){.e = &e, .n = node, .cells = cells, .out = &result});
     arena_free(&e.pool.arena);
 }
 

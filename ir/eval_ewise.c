@@ -86,14 +86,12 @@ UNARY(cast, eval_convert(arg_dtype(c), out_dtype(c), x))
 
 void eval_bitcast(struct eval_call *c)
 {
-    struct arena scratch = {0};
-    int64_t n = elements(c);
-    struct ir_tensor result = {c->out->t->type, NULL};
-    void *bytes = arena_array(&scratch, (size_t)n, ir_dtype_bytes(out_dtype(c)));
-    ir_tensor_to_bytes(eval_arg(c, 0), bytes);
-    ir_tensor_from_bytes(&result, bytes, &scratch);
-    memcpy(c->out->t->v, result.v, (size_t)n * sizeof(double));
-    arena_free(&scratch);
+    const double *x = eval_arg(c, 0)->v;
+    for (int64_t i = 0, n = elements(c); i < n; i++) {
+        uint64_t bits = 0;
+        ir_element_set(arg_dtype(c), &bits, 0, x[i]);
+        c->out->t->v[i] = ir_element_get(out_dtype(c), &bits, 0);
+    }
 }
 
 /* ---------------------------------------------------------------- two operands */

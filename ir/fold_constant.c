@@ -35,13 +35,14 @@ static bool keeps_node(enum ir_op op) { return op == OP_sharding_constraint || o
 /* Runs the interpreter's rule on operands given as bytes. `node` has the type to compute with. */
 static void *run_rule(const struct ir_node *node, const struct ir_type *types, const void **bytes, struct arena *arena)
 {
+    struct ir_node copy = *node;
     struct ir_tensor args[IR_EVAL_OPERANDS], result = {node->type, NULL};
     for (uint32_t i = 0; i < node->arg_count; i++) {
         args[i].type = types[i];
         ir_tensor_from_bytes(&args[i], bytes[i], arena);
     }
     result.v = arena_new_array(arena, double, ir_type_elements(&node->type));
-    ir_eval_node(node, args, &result);
+    ir_eval_node(&copy, args, &result);
     void *data = arena_array(arena, (size_t)ir_type_elements(&node->type),
                              ir_dtype_bytes((enum ir_dtype)node->type.dtype));
     ir_tensor_to_bytes(&result, data);

@@ -414,9 +414,10 @@ void ir_eval_watched(const struct ir_func *, const struct ir_tensor *params, str
 /* What a value is called in messages: op and place, or the slot that it is. `source` may be NULL. */
 void ir_site_text(struct str *, const struct ir_func *, ir_value, const struct diag_source *source);
 /* One node that calls no function, with at most IR_EVAL_OPERANDS operands: op, arg_count, type and attr count, operands
- * are `args`. Fills `out`, whose type is the node's. Floats are rounded to their dtypes. */
+ * are `args`, and its own are set to their numbers. Fills `out`, whose type is the node's. Floats are rounded to their
+ * dtypes. */
 enum { IR_EVAL_OPERANDS = 16 };
-void ir_eval_node(const struct ir_node *, struct ir_tensor *args, struct ir_tensor *out);
+void ir_eval_node(struct ir_node *, struct ir_tensor *args, struct ir_tensor *out);
 void ir_tensor_from_bytes(struct ir_tensor *, const void *bytes, struct arena *); /* type is set; fills v */
 void ir_tensor_to_bytes(const struct ir_tensor *, void *bytes);
 #endif

@@ -19,25 +19,30 @@ struct machine {
     struct arena *arena;
     bool inside; /* a parallel loop, whose iteration it is, counted over those in it */
     int64_t iteration;
+    struct ir_node node; /* scalars of the tensor interpreter, made once: an operation sets what differs */
+    struct ir_tensor args[4], out;
 };
 
 /* ---------------------------------------------------------------- operations */
 
 /* By the rules of the tensor interpreter. */
-static double apply(enum ir_op op, enum ir_dtype dtype, const enum ir_dtype *from, double *x, uint32_t count,
-                    int64_t word)
+static double apply(struct machine *m, enum ir_op op, enum ir_dtype dtype, const enum ir_dtype *from, double *x,
+                    uint32_t count, int64_t word)
 {
     double result = 0;
-    struct ir_tensor args[4], out = {ir_type_scalar(dtype), &result};
-    struct ir_node node = {.op = (uint16_t)op, .arg_count = count, .type = out.type, .attr = {{&word, 1}}};
-    for (uint32_t i = 0; i < count; i++) args[i] = (struct ir_tensor){ir_type_scalar(from[i]), &x[i]};
-    ir_eval_node(&node, args, &out);
+    m->node.op = (uint16_t)op;
+    m->node.arg_count = count;
+    m->node.attr[0] = (struct ir_ints){&word, 1};
+    m->node.type.dtype = m->out.type.dtype = (uint8_t)dtype;
+    m->out.v = &result;
+    for (uint32_t i = 0; i < count; i++) m->args[i].type.dtype = (uint8_t)from[i], m->args[i].v = &x[i];
+    ir_eval_node(&m->node, m->args, &m->out);
     return result;
 }
 
-static double combine(enum ir_op op, enum ir_dtype dtype, double x, double y)
+static double combine(struct machine *m, enum ir_op op, enum ir_dtype dtype, double x, double y)
 {
-    return apply(op, dtype, (enum ir_dtype[]){dtype, dtype}, (double[]){x, y}, 2, 0);
+    return apply(m, op, dtype, (enum ir_dtype[]){dtype, dtype}, (double[]){x, y}, 2, 0);
 }
 
 /* ---------------------------------------------------------------- statements */
@@ -207,7 +212,7 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     case NEST_IF:
         if (live) run(m, s->body.items, s->body.count, dtypes);
         return;
-    case NEST_OP: result = apply((enum ir_op)s->op, dtype, from, x, s->arg_count, s->word); break;
+    case NEST_OP: result = apply(m, (enum ir_op)s->op, dtype, from, x, s->arg_count, s->word); break;
     case NEST_FMA: result = fma_of(dtype, from[0], x); break;
     case NEST_NUMBER: result = ir_element_round(dtype, s->number); break;
     case NEST_POSITION: result = (int32_t)index_of(m, &s->index); break;
@@ -219,7 +224,7 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
         return;
     case NEST_ADD_TO:
         if ((at = address(m, s)))
-            ir_element_set(dtype, at, 0, combine(OP_add, dtype, ir_element_get(dtype, at, 0), x[0]));
+            ir_element_set(dtype, at, 0, combine(m, OP_add, dtype, ir_element_get(dtype, at, 0), x[0]));
         return;
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
@@ -230,11 +235,11 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     case NEST_CHECK: return;
     case NEST_GET: result = *reg_at(m, s); break;
     case NEST_SET: *reg_at(m, s) = x[0]; return;
-    case NEST_REDUCE: *reg_at(m, s) = combine((enum ir_op)s->op, dtype, *reg_at(m, s), x[0]); return;
+    case NEST_REDUCE: *reg_at(m, s) = combine(m, (enum ir_op)s->op, dtype, *reg_at(m, s), x[0]); return;
     case NEST_FOLD:
         result = reg_at(m, s)[0];
         for (uint32_t lane = 1; lane < m->nest->lanes; lane++)
-            result = combine((enum ir_op)s->op, dtype, result, reg_at(m, s)[lane]);
+            result = combine(m, (enum ir_op)s->op, dtype, result, reg_at(m, s)[lane]);
         break;
     }
     m->value[s->result] = result;
@@ -257,6 +262,8 @@ bool nest_eval(const struct nest *nest, void *const *buffers, const size_t *byte
                struct arena *arena)
 {
     struct machine m = {.nest = nest, .lo = lo, .hi = hi, .ok = true, .arena = arena};
+    m.node.type = m.out.type = ir_type_scalar(IR_F32);
+    for (int i = 0; i < 4; i++) m.args[i].type = m.out.type;
     m.buffers = arena_new_array(arena, void *, nest->buffers.count);
     m.bytes = arena_new_array(arena, size_t, nest->buffers.count);
     for (uint32_t i = 0; i < nest->argument_count; i++) m.buffers[i] = buffers[i], m.bytes[i] = bytes[i];
