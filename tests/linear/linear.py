@@ -27,7 +27,23 @@ FUNCTIONS = {  # expression of the matrices `model`; b: inputs; the same in NumP
     "upper solved": ("solve_triangular(%(definite)s, b)", lambda a, b: np.linalg.solve(np.triu(definite(a)), b)),
     "upper turned": ("solve_triangular(%(definite)s, b, trans=1, unit_diagonal=True)",
                      lambda a, b: np.linalg.solve(turn(np.triu(definite(a), 1) / 1 + np.eye(a.shape[-1])), b)),
+    "eigenvalues": ("eigh(model + swapaxes(model, -1, -2))[0]", lambda a, b: np.linalg.eigh(a + turn(a))[0]),
+    "eigenvectors": ("eigh(model + swapaxes(model, -1, -2) + diag(arange(%(n)d)) * 9.0)[1] ** 2",
+                     lambda a, b: np.linalg.eigh(a + turn(a) + 9 * np.diag(np.arange(a.shape[-1])))[1] ** 2),
 }
+
+
+def symmetric(n, rng):
+    """Matrices that are hard for halving: equal, nearly equal and tiny eigenvalues, halves that are alike, nothing between them."""
+    g = rng.standard_normal((n, n))
+    q, half, beside = np.linalg.qr(g)[0], n // 2, np.eye(n, k=1) + np.eye(n, k=-1)
+    twice = np.zeros((n, n))
+    twice[:half, :half] = twice[half:2 * half, half:2 * half] = (g + g.T)[:half, :half]
+    return np.stack([g + g.T, np.eye(n), np.zeros((n, n)), g[:, :3] @ g[:, :3].T, np.eye(n) + np.outer(g[0], g[0]), np.ones((n, n)), twice,
+                     (q * np.sort(np.resize([1, 2, -3], n))) @ q.T, (q * np.logspace(0, -12, n)) @ q.T, 2 * np.eye(n) - beside, np.diag(g[0]),
+                     np.diag(np.abs(np.arange(n) - half)) + beside, 1e30 * (g + g.T), 1e-30 * (g + g.T), 1e-6 * np.diag(g[0] > 0) + np.eye(n) + 1e-7 * beside])
+
+
 SHAPES = ((9, 9), (33, 33), (100, 100), (3, 40, 40))
 
 
@@ -79,7 +95,7 @@ class TestLinear(runner.Case):
 
     def test_mesh(self):
         """Matrices on two devices; one matrix on both; sums whose order no mesh changes."""
-        for name in ("cholesky", "solve", "slogdet", "lower turned"):
+        for name in ("cholesky", "solve", "slogdet", "lower turned", "eigenvalues"):
             self.agree(name, (4, 33, 33), batched=True, arguments=("--mesh", "data=2"))
             self.agree(name, (35, 35), arguments=("--mesh", "data=2"))
         one, two = (self.agree("solve", (4, 40, 40), batched=True, arguments=("--numerics", "invariant", *m)) for m in ((), ("--mesh", "data=2")))
@@ -123,6 +139,18 @@ class TestLinear(runner.Case):
             self.assertFalse(np.isfinite(self.value("solve(model, b)", a, out=(n, 3))).all())
             l = self.value("cholesky(%s - 1.5 * eye(%d))" % (DEFINITE % (n, n), n), a)
             self.assertTrue(np.isnan(l[np.tril_indices(n)]).all() and (l[np.triu_indices(n, 1)] == 0).all())
+
+    def test_eigenvectors(self):
+        """Orthogonal, and eigenvectors, whatever the matrix: errors like those of any float32."""
+        for n in (2, 16, 37, 130):
+            a = symmetric(n, np.random.default_rng(n)).astype("f4")
+            values, q = self.value("eigh(model)[0]", a, out=a.shape[:2]).astype("f8"), self.value("eigh(model)[1]", a).astype("f8")
+            for i, (m, v, u) in enumerate(zip(a.astype("f8"), values, q)):
+                size = 2e-7 * (n + 10) * (np.linalg.norm(m, 2) or 1)
+                self.assertTrue((np.diff(v) >= 0).all())
+                self.assertLessEqual(np.abs(u.T @ u - np.eye(n)).max(), 2e-7 * (n + 10), "vectors of matrix %d of %d" % (i, n))
+                self.assertLessEqual(np.abs(m @ u - u * v).max(), size, "residual of matrix %d of %d" % (i, n))
+                self.assertLessEqual(np.abs(v - np.linalg.eigvalsh(m)).max(), size, "values of matrix %d of %d" % (i, n))
 
     def test_large(self):
         for name in ("cholesky", "solve"):

@@ -44,4 +44,8 @@ struct fe_lu {
 bool fe_lu(struct fe_site *, struct fe_val x, struct fe_lu *); /* false: an error was recorded */
 struct fe_val fe_lu_solve(struct fe_site *, const struct fe_lu *, struct fe_val b);
 struct fe_val fe_rows_in_order(struct fe_site *, struct fe_val x, struct fe_val order); /* row i is row order[i] */
+
+/* Eigenvalues [batch, n], ascending, and eigenvectors as columns of symmetric matrices [batch, n, n] of float32
+ * (linear_symmetric.c). */
+bool fe_eigenvectors(struct fe_site *, struct fe_val x, struct fe_val *values, struct fe_val *columns);
 #endif

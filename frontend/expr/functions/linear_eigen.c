@@ -1,22 +1,13 @@
-/* Factorisations of matrices: qr by Householder's reflections, a step per column, unrolled for a few; eigh and svd by
- * Jacobi's rotations, disjoint pairs of rows at once (the circle method of a tournament), in a loop that is not
- * differentiated: its vectors, taken as given, are multiplied with the matrix, and what comes out has the first
- * derivatives of the factors (Giles 2008). Batches stand in front. expm by Pade and squaring (Higham 2005), powers and
- * chains of products. */
-#include "frontend/expr/makers.h"
+/* Factorisations of matrices: qr by Householder's reflections, a step per column, unrolled for a few; svd by Jacobi's
+ * rotations, disjoint pairs of rows at once (the circle method of a tournament), in a loop; eigh by halves
+ * (linear_symmetric.c). None of that is differentiated: the vectors, taken as given, are multiplied with the matrix,
+ * and what comes out has the first derivatives of the factors (Giles 2008). Batches stand in front. expm by Pade and
+ * squaring (Higham 2005), powers and chains of products. */
+#include "frontend/expr/functions/linear.h"
 #include <math.h>
 #include <string.h>
 
-enum { FEW = 8, MOST_COLUMNS = 64, MOST_ROWS = 512, SWEEPS = 14 };
-
-static struct fe_val turn(struct fe_site *s, struct fe_val x) { return x.bad ? x : FE_APPLY(s, "matrix_transpose", x); }
-static struct fe_val product(struct fe_site *s, struct fe_val x, struct fe_val y)
-{
-    return FE_APPLY(s, "matmul", x, y);
-}
-
-/* What changes of a value that is not differentiated: 0, with the gradient of x. */
-static struct fe_val change(struct fe_site *s, struct fe_val x) { return fe_sub(s, x, fe_stop(s, x)); }
+enum { FEW = 8, MOST_COLUMNS = 64, MOST_ROWS = 1024, SWEEPS = 14 };
 
 /* The argument as a batch of matrices [batch, m, n] of float32 or wider. */
 static bool matrices(struct fe_call *c, bool square, struct fe_val *x, struct ir_type *given)
@@ -87,7 +78,7 @@ static struct fe_val reflect(struct fe_site *s, struct fe_val r, int64_t k, stru
         v = fe_where3(s, fe_binary(s, EXPR_OP_LT, rows, fe_int((double)j)), zero, v);
         struct fe_val scaled = fe_mul(s, tau, v);
         r = fe_sub(s, r, fe_mul(s, scaled, fe_reduce(s, FE_RED_SUM, fe_mul(s, v, r), &down, 1, &keep)));
-        if (q) *q = fe_sub(s, *q, product(s, product(s, *q, scaled), turn(s, v)));
+        if (q) *q = fe_sub(s, *q, fe_product(s, fe_product(s, *q, scaled), fe_turned(s, v)));
     }
     return r;
 }
@@ -121,7 +112,7 @@ static bool reflect_in_loop(struct fe_site *s, struct fe_val x, int64_t k, struc
                   scaled = fe_mul(in, tau, v);
     struct fe_val next[] = {
         fe_sub(in, r, fe_mul(in, scaled, fe_reduce(in, FE_RED_SUM, fe_mul(in, v, r), &down, 1, &keep))),
-        fe_sub(in, q, product(in, product(in, q, scaled), turn(in, v)))};
+        fe_sub(in, q, fe_product(in, fe_product(in, q, scaled), fe_turned(in, v)))};
     return fe_loop_close(&l, k, false, next, after);
 }
 
@@ -133,12 +124,12 @@ static bool qr_in_loop(struct fe_site *s, struct fe_val x, struct fe_val both[2]
     if (!reflect_in_loop(s, fe_stop(s, x), n, after)) return false;
     struct fe_val q = fe_slice_axis(s, after[1], 2, 0, n), r = fe_slice_axis(s, after[0], 1, 0, n);
     r = r.bad ? r : FE_APPLY(s, "triu", r);
-    struct fe_val inverse = r.bad ? r : FE_APPLY(s, "inv", r), moved = product(s, change(s, x), inverse),
-                  inner = product(s, turn(s, q), moved);
+    struct fe_val inverse = r.bad ? r : FE_APPLY(s, "inv", r), moved = fe_product(s, fe_change(s, x), inverse),
+                  inner = fe_product(s, fe_turned(s, q), moved);
     struct fe_val low = inner.bad ? inner : FE_APPLY(s, "tril", inner, fe_int(-1)),
-                  skew = low.bad ? low : fe_sub(s, low, turn(s, low));
-    both[0] = fe_add(s, q, fe_add(s, product(s, q, fe_sub(s, skew, inner)), moved));
-    both[1] = fe_add(s, r, product(s, fe_sub(s, inner, skew), r));
+                  skew = low.bad ? low : fe_sub(s, low, fe_turned(s, low));
+    both[0] = fe_add(s, q, fe_add(s, fe_product(s, q, fe_sub(s, skew, inner)), moved));
+    both[1] = fe_add(s, r, fe_product(s, fe_sub(s, inner, skew), r));
     return !both[0].bad && !both[1].bad;
 }
 
@@ -217,38 +208,6 @@ static struct fe_val padded(struct fe_site *s, struct fe_val x, int64_t rows, in
         ir_pad(s->b, x.tensor, ir_scalar(s->b, (enum ir_dtype)fe_type_at(s, &x).dtype, 0), none, more, none));
 }
 
-/* Elements (i, i + offset) of the leading half of matrices [batch, n, n], or of the trailing one: [batch, pairs, 1]. */
-static struct fe_val corner(struct fe_site *s, struct fe_val x, int64_t row, int64_t column)
-{
-    struct ir_type t = fe_type_at(s, &x);
-    int64_t n = t.dim[1], pairs = n / 2;
-    struct fe_val part = fe_slice_axis(s, fe_slice_axis(s, x, 1, row * pairs, (row + 1) * pairs), 2, column * pairs,
-                                       (column + 1) * pairs);
-    struct fe_val d = FE_APPLY(s, "diagonal", part, fe_int(0), fe_int(1), fe_int(2));
-    return d.bad ? d : fe_expand(s, d, 2);
-}
-
-/* Orthogonal matrices whose rows are the eigenvectors of symmetric ones [batch, n, n]. */
-static struct fe_val eigenvectors(struct fe_site *s, struct fe_val x)
-{
-    struct ir_type t = fe_type_at(s, &x);
-    int64_t n = t.dim[1], odd = n % 2, wide = n + odd;
-    struct fe_val after[2], cosine, sine;
-    if (n == 1) return identity(s, &t, 1);
-    struct fe_loop l;
-    fe_loop_open(&l, s, "jacobi");
-    struct fe_site *in = &l.in;
-    struct fe_val a = fe_loop_carry(&l, padded(s, x, odd, odd)), v = fe_loop_carry(&l, identity(s, &t, wide)),
-                  places = next_places(in, wide);
-    if (a.bad || v.bad) return fe_bad();
-    rotation(in, corner(in, a, 0, 0), corner(in, a, 1, 1), corner(in, a, 0, 1), &cosine, &sine);
-    a = turn(in, rotated(in, turn(in, rotated(in, a, cosine, sine)), cosine, sine));
-    v = rotated(in, v, cosine, sine);
-    struct fe_val next[] = {take_places(in, take_places(in, a, places, 1), places, 2), take_places(in, v, places, 1)};
-    if (!fe_loop_close(&l, SWEEPS * (wide - 1), false, next, after)) return fe_bad();
-    return fe_slice_axis(s, fe_slice_axis(s, after[1], 1, 0, n), 2, 0, n);
-}
-
 /* Rotates the rows of x [batch, n, m] until they are orthogonal; *turns: what did that. */
 static struct fe_val orthogonal_rows(struct fe_site *s, struct fe_val x, struct fe_val *turns)
 {
@@ -295,7 +254,7 @@ static struct fe_val gaps(struct fe_site *s, struct fe_val w)
 
 static struct fe_val symmetric(struct fe_site *s, struct fe_val x)
 {
-    return fe_mul(s, fe_float(0.5), fe_add(s, x, turn(s, x)));
+    return fe_mul(s, fe_float(0.5), fe_add(s, x, fe_turned(s, x)));
 }
 
 struct fe_val make_eigh(struct fe_call *c)
@@ -305,15 +264,13 @@ struct fe_val make_eigh(struct fe_call *c)
     struct ir_type given;
     if (!matrices(c, true, &x, &given)) return fe_bad();
     x = symmetric(s, x);
-    struct fe_val still = fe_stop(s, x), rows = eigenvectors(s, still);
-    if (rows.bad) return rows;
-    struct fe_val values = diagonal(s, product(s, product(s, rows, still), turn(s, rows)));
-    rows = fe_stop(s, ordered(s, rows, values.bad ? values : FE_APPLY(s, "argsort", values)));
-    struct fe_val inner = product(s, product(s, rows, x), turn(s, rows));
-    both[0] = diagonal(s, inner);
-    if (both[0].bad) return fe_bad();
-    struct fe_val columns = turn(s, rows), mixed = fe_mul(s, gaps(s, fe_stop(s, both[0])), change(s, inner));
-    both[1] = unbatched(s, fe_add(s, columns, product(s, columns, mixed)), &given, 2);
+    enum ir_dtype dtype = (enum ir_dtype)(x.bad ? 0 : fe_type_at(s, &x).dtype);
+    struct fe_val values, columns, rows;
+    if (x.bad || !fe_eigenvectors(s, fe_cast(s, fe_stop(s, x), IR_F32), &values, &columns)) return fe_bad();
+    values = fe_cast(s, values, dtype), columns = fe_cast(s, columns, dtype), rows = fe_turned(s, columns);
+    struct fe_val moved = fe_product(s, rows, x), mixed = fe_mul(s, gaps(s, values), fe_product(s, moved, columns));
+    both[0] = fe_op2(s, OP_surrogate, values, fe_reduce_last(s, FE_RED_SUM, fe_mul(s, rows, moved), false));
+    both[1] = unbatched(s, fe_op2(s, OP_surrogate, columns, fe_product(s, columns, mixed)), &given, 2);
     both[0] = unbatched(s, both[0], &given, 1);
     static const char *const names[] = {"eigenvalues", "eigenvectors"};
     return c->data ? both[0] : fe_named_tuple(s, both, 2, names);
@@ -342,8 +299,8 @@ static struct fe_val completed(struct fe_site *s, struct fe_val u, struct fe_val
 /* Of a tall matrix; vectors: with those, which are differentiable, too. */
 static bool tall_svd(struct fe_site *s, struct fe_val x, bool vectors, bool full, struct svd *out)
 {
-    struct fe_val turns, still = fe_stop(s, x), rows = orthogonal_rows(s, turn(s, still), &turns), zero = fe_float(0),
-                         one = fe_float(1);
+    struct fe_val turns, still = fe_stop(s, x), rows = orthogonal_rows(s, fe_turned(s, still), &turns),
+                         zero = fe_float(0), one = fe_float(1);
     if (rows.bad || turns.bad) return false;
     struct ir_type t = fe_type_at(s, &x);
     int64_t m = t.dim[1], n = t.dim[2];
@@ -353,29 +310,29 @@ static bool tall_svd(struct fe_site *s, struct fe_val x, bool vectors, bool full
     length = length.bad ? length : FE_APPLY(s, "take_along_axis", length, order, fe_int(-1));
     struct fe_val tiny = fe_mul(s, fe_slice_axis(s, length, 1, 0, 1), fe_float(0x1p-23 * (double)n)),
                   there = fe_binary(s, EXPR_OP_GT, length, tiny);
-    struct fe_val unit = turn(
+    struct fe_val unit = fe_turned(
         s, fe_div(s, rows, fe_expand(s, fe_where3(s, fe_binary(s, EXPR_OP_GT, length, zero), length, one), 2)));
     if (unit.bad || there.bad) return false;
     struct fe_val u = fe_stop(s, vectors ? completed(s, fe_where3(s, fe_expand(s, there, 1), unit, zero), there, n)
                                          : unit),
-                  v = fe_stop(s, turn(s, turns));
-    struct fe_val inner = product(s, product(s, turn(s, u), x), v), d = change(s, inner);
+                  v = fe_stop(s, fe_turned(s, turns));
+    struct fe_val inner = fe_product(s, fe_product(s, fe_turned(s, u), x), v), d = fe_change(s, inner);
     out->s = fe_add(s, fe_stop(s, length), diagonal(s, d));
     if (!vectors) return !out->s.bad;
     struct fe_val values = fe_stop(s, length), wide = fe_expand(s, values, 1), tall = fe_expand(s, values, 2),
-                  dt = turn(s, d);
+                  dt = fe_turned(s, d);
     struct fe_val f = gaps(s, fe_mul(s, values, values)),
                   inverse = fe_where3(s, there, fe_div(s, one, fe_where3(s, there, values, one)), zero);
     struct fe_val of_u = fe_mul(s, f, fe_add(s, fe_mul(s, d, wide), fe_mul(s, tall, dt)));
     struct fe_val of_v = fe_mul(s, f, fe_add(s, fe_mul(s, tall, d), fe_mul(s, dt, wide)));
-    struct fe_val moved = product(s, u, of_u);
+    struct fe_val moved = fe_product(s, u, of_u);
     if (m > n) { /* out of the space of u */
-        struct fe_val beyond = product(s, change(s, x), v);
-        beyond = fe_sub(s, beyond, product(s, u, product(s, turn(s, u), beyond)));
+        struct fe_val beyond = fe_product(s, fe_change(s, x), v);
+        beyond = fe_sub(s, beyond, fe_product(s, u, fe_product(s, fe_turned(s, u), beyond)));
         moved = fe_add(s, moved, fe_mul(s, beyond, fe_expand(s, inverse, 1)));
     }
     out->u = fe_add(s, u, moved);
-    out->v = fe_add(s, v, product(s, v, of_v));
+    out->v = fe_add(s, v, fe_product(s, v, of_v));
     if (full && m > n) {
         struct fe_val all = completed(
             s, u, fe_full(s, (struct ir_type){.dtype = IR_BOOL, .rank = 2, .dim = {t.dim[0], n}}, 1), m);
@@ -395,11 +352,11 @@ struct fe_val make_svd(struct fe_call *c)
     if (!matrices(c, false, &x, &given)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x);
     bool wide = t.dim[1] < t.dim[2];
-    if (!tall_svd(s, wide ? turn(s, x) : x, vectors, full, &d)) return fe_bad();
+    if (!tall_svd(s, wide ? fe_turned(s, x) : x, vectors, full, &d)) return fe_bad();
     struct fe_val values = unbatched(s, d.s, &given, 1);
     if (!vectors) return values;
     struct fe_val all[] = {unbatched(s, wide ? d.v : d.u, &given, 2), values,
-                           unbatched(s, turn(s, wide ? d.u : d.v), &given, 2)};
+                           unbatched(s, fe_turned(s, wide ? d.u : d.v), &given, 2)};
     static const char *const names[] = {"U", "S", "Vh"};
     return fe_named_tuple(s, all, 3, names);
 }
@@ -426,15 +383,15 @@ struct fe_val make_expm(struct fe_call *c)
         s, OP_floor, fe_div(s, fe_op1(s, OP_log, fe_where3(s, none, fe_float(1), ratio)), fe_float(log(2))));
     times = fe_where3(s, none, fe_float(0), fe_add(s, times, fe_float(1)));
     struct fe_val a = fe_mul(s, x, FE_APPLY(s, "exp2", fe_op1(s, OP_neg, times))), one = identity(s, &t, t.dim[1]);
-    struct fe_val power[] = {one, product(s, a, a), fe_none(), fe_none()}, odd = fe_float(0), even = fe_float(0);
-    power[2] = product(s, power[1], power[1]), power[3] = product(s, power[2], power[1]);
+    struct fe_val power[] = {one, fe_product(s, a, a), fe_none(), fe_none()}, odd = fe_float(0), even = fe_float(0);
+    power[2] = fe_product(s, power[1], power[1]), power[3] = fe_product(s, power[2], power[1]);
     for (int i = 0; i < 4; i++) {
         odd = fe_add(s, odd, fe_mul(s, power[i], fe_float(b[2 * i + 1])));
         even = fe_add(s, even, fe_mul(s, power[i], fe_float(b[2 * i])));
     }
-    struct fe_val u = product(s, a, odd),
+    struct fe_val u = fe_product(s, a, odd),
                   y = u.bad || even.bad ? fe_bad() : FE_APPLY(s, "solve", fe_sub(s, even, u), fe_add(s, even, u));
     for (int i = 0; i < MOST && !y.bad; i++)
-        y = fe_where3(s, fe_binary(s, EXPR_OP_GT, times, fe_float(i)), product(s, y, y), y);
+        y = fe_where3(s, fe_binary(s, EXPR_OP_GT, times, fe_float(i)), fe_product(s, y, y), y);
     return unbatched(s, y, &given, 2);
 }
