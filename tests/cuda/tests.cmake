@@ -20,6 +20,7 @@ set_target_properties(stand_in_nccl PROPERTIES OUTPUT_NAME nccl SUFFIX .so.2 LIB
 if(PYTHON AND TARGET stepc)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/cuda/cache)
   add_test(NAME cuda.stand_in COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/stand_in.py)
+  add_test(NAME cuda.headers COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/headers.py)
   add_test(NAME cuda.objects COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/objects.py $<TARGET_FILE:stepc>)
   add_test(NAME cuda.products COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/products.py $<TARGET_FILE:stepc>)
   add_test(NAME cuda.processes COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/processes.py $<TARGET_FILE:stepc>)
