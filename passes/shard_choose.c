@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { MOST_PROPOSALS = 8, MOST_SOURCES = 8, FEW_SUMS = 4096 };
+enum { MOST_PROPOSALS = 8, MOST_SOURCES = 8, FEW_SUMS = 4096, MOST_PADDED = 2 };
 struct proposal {
     int8_t factor;
     uint32_t axes;
@@ -72,6 +72,16 @@ static int64_t widens(const struct ir_func *f, const struct ir_node *n)
 
 static bool few_sums(int64_t elements) { return elements <= FEW_SUMS; }
 
+/* A tap of a convolution's gradient: what it is added to is summed with it, so that it may grow by what is padded. */
+static bool is_padded_addend(const struct shard_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    const uint32_t first = f->use_begin[v];
+    return n->op == OP_pad && f->use_begin[v + 1] == first + 1 && f->use[first].node &&
+           ir_get(f->func, f->use[first].node)->op == OP_add &&
+           ir_type_elements(&n->type) <= MOST_PADDED * ir_type_elements(ir_type(f->func, n->args[0]));
+}
+
 /* The axes over which partial sums may pass through: all linear operands partial over the same ones, or zero. A sum
  * that is done for another reader anyway is taken as it is: what passes would have to be summed once more. */
 static uint32_t passing_partial(const struct shard *s, const struct shard_func *f, ir_value v)
@@ -95,7 +105,8 @@ static uint32_t passing_partial(const struct shard *s, const struct shard_func *
         partial_count++;
         elements += ir_type_elements(ir_type(f->func, n->args[i]));
     }
-    if (ir_type_elements(&n->type) > elements || (few_sums(elements) && widens(f->func, n) < 0)) return 0;
+    if (ir_type_elements(&n->type) > elements && !is_padded_addend(f, v)) return 0;
+    if (few_sums(elements) && widens(f->func, n) < 0) return 0;
     return r->product && partial_count > 1 ? 0 : partial;
 }
 
@@ -459,7 +470,7 @@ void shard_choose(struct shard *s, struct shard_func *f, ir_value v)
         if (f->pinned[v]) wish(&k.wants, *f->pinned[v]);
         uint32_t passing = chosen.passing;
         double least = try_all(&k, passing, -1, &chosen);
-        bool stays = few_sums(ir_type_elements(&n->type)) && widens(f->func, n) > 0;
+        bool stays = is_padded_addend(f, v) || (few_sums(ir_type_elements(&n->type)) && widens(f->func, n) > 0);
         if (passing && !stays) try_all(&k, 0, least, &chosen);
     }
     f->awake[v] = false;

@@ -177,7 +177,7 @@ def beside_xla(options):
     theirs, more, ratios = json.loads(there.stdout), 0, []
     for name, (ours, o) in reports.items():
         ring = theirs[name]["ring"]
-        ratios += [ours / ring] * (ring > 0)
+        ratios += [ours / ring] if ring else []
         if ours > traffic.MOST * ring:
             more += 1
             command.keep(options, name + ".json", json.dumps(o))

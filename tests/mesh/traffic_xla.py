@@ -250,7 +250,8 @@ LOSSES = {
     "microbatches": mlp, "lstm": lstm, "sequence": sequence, "megatron_sequence": sequence, "experts_capacity": experts("model", "batch"),
     "experts_all_to_all": experts("data", None), "expert_parallel": experts("data", None, tokens=("batch", None)), "vocabulary_embedding": vocabulary(False), "vocabulary_cross_entropy": vocabulary(False),
     "vocabulary_tied": vocabulary(True), "convolution_norm": convolutions(), "convolution_space": convolutions("batch", "model", None, None),
-    "convolution_tiles": stages((2, 1), (3, 3), (None, "rows", "columns", None)), "convolution_causal": stages((1, 1), None, ("batch", "model", None), dilation=2)}
+    "convolution_tiles": stages((2, 1), (3, 3), (None, "rows", "columns", None)), "convolution_causal": stages((1, 1), None, ("batch", "model", None), dilation=2),
+    "convolution_channels": stages((1, 1), None, ("batch", None, None, "model"))}
 
 # ---------------------------------------------------------------- a step
 
