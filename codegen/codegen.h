@@ -28,7 +28,7 @@ struct cg_target {
     bool pairs;                  /* bfloat16 is multiplied in pairs, which float32 accumulates (AVX512_BF16) */
     bool tiles;                  /* and in tiles of them (AMX) */
     int level;                   /* -O0 .. -O3 */
-    int blas;                    /* 0 auto, 1 own, 2 openblas */
+    int blas;                    /* a row of kernels/kernels.def (plan_product_row); 0: auto */
     bool invariant;              /* products and sums are rounded each, on all levels alike: no fused multiply-add */
     bool cuda;
     const char *cuda_arch;  /* "sm_80,sm_90" */
@@ -42,8 +42,9 @@ enum { CG_PART_COUNT = 5 };
 extern const char *const cg_part_names[CG_PART_COUNT];
 
 /* A kernel command's code: the nest, and for a contraction what a library needs to do the same. */
-struct cg_gemm { /* row-major sgemm: C[m,n] (+)= A op B, `batch` times */
+struct cg_gemm { /* row-major, float32, on a GPU also of 16 bits: C[m,n] (+)= A op B, `batch` times */
     bool valid, trans_a, trans_b, accumulate;
+    uint8_t dtype;
     uint8_t checked; /* 0; NEST_BOUNDED, NEST_CLOSE: what is made is seen to be */
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     uint32_t a, b, c; /* which kernel arguments */

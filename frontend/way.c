@@ -147,6 +147,27 @@ int way_switched_on(struct cli *cli, const char *name, bool *on)
                                                                : cli_usage(cli, "%s=%s: expected 1 or 0", name, value);
 }
 
+/* kernels/kernels.def: the number of a row, and whether one of its devices is compiled for. */
+static int product_row(const char *name)
+{
+#define X(row, number, device, rule, doc) \
+    if (strcmp(name, #row) == 0) return number;
+#include "kernels/kernels.def"
+#undef X
+    return PLAN_PRODUCT_AUTO;
+}
+
+static bool product_is_of(const char *name, const char *target)
+{
+    enum { CPU = 1, GPU = 2, ANY = CPU | GPU };
+    int targets = strcmp(target, "cpu") == 0 ? CPU : strcmp(target, "cuda") == 0 ? GPU : ANY;
+#define X(row, number, device, rule, doc) \
+    if (strcmp(name, #row) == 0) return (device)&targets;
+#include "kernels/kernels.def"
+#undef X
+    return true;
+}
+
 int way_settings(struct way *w)
 {
     static const char *const with_names[] = {"dump", "stop-after", "disable", "passes"};
@@ -158,7 +179,8 @@ int way_settings(struct way *w)
     for (int i = 0; i < 4 && !code; i++) code = check_names(cli, with_names[i], "pass", passes, count);
     if (!code) code = way_switched_on(cli, "STEPC_VERIFY_EACH", &verify);
     if (code) return code;
-    const char *blas = cli_text(cli, "blas", "auto");
+    const char *blas = cli_text(cli, "blas", "auto"), *device = cli_text(cli, "target", "cpu");
+    if (!product_is_of(blas, device)) return cli_usage(cli, "--blas %s: not with --target %s", blas, device);
     w->options = (struct pass_options){
         .dump = w->second ? NULL : cli_text(cli, "dump", cli_count(cli, "dump-changed") ? "" : NULL),
         .dump_dir = cli_text(cli, "dump-dir", NULL),
@@ -171,9 +193,7 @@ int way_settings(struct way *w)
         .time_passes = cli_count(cli, "time-passes") > 0,
         .check_finite = cli_count(cli, "check-finite") > 0,
         .invariant = strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0,
-        .blas = strcmp(blas, "own") == 0        ? 1
-                : strcmp(blas, "openblas") == 0 ? 2
-                                                : 0,
+        .blas = product_row(blas),
     };
     w->options.remat = (int)cli_integer(cli, "remat", 0);
     if (w->options.remat < 0) return cli_usage(cli, "--remat %d: a level is 0 or more", w->options.remat);
@@ -181,7 +201,7 @@ int way_settings(struct way *w)
     if ((code = chunk_rows(cli, &w->options.chunk_rows))) return code;
     struct cg_target target = {0};
     const char *why = NULL;
-    bool own = !w->cuda && w->options.blas != 2;
+    bool own = !w->cuda && w->options.blas != PLAN_PRODUCT_OPENBLAS;
     if (own && cg_target_init(&target, cli_text(cli, "cpu", "native"), &why, cli->arena)) {
         w->options.panel_columns = cg_panel_columns(&target);
         w->options.panel_rows = cg_panel_rows(&target);
@@ -190,10 +210,10 @@ int way_settings(struct way *w)
     w->options.panel_pairs = own && target.pairs && !w->options.invariant;
     w->options.tap_pairs = w->options.panel_pairs && !target.tiles; /* where there are tiles pairs alone are slow */
     if (!w->options.invariant) return 0;
-    if (w->cuda || w->options.blas == 2)
+    if (w->cuda || w->options.blas == PLAN_PRODUCT_OPENBLAS)
         return cli_usage(
             cli, "--numerics invariant: only with --target cpu and --blas own; others sum in an order of their own");
-    w->options.blas = 1;
+    w->options.blas = PLAN_PRODUCT_OWN;
     return 0;
 }
 

@@ -79,6 +79,19 @@ struct plan_buffer {
     bool windows;           /* a loop carries it and writes it part by part (plan_group) */
 };
 
+/* Rows of kernels/kernels.def by their numbers, which --blas also names: 0 is the table's choice. */
+enum plan_product_row { PLAN_PRODUCT_AUTO, PLAN_PRODUCT_OWN, PLAN_PRODUCT_OPENBLAS, PLAN_PRODUCT_CUBLASLT };
+struct plan_product { /* C[m, n] = op(A) op(B), `batch` times, of elements of so many bits */
+    int64_t m, n, k, batch;
+    bool trans_a, trans_b;
+    uint32_t bits;
+    int64_t lda, ldb, stride_a, stride_b; /* elements between rows, and between matrices */
+};
+/* plan_product.c: a contraction, if it is one of these, whatever is made of its operands and its result. */
+bool plan_product_of(const struct ir_func *, ir_value, struct plan_product *);
+/* That of a device; what is asked for and is another device's is as if the table were. */
+int plan_product_row(const struct plan_product *, bool gpu, int asked);
+
 /* A group's reductions that need one another's results: so many passes over its domain at most. */
 enum { PLAN_MAX_PASSES = 16 };
 

@@ -306,7 +306,7 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
 {
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
-    if (k->lone || k->kind == GROUP_SCATTER || k->kind == GROUP_ATTENTION || k->nodes.count >= MAX_NODES ||
+    if (k->lone || k->apart || k->kind == GROUP_SCATTER || k->kind == GROUP_ATTENTION || k->nodes.count >= MAX_NODES ||
         is_behind(z, v) != is_behind(z, k->nodes.items[0]) || k->work + n->inline_cost > max_work ||
         !leaves_fit(k->leaf, leaf_of(z, v)) || !shallow(z, c, c, v) || fuse_outsider(z, v, c) ||
         (k->decides && n->follows) || (k->follows && n->decides))
@@ -381,6 +381,19 @@ static enum plan_group_kind rooted_kind(uint8_t class)
     return class == FUSE_DOT ? GROUP_DOT : class == FUSE_SCATTER ? GROUP_SCATTER : GROUP_LINES;
 }
 
+/* On a GPU, where tensors are read and written fast: a library's product of what lies in memory. */
+static bool is_of_library(const struct fuse *z, ir_value v)
+{
+    const struct pass_options *o = z->pass->options;
+    const struct ir_node *n = ir_get(z->f, v);
+    struct plan_product p;
+    if (!o->blocks || !plan_product_of(z->f, v, &p) || plan_product_row(&p, true, o->blas) == PLAN_PRODUCT_OWN)
+        return false;
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        if (z->node[n->args[i]].class != FUSE_LEAF && !fuse_is_clustered(z, n->args[i])) return false;
+    return true;
+}
+
 static void place(struct fuse *z, ir_value v)
 {
     const struct fuse_node *n = &z->node[v];
@@ -398,6 +411,7 @@ static void place(struct fuse *z, ir_value v)
     case FUSE_LINES:
         c = new_cluster(z, rooted_kind(n->class), n->elements, n->elements);
         z->clusters.items[c].root = v;
+        z->clusters.items[c].apart = is_of_library(z, v);
         add_node(z, c, v, FUSE_FULL);
         return;
     case FUSE_CONTROL:

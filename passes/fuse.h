@@ -75,6 +75,7 @@ struct fuse_node {
 
 struct fuse_cluster {
     enum plan_group_kind kind;
+    bool apart;                 /* a library's product: nothing is computed with it */
     bool lone, region, windows; /* windows: a member is one; then a map it stays */
     bool follows, decides;      /* a member does; never both: the new state is made when it is decided */
     int64_t full, rows;

@@ -14,7 +14,7 @@ struct pass_options {
     bool verify_each, time_passes;
     uint32_t blocks;        /* that a command keeps busy, as a GPU's, where each is a launch; 0: workers of a CPU */
     bool check_finite;      /* objects say what is not finite: nothing else may be */
-    int blas;               /* 0 auto, 1 own, 2 openblas */
+    int blas;               /* a row of kernels/kernels.def (plan_product_row); 0: auto */
     uint32_t panel_rows;    /* of packed left operands of products; 0: they are not packed */
     uint32_t panel_columns; /* of packed operands of products; 0: they are not packed */
     bool panel_pairs;       /* those of bfloat16 are, too, two steps of the contraction side by side */

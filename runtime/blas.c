@@ -70,4 +70,4 @@ static void blas_run(struct rt_worker *w, const struct stepc_gemm *g, void *cons
     }
 }
 
-const struct stepc_blas stepc_part_blas = {blas_open, blas_run};
+const struct stepc_blas stepc_part_blas = {.open = blas_open, .run = blas_run};

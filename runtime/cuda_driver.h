@@ -82,6 +82,7 @@ struct rt_cuda_host {
     uint32_t asked;                  /* 0: whatever there is, from the first one on */
     int count;                       /* of the devices here */
     bool check_launches;             /* waits for each one, so that a failure has its name */
+    void *library;                   /* of products: cublaslt.c */
 };
 
 /* Opens the driver and reads which devices are meant ("cuda:0,1"; NULL: any). */
@@ -97,7 +98,9 @@ struct rt_cuda_op {                         /* a kernel, or the four bytes of a 
     const struct stepc_cuda_launch *launch; /* NULL: words: address, value */
     uint64_t first, count;                  /* its words: parameters of a kernel, eight bytes each */
     uint32_t blocks, table;                 /* table: words of the first parameter if it is one, else 0 */
+    const struct rt_cuda_product *product;  /* a library does it in the kernel's place; its words are its own */
 };
+struct rt_cuda_device;
 struct rt_cuda_list {
     struct rt_cuda_op *ops;
     uint64_t *words;
@@ -126,12 +129,19 @@ struct rt_cuda_batch { /* of inputs, in pinned memory and on the device */
     void *arrived, *read; /* events of posted ones: all of it is there; the kernels that read it have ended */
 };
 
+struct rt_cuda_products { /* a library's, on a device */
+    void (*close)(struct rt_cuda_device *);
+    /* Onto the device's stream: 0, or a status of its own below 0, which `why` names. */
+    int (*issue)(const struct rt_cuda_device *, const struct rt_cuda_product *, const uint64_t *words);
+    const char *(*why)(const struct rt_cuda_device *, int status);
+};
 struct rt_cuda_device { /* rt_device.handle */
     const struct rt_cuda_host *host;
     int ordinal;
     void *context, *stream, **modules, **functions; /* modules: those of the images for this device */
     uint32_t module_count;
-    struct rt_cuda_list pending; /* launched by the runtime, not yet given to the driver */
+    struct rt_cuda_products *products; /* NULL: every command is a kernel of the object */
+    struct rt_cuda_list pending;       /* launched by the runtime, not yet given to the driver */
     struct rt_cuda_graph graphs[CUDA_GRAPHS];
     uint64_t clock;
     char *pinned; /* memory of the host that the device copies from and to while the host goes on: seen, then inputs */
@@ -169,8 +179,18 @@ int rt_cuda_sum(struct rt_worker *, const struct stepc_command *, const char *co
 int rt_cuda_copy_piece(struct rt_cuda_device *, char *to, struct rt_spread into, const char *from, struct rt_spread out,
                        int64_t n, uint32_t item);
 
+/* cuda_words.c: of one set of buffers, or of a table of members, from `first` on; gives how many it is for. */
+struct rt_cuda_words {
+    const struct stepc_cuda_kernel *kernel;
+    uint64_t word[CUDA_MOST_WORDS];
+    uint32_t count, table, blocks;
+};
+uint32_t rt_cuda_words(struct rt_cuda_words *, const struct stepc_cuda_kernel *, const struct stepc_cuda_launch *,
+                       const struct stepc_command *, void *const *arguments, uint32_t first, const char *scratch);
+
 /* cuda_graph.c. What was not launched for a failure is told to rt_give_up. The device's context is current. */
 void rt_cuda_do(struct rt_device *, const struct rt_cuda_op *, const uint64_t *words); /* now or with those behind it */
+int rt_cuda_issue(struct rt_device *, const struct rt_cuda_op *, uint64_t *words);     /* onto its stream: a status */
 void rt_cuda_flush(struct rt_device *);
 void rt_cuda_graphs_free(struct rt_cuda_device *);
 

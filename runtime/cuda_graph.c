@@ -14,18 +14,21 @@ static void launch_failed(struct rt_device *d, int status, const struct rt_cuda_
 {
     const struct rt_cuda_device *g = d->handle;
     const struct stepc_cuda *cuda = d->instance->program->cuda;
-    const char *name = op->launch ? cuda->kernels[op->launch->kernel].name : "the counter of a loop";
+    const char *name = op->product  ? "a product of cuBLASLt"
+                       : op->launch ? cuda->kernels[op->launch->kernel].name
+                                    : "the counter of a loop";
     char why[CUDA_TEXT];
     rt_give_up(d->instance, STEP_EDEVICE, "device %u (cuda:%d): entry \"%s\", %s (%s)%s: %s", d->index, g->ordinal,
                d->instance->entries[d->instance->running].table->name, name, op->launch ? op->launch->place : "", or,
-               rt_cuda_why(&g->host->driver, status, why));
+               status < 0 ? g->products->why(g, status) : rt_cuda_why(&g->host->driver, status, why));
 }
 
-static int issue(struct rt_device *d, const struct rt_cuda_op *op, uint64_t *words)
+int rt_cuda_issue(struct rt_device *d, const struct rt_cuda_op *op, uint64_t *words)
 {
     struct rt_cuda_device *g = d->handle;
     const struct rt_cuda_driver *u = &g->host->driver;
     if (!op->launch) return u->set_words((void *)(uintptr_t)words[0], (unsigned)words[1], 1, g->stream);
+    if (op->product) return g->products->issue(g, op->product, words);
     const struct stepc_cuda_kernel *k = &d->instance->program->cuda->kernels[op->launch->kernel];
     void *parameters[CUDA_MOST_WORDS];
     uint64_t n = 0;
@@ -94,7 +97,7 @@ static int issue_all(struct rt_device *d, size_t *failed)
     int status = 0;
     for (size_t i = 0; !status && i < g->pending.op_count; i++) {
         *failed = i;
-        status = issue(d, &g->pending.ops[i], g->pending.words + g->pending.ops[i].first);
+        status = rt_cuda_issue(d, &g->pending.ops[i], g->pending.words + g->pending.ops[i].first);
     }
     return status;
 }
@@ -164,7 +167,7 @@ void rt_cuda_do(struct rt_device *d, const struct rt_cuda_op *op, const uint64_t
         return;
     }
     int status = rt_cuda_inputs_arrive(g);
-    if (!status) status = issue(d, op, (uint64_t *)(uintptr_t)words);
+    if (!status) status = rt_cuda_issue(d, op, (uint64_t *)(uintptr_t)words);
     if (!status) status = rt_cuda_wait(d);
     if (status) launch_failed(d, status, op, "");
 }

@@ -93,6 +93,7 @@ static step_status device_fill(struct rt_device *d, struct rt_cuda_device *g)
     step_status result = check_memory(d, g);
     if (!result) result = load_images(g, cuda, image->arch);
     if (!result) result = rt_cuda_queue_make(d, g);
+    if (!result && d->instance->program->blas) result = d->instance->program->blas->gpu->open(d);
     u->pop(&(void *){NULL});
     return result;
 }
@@ -103,6 +104,7 @@ static void device_end(struct rt_cuda_device *g)
     int device = 0;
     if (g->context && !u->push(g->context)) { /* after a failure that stays nothing can be given back one by one */
         rt_cuda_graphs_free(g);
+        if (g->products) g->products->close(g);
         rt_cuda_queue_free(g);
         while (g->module_count) u->module_unload(g->modules[--g->module_count]);
         u->pop(&(void *){NULL});
@@ -126,9 +128,9 @@ static step_status open_device(struct rt_device *d)
     if (!g) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
     g->host = h;
     g->ordinal = h->asked ? h->ordinals[mine % there] : (int)(d->index % there);
+    d->handle = g;
     step_status status = device_fill(d, g);
-    if (status) device_end(g);
-    else d->handle = g;
+    if (status) device_end(g), d->handle = NULL;
     return status;
 }
 
@@ -220,39 +222,6 @@ static void part(struct rt_device *d, const struct stepc_slot *s, char *at, char
 
 /* ---------------------------------------------------------------- launches */
 
-/* The words of one launch, as its kernel takes them (step_abi.h): of one set of buffers, or of a table of members. */
-struct words {
-    const struct stepc_cuda_kernel *kernel;
-    uint64_t word[CUDA_MOST_WORDS];
-    uint32_t count, table, blocks;
-};
-
-static void add_one(struct words *to, void *const *arguments, int64_t extent)
-{
-    to->blocks = stepc_cuda_blocks(to->kernel, extent);
-    for (uint32_t i = 0; i < to->kernel->argument_count; i++) to->word[to->count++] = (uintptr_t)arguments[i];
-    to->word[to->count++] = 0;
-    to->word[to->count++] = (uint64_t)extent;
-}
-
-static void add_table(struct words *to, const struct stepc_command *c, void *const *arguments, uint32_t first)
-{
-    uint32_t per = to->kernel->argument_count, left = c->members > 1 ? c->members - first : 1;
-    uint32_t members = left < to->kernel->members ? left : to->kernel->members;
-    to->count = to->table = 1 + to->kernel->members * (per + STEPC_CUDA_MEMBER_WORDS);
-    memset(to->word, 0, to->count * sizeof *to->word);
-    to->word[0] = members;
-    for (uint32_t m = 0; m < members; m++) {
-        uint64_t *word = to->word + 1 + m * (per + STEPC_CUDA_MEMBER_WORDS);
-        int64_t before = first + m ? c->ends[first + m - 1] : 0;
-        int64_t extent = c->members > 1 ? c->ends[first + m] - before : c->extent;
-        for (uint32_t i = 0; i < per; i++) *word++ = (uintptr_t)arguments[(first + m) * per + i];
-        to->blocks += stepc_cuda_blocks(to->kernel, extent);
-        *word++ = (uint64_t)extent;
-        *word = to->blocks;
-    }
-}
-
 static void launch(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk,
                    uint32_t chunks)
 {
@@ -271,16 +240,10 @@ static void launch(struct rt_worker *w, const struct stepc_command *c, void *con
     struct rt_cuda_device *g = rt_cuda_enter(w->device);
     if (!g) return;
     g->fresh = false;
-    for (uint32_t m = 0; m < members; m += k->members ? k->members : 1) {
-        struct words words; /* not cleared: most launches need a few */
-        words.kernel = k, words.count = words.table = words.blocks = 0;
-        if (k->members) add_table(&words, c, arguments, m);
-        else
-            add_one(&words, arguments + (size_t)m * per,
-                    members > 1 ? c->ends[m] - (m ? c->ends[m - 1] : 0) : c->extent);
-        if (k->scratch_bytes) words.word[words.count++] = (uintptr_t)w->scratch;
-        if (k->checks) words.word[words.count++] = (uintptr_t)w->scratch - STEPC_FLAG_BEFORE;
-        for (uint32_t i = 0; i < k->number_count; i++) words.word[words.count++] = l->numbers[i];
+    if (c->gemm && p->blas->gpu->launch(w, c, l, arguments)) members = 0;
+    for (uint32_t m = 0; m < members;) {
+        struct rt_cuda_words words;
+        m += rt_cuda_words(&words, k, l, c, arguments, m, w->scratch);
         rt_cuda_do(
             w->device,
             &(struct rt_cuda_op){.launch = l, .count = words.count, .blocks = words.blocks, .table = words.table},

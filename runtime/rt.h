@@ -468,9 +468,16 @@ struct stepc_mesh {                                                        /* co
                         const int64_t *stride, bool write);
     bool (*go_on)(struct rt_worker *, const struct stepc_command *); /* rt_comm_go_on */
 };
-struct stepc_blas { /* blas.c */
-    void (*open)(struct step_instance *);
+struct rt_cuda_library {                     /* of a program for GPUs: cublaslt.c */
+    step_status (*open)(struct rt_device *); /* whose context is current, before its first block of memory */
+    /* False: the command's kernel does it. */
+    bool (*launch)(struct rt_worker *, const struct stepc_command *, const struct stepc_cuda_launch *,
+                   void *const *arguments);
+};
+struct stepc_blas {                       /* blas.c */
+    void (*open)(struct step_instance *); /* with the other ranks */
     void (*run)(struct rt_worker *, const struct stepc_gemm *, void *const *arguments, uint32_t chunk, uint32_t chunks);
+    const struct rt_cuda_library *gpu; /* NULL: of the CPU. With it there is no `run` */
 };
 /* A tensor file, or the tensors of a checkpoint, into the instance. Ranks agree once, before anything changes. */
 struct st_tensor;

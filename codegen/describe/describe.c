@@ -111,7 +111,8 @@ static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel
                            g->trans_b,
                            g->accumulate,
                            (uint8_t)(k->prefer_gemm + (g->checked ? g->checked - NEST_FINITE : 0)),
-                           g->site};
+                           g->site,
+                           ir_dtype_abi((enum ir_dtype)g->dtype)};
     return record(d, &r, sizeof r, 0);
 }
 
@@ -120,7 +121,7 @@ static struct stepc_cuda_launch cuda_launch(const struct describe *d, uint32_t e
     return cg_cuda_launch(d->cuda, d->entries, entry, c, d->e->arena, &(uint32_t){0});
 }
 
-/* What the largest grid needs. */
+/* What the largest grid needs, or a product by a library. */
 static uint64_t cuda_scratch(const struct describe *d, uint32_t entry)
 {
     const struct plan *plan = d->entries[entry].plan;
@@ -128,7 +129,10 @@ static uint64_t cuda_scratch(const struct describe *d, uint32_t entry)
     for (size_t i = 0; i < plan->commands.count; i++) {
         if (plan->commands.items[i].kind != PLAN_KERNEL) continue;
         struct stepc_cuda_launch l = cuda_launch(d, entry, &plan->commands.items[i]);
-        uint64_t bytes = l.blocks * d->cuda->kernels.items[l.kernel].scratch_bytes;
+        const struct cg_kernel *kernel = &d->entries[entry].kernels[plan->commands.items[i].group];
+        uint64_t bytes = l.blocks * d->cuda->kernels.items[l.kernel].scratch_bytes,
+                 library = kernel->prefer_gemm ? cg_library_workspace(&kernel->gemm) : 0;
+        bytes = library > bytes ? library : bytes;
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -381,7 +385,7 @@ static void name_parts(struct describe *d, struct stepc_program *r)
     }
     r->team = part(d, team || mesh, "stepc_part_team");
     r->mesh = part(d, mesh, d->cuda ? "stepc_part_mesh_staged" : "stepc_part_mesh");
-    r->blas = part(d, blas, "stepc_part_blas");
+    r->blas = part(d, blas, d->cuda ? "stepc_part_cublaslt" : "stepc_part_blas");
     r->gpu = part(d, d->cuda != NULL, "stepc_part_gpu");
     r->indices = part(d, indices, "stepc_part_indices");
     r->finite = part(d, d->target->sites != NULL, "stepc_part_finite");

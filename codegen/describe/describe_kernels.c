@@ -18,6 +18,15 @@ struct stepc_cuda_launch cg_cuda_launch(const struct cg_cuda *cuda, const struct
     return r;
 }
 
+/* What NVIDIA recommends for its largest cards, or results of so many parts of a sum, in float32. Their start is put on
+ * a multiple of the last number. */
+uint64_t cg_library_workspace(const struct cg_gemm *g)
+{
+    enum { MOST = 32 << 20, PARTS = 16, ALIGNED = 256 };
+    uint64_t parts = (uint64_t)(g->m * g->n * g->batch) * PARTS * sizeof(float);
+    return (parts < MOST ? parts : MOST) + ALIGNED;
+}
+
 static void add_all(struct json_tree list, const int64_t *numbers, size_t count)
 {
     struct json_tree row = json_add_array(list, NULL);
@@ -41,8 +50,8 @@ void cg_add_kernels(const struct cg_tables *of, struct json_tree to)
                 const struct cuda_kernel *run = &of->cuda->kernels.items[l.kernel];
                 add_all(list,
                         (const int64_t[]){(int64_t)k, l.kernel, l.blocks, run->threads, (int64_t)run->shared_bytes,
-                                          (int64_t)(l.blocks * run->scratch_bytes), launches},
-                        7);
+                                          (int64_t)(l.blocks * run->scratch_bytes), launches, kernel->prefer_gemm},
+                        8);
             } else if (g->valid)
                 add_all(list, (const int64_t[]){(int64_t)k, g->m, g->n, g->k, g->batch, kernel->prefer_gemm}, 6);
         }

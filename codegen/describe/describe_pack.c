@@ -105,6 +105,7 @@ struct commands {
     VEC(void *) functions;
     VEC(const struct cg_kernel *) libraries;
     uint64_t buffers, ends; /* in all */
+    bool cuda;
 };
 
 /* Nobody reads them beside one function. */
@@ -118,6 +119,17 @@ static const char *place_of(const struct ir_module *m, const struct plan_command
     const struct ir_node *node = c->func && c->node ? ir_get(c->func, c->node) : NULL;
     const char *pointer = node && node->place < m->places.count ? m->places.items[node->place].pointer : NULL;
     return node ? arena_format(arena, "%s: %s", pointer && *pointer ? pointer : "/", ir_ops[node->op].name) : "";
+}
+
+/* From 1. Equal nests do the same product. */
+static uint32_t number_of_gemm(struct commands *c, const struct cg_kernel *kernel)
+{
+    uint32_t i = 0;
+    while (i < c->libraries.count &&
+           (c->libraries.items[i]->hash != kernel->hash || c->libraries.items[i]->gemm.site != kernel->gemm.site))
+        i++;
+    if (i == c->libraries.count) vec_push(c->p.arena, &c->libraries, kernel);
+    return i + 1;
 }
 
 static void add_kernel(struct commands *c, const struct cg_entry *entry, const struct plan_command *command)
@@ -136,10 +148,7 @@ static void add_kernel(struct commands *c, const struct cg_entry *entry, const s
         }
         number = 1 + map_get_number(&c->kernels, key);
     }
-    if (function && kernel->gemm.valid && kernel->prefer_gemm) {
-        vec_push(c->p.arena, &c->libraries, kernel);
-        gemm = (uint32_t)c->libraries.count;
-    }
+    if ((function || c->cuda) && kernel->gemm.valid && kernel->prefer_gemm) gemm = number_of_gemm(c, kernel);
     float work = (float)members.work;
     add_number(&c->p, number);
     add_number(&c->p, gemm);
@@ -237,7 +246,7 @@ struct cg_packed pack_tables(const struct plan_module *plans, const struct cg_en
                              struct arena *arena)
 {
     struct pack p = {.arena = arena, .module = plans->module};
-    struct commands c = {.p = p, .kernels = MAP(arena)};
+    struct commands c = {.p = p, .kernels = MAP(arena), .cuda = cuda};
     const uint8_t *bits = step_bits(plans, arena);
     for (uint32_t i = 0; i < plans->module->slots.count; i++) {
         unsigned more = 0;

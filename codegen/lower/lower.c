@@ -180,17 +180,11 @@ static void leave(struct context *c, struct lower *l)
 }
 
 /* Does a library's product take the place of the nest? */
-static bool prefers_library(const struct cg_gemm *g, int blas)
+static bool prefers_library(const struct lower *l, const struct cg_gemm *g)
 {
-    if (!g->valid) return false;
-    int64_t m = g->m, n = g->n, k = g->k, batch = g->batch;
-    bool trans_a = g->trans_a, trans_b = g->trans_b;
-    (void)m, (void)n, (void)k, (void)batch, (void)trans_a, (void)trans_b;
-    int best = 1;
-#define X(name, number, rule, doc) best = (rule) ? number : best;
-#include "kernels/kernels.def"
-#undef X
-    return (blas ? blas : best) == 2;
+    struct plan_product p;
+    return g->valid && plan_product_of(l->f, l->group->root, &p) &&
+           plan_product_row(&p, l->target->cuda, l->target->blas) != PLAN_PRODUCT_OWN;
 }
 
 static bool lower_group(struct context *c, const struct plan_group *group, struct diags *diags, struct cg_kernel *out)
@@ -222,7 +216,7 @@ static bool lower_group(struct context *c, const struct plan_group *group, struc
     }
     out->nest = l->b.nest;
     out->hash = nest_hash(out->nest);
-    out->prefer_gemm = !l->checked && prefers_library(&out->gemm, c->target->blas);
+    out->prefer_gemm = !l->checked && prefers_library(l, &out->gemm);
     return true;
 }
 

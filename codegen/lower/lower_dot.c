@@ -438,28 +438,17 @@ static bool find_leaves(struct lower_dot_product *p, const struct ir_node *node)
 static void fill_gemm(const struct lower_dot_product *p, struct cg_gemm *g)
 {
     const struct lower *l = p->l;
-    if (p->dtype != IR_F32 || p->factor != p->dtype || p->rows_first || p->columns || p->shared_rows ||
-        l->group->outputs.count != 1 || l->group->outputs.items[0] != p->root || l->group->nodes.count != 1 ||
-        !l->argument[p->x.value] || !l->argument[p->y.value])
+    struct plan_product of;
+    bool narrow = l->target->cuda && (p->dtype == IR_BF16 || p->dtype == IR_F16);
+    if ((p->dtype != IR_F32 && !narrow) || p->factor != p->sum || l->group->outputs.count != 1 ||
+        l->group->outputs.items[0] != p->root || l->group->nodes.count != 1 || !l->argument[p->x.value] ||
+        !l->argument[p->y.value] || !plan_product_of(l->f, p->root, &of))
         return;
-    for (uint32_t class = 0; class < 4; class ++)
-        if (p->x.count[class] > 1 || p->y.count[class] > 1) return;
-    const struct lower_dot_run *xm = p->x.count[AXIS_M] ? &p->x.run[AXIS_M][0] : NULL,
-                               *xk = p->x.count[AXIS_K] ? &p->x.run[AXIS_K][0] : NULL;
-    const struct lower_dot_run *yn = p->y.count[AXIS_N] ? &p->y.run[AXIS_N][0] : NULL,
-                               *yk = p->y.count[AXIS_K] ? &p->y.run[AXIS_K][0] : NULL;
-    if (!xm || !xk || !yn || !yk || (xm->stride != 1 && xk->stride != 1) || (yn->stride != 1 && yk->stride != 1))
-        return;
-    *g = (struct cg_gemm){.valid = true, .m = xm->extent, .n = yn->extent, .k = xk->extent};
-    g->trans_a = xk->stride != 1;
-    g->trans_b = yn->stride != 1;
-    g->lda = g->trans_a ? xk->stride : xm->stride;
-    g->ldb = g->trans_b ? yn->stride : yk->stride;
-    g->ldc = g->n;
-    g->batch = class_extent(&p->x, AXIS_B);
-    g->stride_a = p->x.count[AXIS_B] ? p->x.run[AXIS_B][0].stride : 0;
-    g->stride_b = p->y.count[AXIS_B] ? p->y.run[AXIS_B][0].stride : 0;
-    g->stride_c = g->m * g->n;
+    *g = (struct cg_gemm){.valid = true, .m = of.m, .n = of.n, .k = of.k, .dtype = (uint8_t)p->dtype};
+    g->trans_a = of.trans_a, g->trans_b = of.trans_b;
+    g->lda = of.lda, g->ldb = of.ldb, g->ldc = of.n;
+    g->batch = of.batch;
+    g->stride_a = of.stride_a, g->stride_b = of.stride_b, g->stride_c = of.m * of.n;
     g->a = l->argument[p->x.value] - 1;
     g->b = l->argument[p->y.value] - 1;
     g->c = lower_argument_of_output(l, 0);

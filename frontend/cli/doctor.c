@@ -137,6 +137,7 @@ static const char *const variables[][2] = {
     {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
     {"STEPC_DEVICES", "cpu; for objects compiled for CUDA a list like cuda:0,1"},
     {"STEPC_CUDA_DRIVER", "path of CUDA's driver"},
+    {"STEPC_CUBLASLT", "path of cuBLASLt"},
     {"STEPC_NCCL", "path of NCCL"},
     {"STEPC_NCCL_ID_FILE", "file through which processes of transport nccl meet without MPI"},
     {"STEPC_RANK",
@@ -157,10 +158,11 @@ int cli_doctor(struct cli *cli)
 {
     const char *given = getenv("STEPC_LLVM"), *const llvms[] = {given && *given ? given : STEPC_LLVM_LIBRARY};
     static const char *const blas[] = {"libopenblas.so.0"}, *const usual[] = {"libcuda.so.1"},
-                             *const any[] = {"libnccl.so.2"}, *const unused = " (nothing asks for it yet)",
-                             *const lt[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
+                             *const any[] = {"libnccl.so.2"},
+                             *const products[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     const char *own = getenv("STEPC_CUDA_DRIVER"), *const *driver = own && *own ? &own : usual;
     const char *named = getenv("STEPC_NCCL"), *const *nccl = named && *named ? &named : any;
+    const char *asked = getenv("STEPC_CUBLASLT"), *const *lt = asked && *asked ? &asked : products;
     struct report r = {.cli = cli, .out = STR(cli->arena)};
     const char *llvm = library(&r, llvms, 1, ""), *linker = program(&r, "ld.lld"),
                *plain = linker ? NULL : program(&r, "ld");
@@ -174,7 +176,7 @@ int cli_doctor(struct cli *cli)
     line(&r, "OpenBLAS", library(&r, blas, 1, ""), "not found: own kernels do the products (libopenblas0-pthread)");
     line(&r, "MPI", program(&r, "mpirun"), "not found: meshes are threads of one process (openmpi-bin or mpich)");
     line(&r, "NVRTC", nvrtc(&r), "not found: needed by --target cuda (cuda-nvrtc of NVIDIA's repository)");
-    line(&r, "cuBLASLt", library(&r, lt, 3, unused), "not found; nothing asks for it yet: own kernels do the products");
+    line(&r, "cuBLASLt", library(&r, lt, lt == products ? 2 : 1, ""), "not found: own kernels do the products of GPUs");
     line(&r, "NCCL", library(&r, nccl, 1, ""),
          "not found: GPUs of a mesh are of one process (libnccl2 of NVIDIA's repository)");
     cuda(&r, driver);

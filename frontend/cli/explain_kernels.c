@@ -5,7 +5,7 @@
 
 #include <strings.h>
 
-enum { LAUNCH_KERNEL = 1, LAUNCH_BLOCKS, LAUNCH_THREADS, LAUNCH_SHARED, LAUNCH_SCRATCH, LAUNCH_COUNT };
+enum { LAUNCH_KERNEL = 1, LAUNCH_BLOCKS, LAUNCH_THREADS, LAUNCH_SHARED, LAUNCH_SCRATCH, LAUNCH_COUNT, LAUNCH_LIBRARY };
 enum { PRODUCT_M = 1, PRODUCT_N, PRODUCT_K, PRODUCT_BATCH, PRODUCT_LIBRARY };
 
 struct card {
@@ -115,6 +115,7 @@ static int launches(struct cli_view *v, node e, node list)
             str_addf(&v->out, "  %sB scratch", scaled(v, number_of(row, LAUNCH_SCRATCH)));
         if (number_of(row, LAUNCH_COUNT) > 1) str_addf(&v->out, "  %.0f launches", number_of(row, LAUNCH_COUNT));
         if (w.times > 1) str_addf(&v->out, "  x%.0f", w.times);
+        if (number_of(row, LAUNCH_LIBRARY) > 0) str_add(&v->out, "  by cuBLASLt where it is");
         if (*w.place) str_addf(&v->out, "  at %s", w.place);
         str_add(&v->out, "\n");
     }

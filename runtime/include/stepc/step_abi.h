@@ -54,11 +54,12 @@ enum { STEPC_STARTS = 1, STEPC_WAITS }; /* of a collective in two commands: it b
 enum { STEPC_ALL_REDUCE, STEPC_ALL_GATHER, STEPC_REDUCE_SCATTER, STEPC_ALL_TO_ALL, STEPC_PERMUTE, STEPC_BROADCAST };
 enum { STEPC_SUM, STEPC_MAX, STEPC_MIN };
 
-struct stepc_gemm { /* what a BLAS needs to do a kernel's work: C (+)= op(A) op(B), row-major f32 */
+struct stepc_gemm { /* what a library needs to do a kernel's work: C (+)= op(A) op(B), row-major */
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     uint32_t a, b, c;                             /* which of the command's buffers */
     uint8_t trans_a, trans_b, accumulate, prefer; /* prefer 2: C must be seen to be below STEPC_BOUND, 3: _CLOSE */
     uint32_t site;                                /* with checks of values: the product's, from 1 */
+    uint32_t dtype;                               /* of all three: STEP_F32; on a GPU also of 16 bits */
 };
 
 struct stepc_command {
@@ -184,6 +185,7 @@ extern const struct stepc_team stepc_part_team;              /* an entry without
 extern const struct stepc_mesh stepc_part_mesh;              /* collectives */
 extern const struct stepc_mesh stepc_part_mesh_staged;       /* the same between devices that the host cannot read */
 extern const struct stepc_blas stepc_part_blas;              /* a command with gemm->prefer */
+extern const struct stepc_blas stepc_part_cublaslt;          /* the same in a program for GPUs */
 extern const struct stepc_gpu stepc_part_gpu;                /* `cuda` is there */
 extern const struct stepc_indices stepc_part_indices;        /* a slot with a limit */
 extern const struct stepc_checkpoint stepc_part_checkpoint;  /* save and load of directories and files */

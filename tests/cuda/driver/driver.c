@@ -554,6 +554,10 @@ API cuMemcpy2DAsync_v2(const struct rows *r, void *stream)
 
 int stand_in_enqueue(void *stream, int (*work)(void *), void (*end_of)(void *), void *of);
 char *stand_in_place(const void *address, uint64_t bytes, const char *who);
+int stand_in_device(void);
+
+/* The one that is current in this thread; -1: none. */
+API stand_in_device(void) { return depth ? current[depth - 1]->ordinal : -1; }
 
 API stand_in_enqueue(void *stream, int (*work)(void *), void (*end_of)(void *), void *what)
 {
