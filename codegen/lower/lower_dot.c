@@ -440,7 +440,7 @@ static void fill_gemm(const struct lower_dot_product *p, struct cg_gemm *g)
     const struct lower *l = p->l;
     struct plan_product of;
     bool narrow = l->target->cuda && (p->dtype == IR_BF16 || p->dtype == IR_F16);
-    if ((p->dtype != IR_F32 && !narrow) || p->factor != p->sum || l->group->outputs.count != 1 ||
+    if ((p->dtype != IR_F32 && !narrow) || p->pairs || l->group->outputs.count != 1 ||
         l->group->outputs.items[0] != p->root || l->group->nodes.count != 1 || !l->argument[p->x.value] ||
         !l->argument[p->y.value] || !plan_product_of(l->f, p->root, &of))
         return;

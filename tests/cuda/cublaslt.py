@@ -26,7 +26,7 @@ CASES = {
     "twice_the_same": step({"x": [32, 24]}, "einsum('ik,jk->ij', x, x) * sum(w * w) + sum(v)", {"w": [24], "v": [24]}),
     "float64": product(65, 33, 34, "float64"), "image": convolution([3, 9, 11, 8]),
 }
-OF_KERNELS = ("bfloat16", "bfloat16_ragged", "float16", "turned_right", "batch_float16", "image")  # the library is not asked for these yet
+OF_KERNELS = ("image",)  # the library is not asked for taps
 
 
 class Library(runner.Case):
@@ -70,6 +70,20 @@ class Library(runner.Case):
         self.assertEqual(lists["cublaslt"].count("dot "), 2)
         self.assertEqual(len(re.findall("dot .*by cuBLASLt", lists["cublaslt"])), 2)
 
+    def test_auto(self):
+        """By the table: large ones of 16 bits, not those of float32, nor what is few rows."""
+        for o, wanted in (product(2048, 2048, 1024, "bfloat16"), True), (product(2048, 2048, 1024), False), (product(64, 2048, 1024, "bfloat16"), False):
+            said = self.stepc("explain", self.write("model.json", o), "--kernels", "--target", "cuda").stdout
+            self.assertEqual("by cuBLASLt" in said, wanted, said)
+
+    def test_mixed_precision(self):
+        """A document that computes in bfloat16: all large products of a step, forward and both gradients, are the library's."""
+        layers = [{"type": "linear", "features": 2048}, {"type": "gelu"}, {"type": "linear", "features": 1024}]
+        o = {"stepc": 1, "inputs": {"x": {"shape": [2048, 1024]}, "y": {"shape": [2048, 1024]}}, "model": {"type": "sequential", "input": "x", "layers": layers},
+             "loss": "mean((model - y)**2)", "optimizer": {"type": "adamw", "learning_rate": 0.01}, "precision": {"compute": "bfloat16"}}
+        said = self.stepc("explain", self.write("model.json", o), "--kernels", "--target", "cuda").stdout
+        self.assertEqual((len(re.findall(" dot ", said)), len(re.findall(" dot .*by cuBLASLt", said))), (5, 5), said)
+
     def test_not_carried(self):
         """An object without a product for it knows nothing of the library."""
         for o, blas, there in (PLAIN, "auto", False), (PLAIN, "own", False), (PLAIN, "cublaslt", True):
@@ -102,7 +116,7 @@ class Library(runner.Case):
         self.assertRegex(said, r"cuda:0: /model/output: dot: cuBLASLt \(.*libcublasLt.so.13\) does not give the product of float32 \[64, 48\] and \[48, 40\]: "
                                r"element 2559 of 2560 is -?\d+, the object's own kernel gives -?\d+; STEPC_CUBLASLT=/dev/null")
         self.assertIn("agree", self.check(model, STAND_IN_LT_LIE="1000")[0])  # a control: another one is not looked at
-        for name in "batch", "ragged":
+        for name in "bfloat16", "float16", "batch":
             self.assertIn("does not give the product", self.check(self.compiled(CASES[name]), code=3, STAND_IN_LT_LIE="2")[0])
 
     def test_fewer_digits(self):
