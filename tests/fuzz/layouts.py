@@ -51,7 +51,7 @@ class Draw(draws.Draws):
 
     def layer(self, name):
         """Layers that leave the shape as it is."""
-        kind = self.one(["perceptron", "perceptron", "linear", "norm", "wide"] + ["attention", "attention", "mix"] * (self.rank == 3) + ["conv"] * 4 * (self.rank == 4))
+        kind = self.one(["perceptron", "perceptron", "linear", "norm", "wide"] + ["attention", "attention", "mix", "conv"] * (self.rank == 3) + ["conv", "conv", "conv", "conv", "pool", "batch_norm"] * (self.rank == 4))
         width = self.shape[-1]
         if kind == "perceptron":
             return [self.perceptron(name, width * self.one([2, 4]), width)]
@@ -62,7 +62,11 @@ class Draw(draws.Draws):
         if kind == "linear":
             return [programs.linear(name, width), {"type": "tanh"}]
         if kind == "conv":
-            return [{"type": "conv", "name": name, "features": width, "kernel_size": [3, 3]}, {"type": "tanh"}]
+            return [{"type": "conv", "name": name, "features": width, "kernel_size": [3] * (self.rank - 2), "feature_group_count": self.one([1, 1, 1, 4, width])}, {"type": "tanh"}]
+        if kind == "pool":
+            return [{"type": "max_pool", "window_shape": [3, 3], "strides": [1, 1], "padding": "SAME"}]
+        if kind == "batch_norm":
+            return [{"type": "batch_norm", "name": name}]
         if kind == "wide":
             between = [self.hold(self.shape[:-1] + [4 * width])] * self.chance()
             return [programs.sequential(programs.linear("up", 4 * width, use_bias=False), {"type": "tanh"}, *between, programs.linear("down", width, use_bias=False)) | {"name": name}]

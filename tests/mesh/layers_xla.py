@@ -4,8 +4,16 @@ import jax.numpy as jnp
 
 
 def convolution(m, layer, name, x):
-    stride = layer.get("strides", 1)
-    return jax.lax.conv_general_dilated(x, m.p[name + ".kernel"], (stride,) * 2, "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) + m.p[name + ".bias"]
+    space = x.ndim - 2
+    layout = ("NHWC", "HWIO", "NHWC") if space == 2 else ("NWC", "WIO", "NWC")
+    return jax.lax.conv_general_dilated(x, m.p[name + ".kernel"], (layer.get("strides", 1),) * space, "SAME", dimension_numbers=layout,
+                                        feature_group_count=layer.get("feature_group_count", 1)) + m.p[name + ".bias"]
+
+
+def batch_norm(m, layer, name, x):
+    rows = tuple(range(x.ndim - 1))
+    mean, squares = x.mean(rows), (x * x).mean(rows)
+    return (x - mean) * (jax.lax.rsqrt(squares - mean * mean + 1e-5) * m.p[name + ".scale"]) + m.p[name + ".bias"]
 
 
 EXPRESSIONS = {"transpose(x, (0, 2, 1))": lambda x: x.transpose(0, 2, 1), "mean(x, axis=1)": lambda x: x.mean(1), "mean(x, axis=(1, 2))": lambda x: x.mean((1, 2))}
@@ -20,6 +28,8 @@ LAYERS = {
     "attend": lambda m, layer, name, x: x @ m.p["embedding.embedding"].T,
     "expr": lambda m, layer, name, x: EXPRESSIONS[layer["expr"]](x),
     "conv": convolution,
+    "max_pool": lambda m, layer, name, x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, *layer["window_shape"], 1), (1, *layer["strides"], 1), "SAME"),
+    "batch_norm": batch_norm,
 }
 
 
