@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the runtime declares of NVIDIA's libraries, which it opens without their headers, is what these headers say: parameters,
-structures and numbers, held against the headers of CUDA and NCCL by a C++ compiler; and the libraries have the names. Skipped where there
+structures and numbers, held against the headers of CUDA, NCCL and cuBLASLt by a C++ compiler; and the libraries have the names. Skipped where there
 is neither toolkit nor compiler.
 
     tests/cuda/headers.py [folder of the headers]
@@ -59,6 +59,21 @@ NCCL_NUMBERS = {
     ("nccl_library.h", "NCCL_SUM"): "ncclSum",
     ("nccl_library.h", "NCCL_MAX"): "ncclMax",
     ("nccl_library.h", "NCCL_MIN"): "ncclMin",
+}
+LT_NUMBERS = {
+    ("cublaslt.h", "LT_R_32F"): "CUDA_R_32F",
+    ("cublaslt.h", "LT_R_16F"): "CUDA_R_16F",
+    ("cublaslt.h", "LT_R_16BF"): "CUDA_R_16BF",
+    ("cublaslt.h", "LT_COMPUTE_32F"): "CUBLAS_COMPUTE_32F",
+    ("cublaslt.h", "LT_OPERATION_TRANS_A"): "CUBLASLT_MATMUL_DESC_TRANSA",
+    ("cublaslt.h", "LT_OPERATION_TRANS_B"): "CUBLASLT_MATMUL_DESC_TRANSB",
+    ("cublaslt.h", "LT_TRANSPOSED"): "CUBLAS_OP_T",
+    ("cublaslt.h", "LT_LAYOUT_BATCH_COUNT"): "CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT",
+    ("cublaslt.h", "LT_LAYOUT_BATCH_STRIDE"): "CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET",
+    ("cublaslt.h", "LT_WANT_WORKSPACE_BYTES"): "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES",
+    ("cublaslt.h", "LT_WANT_REDUCTION_MASK"): "CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK",
+    ("cublaslt.h", "LT_WANT_ALIGNMENT_A"): "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES",
+    ("cublaslt.h", "LT_REDUCE_IN_WORKSPACE"): "CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE",
 }
 NCCL_DTYPES = {"U8": "Uint8", "I8": "Int8", "I32": "Int32", "U32": "Uint32", "I64": "Int64", "U64": "Uint64", "F16": "Float16", "F32": "Float32", "F64": "Float64", "BF16": "Bfloat16"}
 ADVICE = {46: "DEVICE_UNAVAILABLE", 214: "ECC_UNCORRECTABLE", 218: "INVALID_PTX", 220: "NVLINK_UNCORRECTABLE", 222: "UNSUPPORTED_PTX_VERSION", 700: "ILLEGAL_ADDRESS", 702: "LAUNCH_TIMEOUT",
@@ -131,6 +146,15 @@ def nccl_lines():
             + ['static_assert(nccl%s == %d, "%s");' % (NCCL_DTYPES[t], int(n) - 1, t) for t, n in re.findall(r"\[STEP_(\w+)\] = (\d+)", dtypes)])
 
 
+def lt_lines():
+    source = text_of("cublaslt.h")
+    found = "algorithm:algo workspace:workspaceSize status:state waves:wavesCount"
+    return (["#include <cstdint>", structure(source, "rt_lt_algorithm"), structure(source, "rt_lt_found"), 'static_assert(sizeof(rt_lt_algorithm) == sizeof(cublasLtMatmulAlgo_t), "algorithm");',
+             'static_assert(sizeof(rt_lt_found) == sizeof(cublasLtMatmulHeuristicResult_t), "found");']
+            + offsets("rt_lt_found", "cublasLtMatmulHeuristicResult_t", [pair.split(":") for pair in found.split()])
+            + signatures(functions(source, "LT_FUNCTIONS")) + numbers(LT_NUMBERS))
+
+
 @unittest.skipUnless(COMPILER, "no C++ compiler")
 class Headers(unittest.TestCase):
     def check(self, include, lines, wrong):
@@ -148,9 +172,12 @@ class Headers(unittest.TestCase):
     def test_nccl(self):
         self.check("nccl.h", nccl_lines(), signatures([("ncclSend", "(const void *, size_t, int, int, void *)")]))
 
+    def test_cublaslt(self):
+        self.check("cublasLt.h", lt_lines(), signatures([("cublasLtCreate", "(void *, int)"), ("cublasLtMatmulDescCreate", "(void **, int, int, int)")]))
+
     def test_names(self):
         """Every function is in the library of the toolkit: of the driver it has a stub, which only holds the names."""
-        for table, file, patterns in ("CUDA_FUNCTIONS", "cuda_driver.h", ["stubs/libcuda.so"]), ("NCCL_FUNCTIONS", "nccl_library.h", ["libnccl.so.2"]):
+        for table, file, patterns in ("CUDA_FUNCTIONS", "cuda_driver.h", ["stubs/libcuda.so"]), ("NCCL_FUNCTIONS", "nccl_library.h", ["libnccl.so.2"]), ("LT_FUNCTIONS", "cublaslt.h", ["libcublasLt.so.13", "libcublasLt.so.12"]):
             found = [path for folder in FOLDERS for lib in ("lib64", "lib") for p in patterns if os.path.exists(path := os.path.join(folder, "..", lib, p))]
             if not found or not shutil.which("nm"):
                 self.skipTest("no %s here" % patterns[0])
