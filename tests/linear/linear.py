@@ -27,6 +27,11 @@ FUNCTIONS = {  # expression of the matrices `model`; b: inputs; the same in NumP
     "upper solved": ("solve_triangular(%(definite)s, b)", lambda a, b: np.linalg.solve(np.triu(definite(a)), b)),
     "upper turned": ("solve_triangular(%(definite)s, b, trans=1, unit_diagonal=True)",
                      lambda a, b: np.linalg.solve(turn(np.triu(definite(a), 1) / 1 + np.eye(a.shape[-1])), b)),
+    "qr, r": ("qr(model)[1]", lambda a, b: np.linalg.qr(a)[1]),
+    "qr, q": ("qr(model)[0]", lambda a, b: np.linalg.qr(a)[0]),
+    "singular values": ("svd(model)[1]", lambda a, b: np.linalg.svd(a)[1]),
+    "singular vectors": ("svd(model + diag(arange(%(n)d)) * 9.0)[0] ** 2 + svd(model + diag(arange(%(n)d)) * 9.0)[2] ** 2",
+                         lambda a, b: (lambda u, s, v: u ** 2 + v ** 2)(*np.linalg.svd(a + 9 * np.diag(np.arange(a.shape[-1]))))),
     "eigenvalues": ("eigh(model + swapaxes(model, -1, -2))[0]", lambda a, b: np.linalg.eigh(a + turn(a))[0]),
     "eigenvectors": ("eigh(model + swapaxes(model, -1, -2) + diag(arange(%(n)d)) * 9.0)[1] ** 2",
                      lambda a, b: np.linalg.eigh(a + turn(a) + 9 * np.diag(np.arange(a.shape[-1])))[1] ** 2),
@@ -142,7 +147,7 @@ class TestLinear(runner.Case):
 
     def test_eigenvectors(self):
         """Orthogonal, and eigenvectors, whatever the matrix: errors like those of any float32."""
-        for n in (2, 16, 37, 130):
+        for n in (2, 37, 100):
             a = symmetric(n, np.random.default_rng(n)).astype("f4")
             values, q = self.value("eigh(model)[0]", a, out=a.shape[:2]).astype("f8"), self.value("eigh(model)[1]", a).astype("f8")
             for i, (m, v, u) in enumerate(zip(a.astype("f8"), values, q)):
@@ -151,6 +156,22 @@ class TestLinear(runner.Case):
                 self.assertLessEqual(np.abs(u.T @ u - np.eye(n)).max(), 2e-7 * (n + 10), "vectors of matrix %d of %d" % (i, n))
                 self.assertLessEqual(np.abs(m @ u - u * v).max(), size, "residual of matrix %d of %d" % (i, n))
                 self.assertLessEqual(np.abs(v - np.linalg.eigvalsh(m)).max(), size, "values of matrix %d of %d" % (i, n))
+
+    def test_singular_vectors(self):
+        """Of both sides orthogonal, and factors of the matrix."""
+        for n, m in ((2, 2), (37, 37), (40, 20), (24, 45)):
+            k, rng = min(n, m), np.random.default_rng(n)
+            a = np.concatenate([symmetric(n, rng), rng.standard_normal((3, n, n)) * np.logspace(0, -9, n)])
+            a = np.concatenate([a, a], -1)[..., :m].astype("f4") if m != n else a.astype("f4")
+            shapes = (a.shape[:-1] + (k,), a.shape[:1] + (k,), a.shape[:1] + (k, m))
+            parts = [self.value("svd(model, full_matrices=False)[%d]" % i, a, out=s).astype("f8") for i, s in enumerate(shapes)]
+            for i, (x, u, s, v) in enumerate(zip(a.astype("f8"), *parts)):
+                size = 2e-7 * (k + 10) * (np.linalg.norm(x, 2) or 1)
+                self.assertTrue((np.diff(s) <= 0).all() and (s >= 0).all())
+                for q in (u, v.T):
+                    self.assertLessEqual(np.abs(q.T @ q - np.eye(k)).max(), 2e-7 * (k + 10), "vectors of matrix %d of %d x %d" % (i, n, m))
+                self.assertLessEqual(np.abs((u * s) @ v - x).max(), size, "product of matrix %d of %d x %d" % (i, n, m))
+                self.assertLessEqual(np.abs(s - np.linalg.svd(x)[1]).max(), size, "values of matrix %d of %d x %d" % (i, n, m))
 
     def test_large(self):
         for name in ("cholesky", "solve"):

@@ -45,7 +45,31 @@ bool fe_lu(struct fe_site *, struct fe_val x, struct fe_lu *); /* false: an erro
 struct fe_val fe_lu_solve(struct fe_site *, const struct fe_lu *, struct fe_val b);
 struct fe_val fe_rows_in_order(struct fe_site *, struct fe_val x, struct fe_val order); /* row i is row order[i] */
 
+/* The product of reflections 1 - u u', a panel of them after the other: 1 - u f u' of the last m rows
+ * (linear_reflections.c), for matrices [batch, m, n]. */
+enum { FE_PANELS = 16 };
+struct fe_reflections {
+    struct fe_val of[FE_PANELS], factor[FE_PANELS]; /* [batch, m, k], [batch, k, k] */
+    uint32_t count;
+};
+int64_t fe_panel_columns(int64_t n); /* of a panel, if there are n in all */
+bool fe_reflections_add(struct fe_site *, struct fe_reflections *, struct fe_val u);
+struct fe_val fe_reflected(struct fe_site *, const struct fe_reflections *, struct fe_val x);
+struct fe_val fe_reflections_columns(struct fe_site *, const struct fe_reflections *, int64_t n); /* the first n */
+/* u of the reflection that leaves *left at row `to` of a column [batch, m, 1] and nothing below. */
+struct fe_val fe_reflection(struct fe_site *, struct fe_val column, struct fe_val to, struct fe_val *left);
+struct fe_val fe_column_written(struct fe_site *, struct fe_val x, struct fe_val column, struct fe_val at);
+/* Of matrices with no more columns than rows; upper: [batch, n, n]. */
+bool fe_qr(struct fe_site *, struct fe_val x, struct fe_reflections *, struct fe_val *upper);
+
 /* Eigenvalues [batch, n], ascending, and eigenvectors as columns of symmetric matrices [batch, n, n] of float32
  * (linear_symmetric.c). */
 bool fe_eigenvectors(struct fe_site *, struct fe_val x, struct fe_val *values, struct fe_val *columns);
+/* The largest `count` of tridiagonal ones, ascending [batch, count], and their vectors as rows; d, e [batch, n]: the
+ * diagonal, and what stands below each of its elements. */
+bool fe_tridiagonal(struct fe_site *, struct fe_val d, struct fe_val e, int64_t count, struct fe_val *values,
+                    struct fe_val *rows);
+struct fe_val fe_magnitude(struct fe_site *, struct fe_val x); /* of the largest element [batch, 1, 1]; 1 if it is 0 */
+/* x = u diag(values) v' for square matrices of float32, values descending (linear_singular.c). */
+bool fe_singular_vectors(struct fe_site *, struct fe_val x, struct fe_val *u, struct fe_val *values, struct fe_val *v);
 #endif

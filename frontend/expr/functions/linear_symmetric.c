@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { PANEL = 16, PANELS = 16 };
 static const double last_place = 0x1p-23;
 
 static struct fe_val sum_of(struct fe_site *s, struct fe_val x, uint32_t axis)
@@ -20,39 +19,12 @@ static struct fe_val shaped(struct fe_site *s, struct fe_val x, int64_t a, int64
     return x.bad ? x : fe_reshape_val(s, x, 3, (int64_t[]){a, b, c});
 }
 
-static struct fe_val written(struct fe_site *s, struct fe_val x, struct fe_val column, struct fe_val at)
-{
-    if (x.bad || column.bad || at.bad) return fe_bad();
-    ir_value zero = ir_scalar(s->b, IR_I32, 0), starts[] = {zero, zero, at.tensor};
-    return fe_val_tensor(ir_dynamic_update(s->b, x.tensor, column.tensor, starts));
-}
-
 /* ---------------------------------------------------------------- tridiagonal */
 
 struct tridiagonal {
-    struct fe_val diagonal, beside;    /* [batch, n, 1], [batch, n, 1]: below element i */
-    struct fe_val reflections[PANELS]; /* [batch, m, k]: of the last m rows */
-    struct fe_val factors[PANELS];     /* [batch, k, k]: the product of them is 1 - u f u' */
-    uint32_t panels;
+    struct fe_val diagonal, beside; /* [batch, n, 1], [batch, n, 1]: below element i */
+    struct fe_reflections reflections;
 };
-
-/* The reflection 1 - u u' of a column that leaves nothing below row `to` of it, and what it leaves there. */
-static struct fe_val reflection(struct fe_site *s, struct fe_val column, struct fe_val to, struct fe_val *left)
-{
-    struct fe_val rows = fe_row_numbers(s, column), here = fe_binary(s, EXPR_OP_EQ, rows, to), zero = fe_float(0),
-                  one = fe_float(1);
-    struct fe_val alpha = sum_of(s, fe_where3(s, here, column, zero), 1),
-                  tail = fe_where3(s, fe_binary(s, EXPR_OP_GE, rows, to), column, zero);
-    struct fe_val square = sum_of(s, fe_mul(s, tail, tail), 1),
-                  none = fe_binary(s, EXPR_OP_LT, square,
-                                   fe_float(0x1p-100)), /* beside 1, which the largest element is */
-        norm = fe_op1(s, OP_sqrt, fe_where3(s, none, zero, square));
-    *left = fe_where3(s, fe_binary(s, EXPR_OP_LT, alpha, zero), norm, neg(s, norm));
-    struct fe_val scale = fe_op1(s, OP_rsqrt,
-                                 fe_where3(s, none, one, fe_mul(s, norm, fe_add(s, norm, fe_op1(s, OP_abs, alpha)))));
-    struct fe_val u = fe_sub(s, tail, fe_where3(s, here, *left, zero));
-    return fe_mul(s, u, fe_where3(s, none, zero, scale));
-}
 
 /* The first k columns of x [batch, m, m]: what is left of the trailing rows and columns, and a panel more. */
 static struct fe_val panel_of(struct fe_site *s, struct fe_val x, int64_t k, struct tridiagonal *t,
@@ -74,23 +46,17 @@ static struct fe_val panel_of(struct fe_site *s, struct fe_val x, int64_t k, str
                   w_row = fe_turned(in, fe_piece(in, ws, 1, i, 1));
     struct fe_val column = fe_sub(in, fe_sub(in, fe_piece(in, a, 2, i, 1), fe_product(in, us, w_row)),
                                   fe_product(in, ws, u_row));
-    struct fe_val u = reflection(in, column, fe_add(in, i, fe_int(1)), &left);
+    struct fe_val u = fe_reflection(in, column, fe_add(in, i, fe_int(1)), &left);
     struct fe_val w = fe_sub(in, fe_product(in, a, u), fe_product(in, us, fe_product(in, fe_turned(in, ws), u)));
     w = fe_sub(in, w, fe_product(in, ws, fe_product(in, fe_turned(in, us), u)));
     w = fe_sub(in, w, fe_mul(in, u, fe_mul(in, fe_float(0.5), sum_of(in, fe_mul(in, u, w), 1))));
     struct fe_val is_i = fe_binary(in, EXPR_OP_EQ, fe_row_numbers(in, d), i);
-    struct fe_val next[] = {written(in, us, u, i), written(in, ws, w, i),
+    struct fe_val next[] = {fe_column_written(in, us, u, i), fe_column_written(in, ws, w, i),
                             fe_where3(in, is_i, fe_piece(in, column, 1, i, 1), d), fe_where3(in, is_i, left, e)};
     if (!fe_loop_close(&l, k, false, next, after)) return fe_bad();
     us = after[0], ws = after[1];
     parts[0] = after[2], parts[1] = after[3];
-    t->reflections[t->panels] = us;
-    /* the factor of 1 - u f u' from what the reflections have in common (Puglisi 1992) */
-    struct fe_val common = fe_product(s, fe_turned(s, us), us), rows = common.bad ? common : fe_row_numbers(s, common);
-    if (rows.bad) return rows;
-    struct fe_triangle *triangle = fe_triangle_of(s, fe_unit_lower(s, common));
-    if (!triangle) return fe_bad();
-    t->factors[t->panels++] = fe_turned(s, fe_triangle_inverse(s, triangle));
+    if (!fe_reflections_add(s, &t->reflections, us)) return fe_bad();
     if (k == m) return x;
     struct fe_val low[] = {fe_slice_axis(s, us, 1, k, m), fe_slice_axis(s, ws, 1, k, m)}, turned[] = {low[1], low[0]};
     if (low[0].bad || low[1].bad) return fe_bad();
@@ -100,34 +66,18 @@ static struct fe_val panel_of(struct fe_site *s, struct fe_val x, int64_t k, str
 
 static bool tridiagonal_of(struct fe_site *s, struct fe_val x, struct tridiagonal *t)
 {
-    struct fe_val parts[PANELS][2], d[PANELS], e[PANELS];
-    int64_t n = fe_type_at(s, &x).dim[1], most = (n + PANELS - 1) / PANELS;
-    *t = (struct tridiagonal){.panels = 0};
-    if (most < PANEL) most = PANEL;
+    struct fe_val parts[FE_PANELS][2], d[FE_PANELS], e[FE_PANELS];
+    int64_t n = fe_type_at(s, &x).dim[1], most = fe_panel_columns(n);
+    *t = (struct tridiagonal){.reflections.count = 0};
     for (int64_t m = n; m > 0 && !x.bad; m -= most) {
-        uint32_t at = t->panels;
+        uint32_t at = t->reflections.count;
         x = panel_of(s, x, m < most ? m : most, t, parts[at]);
         if (x.bad) return false;
         d[at] = parts[at][0], e[at] = parts[at][1];
     }
-    t->diagonal = t->panels > 1 ? fe_join(s, d, t->panels, 1) : d[0];
-    t->beside = t->panels > 1 ? fe_join(s, e, t->panels, 1) : e[0];
+    t->diagonal = t->reflections.count > 1 ? fe_join(s, d, t->reflections.count, 1) : d[0];
+    t->beside = t->reflections.count > 1 ? fe_join(s, e, t->reflections.count, 1) : e[0];
     return !x.bad && !t->diagonal.bad && !t->beside.bad;
-}
-
-/* The reflections, the last first, applied to columns x [batch, n, k]. */
-static struct fe_val reflected(struct fe_site *s, const struct tridiagonal *t, struct fe_val x)
-{
-    for (uint32_t i = t->panels; i-- && !x.bad;) {
-        struct fe_val u = t->reflections[i];
-        int64_t n = fe_type_at(s, &x).dim[1], m = fe_type_at(s, &u).dim[1];
-        struct fe_val low = fe_slice_axis(s, x, 1, n - m, n);
-        low = fe_sub(s, low, fe_product(s, u, fe_product(s, t->factors[i], fe_product(s, fe_turned(s, u), low))));
-        struct fe_val both[] = {fe_slice_axis(s, x, 1, 0, n - m), low};
-        if (low.bad || both[0].bad) return fe_bad();
-        x = m == n ? low : fe_join(s, both, 2, 1);
-    }
-    return x;
 }
 
 /* ---------------------------------------------------------------- halves */
@@ -293,28 +243,23 @@ static int64_t even_size(int64_t n)
     return (n + times - 1) / times * times;
 }
 
-bool fe_eigenvectors(struct fe_site *s, struct fe_val x, struct fe_val *values, struct fe_val *columns)
+bool fe_tridiagonal(struct fe_site *s, struct fe_val d, struct fe_val e, int64_t count, struct fe_val *values,
+                    struct fe_val *rows)
 {
-    struct ir_type t = fe_type_at(s, &x);
+    if (d.bad || e.bad) return false;
+    struct ir_type t = fe_type_at(s, &d);
     int64_t batch = t.dim[0], n = t.dim[1], wide = even_size(n);
-    uint32_t axes[] = {1, 2};
-    struct fe_reduce_options keep = {.keepdims = true};
-    struct fe_val size = fe_reduce(s, FE_RED_MAX, fe_op1(s, OP_abs, x), axes, 2, &keep);
-    size = fe_where3(s, fe_binary(s, EXPR_OP_EQ, size, fe_float(0)), fe_float(1), size);
-    struct tridiagonal *all = arena_new(s->fe->arena, struct tridiagonal);
-    if (!tridiagonal_of(s, fe_div(s, x, size), all)) return false;
-    struct fe_val d = fe_reshape_val(s, all->diagonal, 2, (int64_t[]){batch, n}),
-                  e = fe_reshape_val(s, all->beside, 2, (int64_t[]){batch, n});
-    /* what each tie takes off both of its ends; behind the matrix stands what is larger than all of it */
     struct fe_val places = fe_iota(s, ir_type_of(IR_I32, 2, (int64_t[]){batch, n}), 1);
     e = fe_where3(s, fe_binary(s, EXPR_OP_LT, places, fe_int((double)n - 1)), e, fe_float(0));
     struct fe_val off = fe_op1(s, OP_abs, e), none = fe_full(s, ir_type_of(IR_F32, 2, (int64_t[]){batch, 1}), 0);
-    if (d.bad || off.bad || none.bad) return false;
+    if (off.bad || none.bad) return false;
+    /* what each tie takes off both of its ends; behind the matrix stands what is larger than all of it */
     struct fe_val moved[] = {none, fe_slice_axis(s, off, 1, 0, n - 1)};
     struct fe_val ties = fe_add(s, off, n > 1 ? fe_join(s, moved, 2, 1) : none),
                   along = fe_add(s, fe_op1(s, OP_abs, d), ties);
     uint32_t last = 1;
-    struct fe_val bound = fe_reduce(s, FE_RED_MAX, along, &last, 1, &keep); /* Gershgorin's */
+    struct fe_val bound = fe_reduce(s, FE_RED_MAX, along, &last, 1,
+                                    &(struct fe_reduce_options){.keepdims = true}); /* Gershgorin's */
     d = fe_sub(s, d, ties);
     if (wide > n) {
         struct fe_val ds[] = {d,
@@ -325,10 +270,32 @@ bool fe_eigenvectors(struct fe_site *s, struct fe_val x, struct fe_val *values, 
     struct spectrum found;
     if (!halved(s, d, e, &found)) return false;
     struct fe_val order = FE_APPLY(s, "argsort", found.values);
-    order = order.bad ? order : fe_slice_axis(s, order, 1, 0, n);
-    *values = fe_mul(s, picked(s, found.values, order), fe_reshape_val(s, size, 2, (int64_t[]){batch, 1}));
-    struct fe_val rows = order.bad ? order
-                                   : FE_APPLY(s, "take_along_axis", found.rows, fe_expand(s, order, 2), fe_int(1));
-    *columns = reflected(s, all, fe_turned(s, fe_slice_axis(s, rows, 2, 0, n)));
+    order = order.bad ? order : fe_slice_axis(s, order, 1, n - count, n);
+    *values = picked(s, found.values, order);
+    *rows = order.bad ? order : FE_APPLY(s, "take_along_axis", found.rows, fe_expand(s, order, 2), fe_int(1));
+    *rows = rows->bad ? *rows : fe_slice_axis(s, *rows, 2, 0, n);
+    return !values->bad && !rows->bad;
+}
+
+struct fe_val fe_magnitude(struct fe_site *s, struct fe_val x)
+{
+    uint32_t axes[] = {1, 2};
+    struct fe_val size = fe_reduce(s, FE_RED_MAX, fe_op1(s, OP_abs, x), axes, 2,
+                                   &(struct fe_reduce_options){.keepdims = true});
+    return fe_where3(s, fe_binary(s, EXPR_OP_EQ, size, fe_float(0)), fe_float(1), size);
+}
+
+bool fe_eigenvectors(struct fe_site *s, struct fe_val x, struct fe_val *values, struct fe_val *columns)
+{
+    struct ir_type t = fe_type_at(s, &x);
+    int64_t batch = t.dim[0], n = t.dim[1];
+    struct fe_val size = fe_magnitude(s, x), rows;
+    struct tridiagonal *all = arena_new(s->fe->arena, struct tridiagonal);
+    if (!tridiagonal_of(s, fe_div(s, x, size), all)) return false;
+    struct fe_val d = fe_reshape_val(s, all->diagonal, 2, (int64_t[]){batch, n}),
+                  e = fe_reshape_val(s, all->beside, 2, (int64_t[]){batch, n});
+    if (!fe_tridiagonal(s, d, e, n, values, &rows)) return false;
+    *values = fe_mul(s, *values, fe_reshape_val(s, size, 2, (int64_t[]){batch, 1}));
+    *columns = fe_reflected(s, &all->reflections, fe_turned(s, rows));
     return !values->bad && !columns->bad;
 }
