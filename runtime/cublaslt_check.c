@@ -118,7 +118,7 @@ static step_status compare(const struct check *k)
         if (own == theirs) continue; /* zeros have two signs */
         return rt_fail(NULL, STEP_EDEVICE,
                        "cuda:%d: %s: cuBLASLt (%s) does not give the product of %s [%lld, %lld] and [%lld, %lld]: "
-                       "element %lld of %lld is %g, the object's own kernel gives %g; STEPC_CUBLASLT=/dev/null, or "
+                       "element %lld of %lld is %.0f, the object's own kernel gives %.0f; STEPC_CUBLASLT=/dev/null, or "
                        "compiling with --blas own, does without it",
                        of->ordinal, k->product->launch->place, library->path, rt_dtype_name(g->dtype), (long long)g->m,
                        (long long)g->k, (long long)g->k, (long long)g->n, (long long)i,
