@@ -35,6 +35,8 @@ FUNCTIONS = {  # expression of the matrices `model`; b: inputs; the same in NumP
     "eigenvalues": ("eigh(model + swapaxes(model, -1, -2))[0]", lambda a, b: np.linalg.eigh(a + turn(a))[0]),
     "eigenvectors": ("eigh(model + swapaxes(model, -1, -2) + diag(arange(%(n)d)) * 9.0)[1] ** 2",
                      lambda a, b: np.linalg.eigh(a + turn(a) + 9 * np.diag(np.arange(a.shape[-1])))[1] ** 2),
+    "singular values": ("svd(model)[1]", lambda a, b: np.linalg.svd(a)[1]),
+    "triangle": ("qr(model)[1] ** 2", lambda a, b: np.linalg.qr(a)[1] ** 2),
 }
 
 
@@ -99,7 +101,7 @@ class TestLinear(runner.Case):
 
     def test_mesh(self):
         """Matrices on two devices; one matrix on both; sums whose order no mesh changes."""
-        for name in ("cholesky", "solve", "slogdet", "lower turned", "eigenvalues"):
+        for name in ("cholesky", "solve", "slogdet", "lower turned", "eigenvalues", "singular values", "triangle"):
             self.agree(name, (4, 33, 33), batched=True, arguments=("--mesh", "data=2"))
             self.agree(name, (35, 35), arguments=("--mesh", "data=2"))
         one, two = (self.agree("solve", (4, 40, 40), batched=True, arguments=("--numerics", "invariant", *m)) for m in ((), ("--mesh", "data=2")))
