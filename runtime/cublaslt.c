@@ -91,6 +91,7 @@ static int make_layout(const struct rt_lt_functions *lt, void **layout, const st
                        int64_t length, int64_t ld, int64_t stride)
 {
     int32_t batch = (int32_t)g->batch;
+    if (g->batch > INT32_MAX) return LT_NOT_SUPPORTED;
     int status = lt->layout_create(layout, dtype_of(g), (uint64_t)length, (uint64_t)rows, ld);
     if (!status && batch > 1) status = lt->layout_set(*layout, LT_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
     if (!status && batch > 1) status = lt->layout_set(*layout, LT_LAYOUT_BATCH_STRIDE, &stride, sizeof stride);
@@ -125,8 +126,8 @@ static int find_algorithm(const struct rt_lt_device *lt, struct rt_cuda_product 
         status = l->want_set(want, LT_WANT_ALIGNMENT_A + i, &p->aligned, sizeof p->aligned);
     if (!status) status = l->find(lt->handle, p->operation, p->b, p->a, p->c, p->c, want, 1, &p->found, &count);
     if (want) l->want_destroy(want);
-    if (!status) status = count ? p->found.status : 15; /* not supported */
-    return !status && p->found.workspace > workspace ? 15 : status;
+    if (!status) status = count ? p->found.status : LT_NOT_SUPPORTED;
+    return !status && p->found.workspace > workspace ? LT_NOT_SUPPORTED : status;
 }
 
 static void forget(const struct rt_lt_functions *lt, struct rt_cuda_product *p)

@@ -7,7 +7,7 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { LT_OLDEST = 12 /* major version */ };
+enum { LT_OLDEST = 12 /* major version */, LT_NOT_SUPPORTED = 15 /* a status */ };
 enum { LT_R_32F = 0, LT_R_16F = 2, LT_R_16BF = 14, LT_COMPUTE_32F = 68 /* nothing of TF32 */ };
 enum { LT_OPERATION_TRANS_A = 3, LT_OPERATION_TRANS_B = 4, LT_TRANSPOSED = 1 };
 enum { LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6 };

@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum { OLDEST = 12000 /* what the driver has to offer: CUDA 12.0 */ };
-enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, NOT_INITIALIZED = 3, NO_DEVICE = 100 }; /* the driver's numbers */
+enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, NO_DEVICE = 100 }; /* the driver's numbers */
 
 /* What a failure means for whoever has to do something about it, where the driver's words do not say. */
 static const struct {

@@ -61,6 +61,7 @@ NCCL_NUMBERS = {
     ("nccl_library.h", "NCCL_MIN"): "ncclMin",
 }
 LT_NUMBERS = {
+    ("cublaslt.h", "LT_NOT_SUPPORTED"): "CUBLAS_STATUS_NOT_SUPPORTED",
     ("cublaslt.h", "LT_R_32F"): "CUDA_R_32F",
     ("cublaslt.h", "LT_R_16F"): "CUDA_R_16F",
     ("cublaslt.h", "LT_R_16BF"): "CUDA_R_16BF",
@@ -86,6 +87,7 @@ def text_of(name):
 
 
 def header(name):
+    """The first folder that has it."""
     return next((f for f in FOLDERS if os.path.exists(os.path.join(f, name))), None)
 
 
@@ -114,7 +116,9 @@ def signatures(rows):
 
 
 def offsets(ours, theirs, members):
-    return ['static_assert(offsetof(%s, %s) == offsetof(%s, %s), "%s");' % (ours, a, theirs, b, b) for a, b in members]
+    """`members`: "our name:theirs ..."."""
+    pairs = [pair.split(":") for pair in members.split()]
+    return ['static_assert(offsetof(%s, %s) == offsetof(%s, %s), "%s");' % (ours, a, theirs, b, b) for a, b in pairs]
 
 
 def refused(folder, include, lines):
@@ -131,17 +135,18 @@ def cuda_lines():
     source = text_of("cuda_driver.h")
     rows = "from_x:srcXInBytes from_y:srcY from_kind:srcMemoryType from_host:srcHost from:srcDevice from_array:srcArray from_pitch:srcPitch to_x:dstXInBytes to_y:dstY to_kind:dstMemoryType to_host:dstHost to:dstDevice to_array:dstArray to_pitch:dstPitch width:WidthInBytes height:Height"
     return ([structure(source, "rt_cuda_rows"), 'static_assert(sizeof(rt_cuda_rows) == sizeof(CUDA_MEMCPY2D), "rows");']
-            + offsets("rt_cuda_rows", "CUDA_MEMCPY2D", [pair.split(":") for pair in rows.split()])
+            + offsets("rt_cuda_rows", "CUDA_MEMCPY2D", rows)
             + signatures(functions(source, "CUDA_FUNCTIONS")) + numbers(CUDA_NUMBERS)
             + ['static_assert(CUDA_ERROR_%s == %d, "advice");' % (name, n) for n, name in ADVICE.items()])
 
 
 def nccl_lines():
+    """ncclConfig_t has grown since the version of ours, so a pointer to it is compared as an address; its first members are."""
     source, dtypes = text_of("nccl_library.h"), text_of("nccl_library.c")
     config = "size:size magic:magic version:version blocking:blocking cga:cgaClusterSize least_blocks:minCTAs most_blocks:maxCTAs net:netName share:splitShare"
     return ([structure(source, "rt_nccl_id"), structure(source, "rt_nccl_config"), 'static_assert(sizeof(rt_nccl_config) <= sizeof(ncclConfig_t), "config");', "constexpr ncclConfig_t initial = NCCL_CONFIG_INITIALIZER;"]
             + ['static_assert(initial.magic == %s, "magic");' % re.search(r"CONFIG_MAGIC (\w+)", text_of("comm_nccl.c")).group(1)]
-            + offsets("rt_nccl_config", "ncclConfig_t", [pair.split(":") for pair in config.split()])
+            + offsets("rt_nccl_config", "ncclConfig_t", config)
             + signatures([(name, p.replace("struct rt_nccl_config *", "void *")) for name, p in functions(source, "NCCL_FUNCTIONS")]) + numbers(NCCL_NUMBERS)
             + ['static_assert(nccl%s == %d, "%s");' % (NCCL_DTYPES[t], int(n) - 1, t) for t, n in re.findall(r"\[STEP_(\w+)\] = (\d+)", dtypes)])
 
@@ -151,7 +156,7 @@ def lt_lines():
     found = "algorithm:algo workspace:workspaceSize status:state waves:wavesCount"
     return (["#include <cstdint>", structure(source, "rt_lt_algorithm"), structure(source, "rt_lt_found"), 'static_assert(sizeof(rt_lt_algorithm) == sizeof(cublasLtMatmulAlgo_t), "algorithm");',
              'static_assert(sizeof(rt_lt_found) == sizeof(cublasLtMatmulHeuristicResult_t), "found");']
-            + offsets("rt_lt_found", "cublasLtMatmulHeuristicResult_t", [pair.split(":") for pair in found.split()])
+            + offsets("rt_lt_found", "cublasLtMatmulHeuristicResult_t", found)
             + signatures(functions(source, "LT_FUNCTIONS")) + numbers(LT_NUMBERS))
 
 
@@ -178,11 +183,12 @@ class Headers(unittest.TestCase):
     def test_names(self):
         """Every function is in the library of the toolkit: of the driver it has a stub, which only holds the names."""
         for table, file, patterns in ("CUDA_FUNCTIONS", "cuda_driver.h", ["stubs/libcuda.so"]), ("NCCL_FUNCTIONS", "nccl_library.h", ["libnccl.so.2"]), ("LT_FUNCTIONS", "cublaslt.h", ["libcublasLt.so.13", "libcublasLt.so.12"]):
-            found = [path for folder in FOLDERS for lib in ("lib64", "lib") for p in patterns if os.path.exists(path := os.path.join(folder, "..", lib, p))]
-            if not found or not shutil.which("nm"):
-                self.skipTest("no %s here" % patterns[0])
-            names = set(re.findall(r" [TW] (\w+)", subprocess.run(["nm", "-D", found[0]], capture_output=True, text=True).stdout))
-            self.assertEqual([name for name, _ in functions(text_of(file), table) if name not in names], [])
+            with self.subTest(library=patterns[0]):
+                found = [path for folder in FOLDERS for lib in ("lib64", "lib") for p in patterns if os.path.exists(path := os.path.join(folder, "..", lib, p))]
+                if not found or not shutil.which("nm"):
+                    self.skipTest("no %s here" % patterns[0])
+                names = set(re.findall(r" [TW] (\w+)", subprocess.run(["nm", "-D", found[0]], capture_output=True, text=True).stdout))
+                self.assertEqual([name for name, _ in functions(text_of(file), table) if name not in names], [])
 
 
 if __name__ == "__main__":

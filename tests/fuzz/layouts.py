@@ -186,7 +186,7 @@ def beside_xla(options):
             more += 1
             command.keep(options, name + ".json", json.dumps(o))
             print("%s: %d bytes, XLA %d: %.2f\n    %s" % (name, ours, ring, ours / max(ring, 1), json.dumps({k: o[k] for k in ("mesh", "sharding", "model")})))
-    print("%d programs, %d send more; median %.2f, most %.2f of XLA's bytes" % (len(reports), more, np.median(ratios), max(ratios)))
+    print("%d programs, %d send more; median %.2f, most %.2f of XLA's bytes" % (len(reports), more, np.median(ratios or [0]), max(ratios, default=0)))
     return 1 if more else 0
 
 

@@ -14,8 +14,8 @@ struct fe_val fe_block(struct fe_site *, struct fe_val x, int64_t row, int64_t c
 /* `extent` elements of a dimension from the int32 scalar `start` on. */
 struct fe_val fe_piece(struct fe_site *, struct fe_val x, uint32_t axis, struct fe_val start, int64_t extent);
 
-int64_t fe_half_of(int64_t n,
-                   int64_t block); /* the rows of the first half: of blocks that are equally large up to a row */
+/* The rows of the first half: of blocks that are equally large up to a row. */
+int64_t fe_half_of(int64_t n, int64_t block);
 struct fe_val fe_unit_lower(struct fe_site *, struct fe_val x); /* what is below the diagonal, and 1 on it */
 
 /* A lower triangular matrix as blocks on the diagonal, which are inverted, and what is below them; what is above is not
