@@ -63,6 +63,11 @@ struct shard_use {
     ir_value node;    /* 0: a result of the function, */
     uint32_t operand; /* then its number */
 };
+/* In bytes that are sent. */
+struct shard_price {
+    double cost;           /* all in all; */
+    double sent, products; /* of it what is sent, and what contractions compute */
+};
 struct shard_func {
     const struct ir_func *func;
     struct ir_sharding *made;          /* per value: as its node makes it */
@@ -78,9 +83,9 @@ struct shard_func {
     uint32_t *use_begin;
     bool *live;
     bool *awake;   /* per node: what its choice depends on has changed */
-    bool *stale;   /* per node: `cost` and `sent` are of another choice */
+    bool *stale;   /* per node: `price` is of another choice */
     bool *touched; /* per node: what was kept of it may be another choice */
-    double *cost, *sent;
+    struct shard_price *price;
     uint8_t *free; /* per value: shard_freedom */
 };
 /* A conversion whose bytes were asked for, and so many of them: each stands where its hash says, until another one
@@ -209,12 +214,11 @@ struct shard_decided {
     struct ir_sharding *made, *value, **wanted, **tuple;
     struct shard_choice *choice;
     const struct ir_sharding **pinned;
-    double *cost, *sent;
+    struct shard_price *price;
 };
 void shard_keep(struct shard *, struct shard_decided *, bool back); /* a copy of all functions', or back from it */
 bool shard_sweep(struct shard *, bool backwards);                   /* whether any node chose */
-/* What a function costs that runs so often, and of it the bytes that are sent, which are added. */
-double shard_cost_of(struct shard *, struct shard_func *, double times, double *sent);
+void shard_price_of(struct shard *, struct shard_func *, double times, struct shard_price *); /* adds what it costs */
 double shard_trips(const struct shard_func *, const struct ir_node *loop);
 
 /* shard_search.c: what costs less and no node finds alone. */

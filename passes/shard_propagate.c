@@ -20,8 +20,7 @@ static void prepare(struct shard *s, struct shard_func *f)
     f->awake = arena_new_array(s->arena, bool, func->count);
     f->stale = arena_new_array(s->arena, bool, func->count);
     f->touched = arena_new_array(s->arena, bool, func->count);
-    f->cost = arena_new_array(s->arena, double, func->count);
-    f->sent = arena_new_array(s->arena, double, func->count);
+    f->price = arena_new_array(s->arena, struct shard_price, func->count);
     for (ir_value v = 1; v < func->count; v++) shard_wake(f, v);
     f->free = arena_new_array(s->arena, uint8_t, func->count);
     f->use_begin = arena_new_array(s->arena, uint32_t, func->count + 2);
@@ -62,8 +61,7 @@ static void keep_node(struct shard *s, struct shard_func *f, struct shard_decide
     *(back ? &f->made[v] : &c->made[v]) = *(back ? &c->made[v] : &f->made[v]);
     *(back ? &f->value[v] : &c->value[v]) = *(back ? &c->value[v] : &f->value[v]);
     *(back ? &f->pinned[v] : &c->pinned[v]) = *(back ? &c->pinned[v] : &f->pinned[v]);
-    *(back ? &f->cost[v] : &c->cost[v]) = *(back ? &c->cost[v] : &f->cost[v]);
-    *(back ? &f->sent[v] : &c->sent[v]) = *(back ? &c->sent[v] : &f->sent[v]);
+    *(back ? &f->price[v] : &c->price[v]) = *(back ? &c->price[v] : &f->price[v]);
     if (!f->wanted[v]) return;
     *(back ? f->choice[v] : &c->choice[v]) = *(back ? &c->choice[v] : f->choice[v]);
     keep_list(s, &f->wanted[v], &c->wanted[v], n->arg_count, back);
@@ -85,8 +83,7 @@ void shard_keep(struct shard *s, struct shard_decided *copy, bool back)
             c->tuple = arena_new_array(s->arena, struct ir_sharding *, count);
             c->choice = arena_new_array(s->arena, struct shard_choice, count);
             c->pinned = arena_new_array(s->arena, const struct ir_sharding *, count);
-            c->cost = arena_new_array(s->arena, double, count);
-            c->sent = arena_new_array(s->arena, double, count);
+            c->price = arena_new_array(s->arena, struct shard_price, count);
         }
         for (ir_value v = 1; v < count; v++)
             if (f->touched[v] || all) keep_node(s, f, c, v, back);
@@ -120,23 +117,24 @@ double shard_trips(const struct shard_func *f, const struct ir_node *loop)
     return pass_number(f->func, loop->args[0], &number) && number > 0 ? number : TRIPS;
 }
 
-double shard_cost_of(struct shard *s, struct shard_func *f, double times, double *sent)
+void shard_price_of(struct shard *s, struct shard_func *f, double times, struct shard_price *sum)
 {
-    double cost = 0;
     for (ir_value v = 1; v < f->func->count; v++) {
         const struct ir_node *n = ir_get(f->func, v);
+        struct shard_price *p = &f->price[v];
         if (!f->live[v]) continue;
         if (f->stale[v] || n->op == OP_loop) {
-            f->cost[v] = shard_hold(s, f, v, &f->sent[v]);
-            f->cost[v] += shard_work(s, f, v, f->choice[v]);
+            double work = shard_work(s, f, v, f->choice[v]);
+            p->cost = shard_hold(s, f, v, &p->sent) + work;
+            p->products = n->op == OP_dot ? work : 0;
             f->stale[v] = false;
             f->touched[v] = true;
         }
-        cost += times * f->cost[v];
-        *sent += times * f->sent[v];
-        if (n->op == OP_loop) cost += shard_cost_of(s, &s->funcs[n->func], times * shard_trips(f, n), sent);
+        sum->cost += times * p->cost;
+        sum->sent += times * p->sent;
+        sum->products += times * p->products;
+        if (n->op == OP_loop) shard_price_of(s, &s->funcs[n->func], times * shard_trips(f, n), sum);
     }
-    return cost;
 }
 
 /* A loop's carried values: laid out as the body makes them where the initial value is a constant (zero also as a
@@ -190,10 +188,10 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
 
 static double cost_of_all(struct shard *s)
 {
-    double cost = 0, sent = 0;
+    struct shard_price all = {.cost = 0};
     for (size_t i = 0; i < s->module->funcs.count; i++)
-        if (s->module->funcs.items[i]->entry) cost += shard_cost_of(s, &s->funcs[i], 1, &sent);
-    return cost;
+        if (s->module->funcs.items[i]->entry) shard_price_of(s, &s->funcs[i], 1, &all);
+    return all.cost;
 }
 
 bool shard_sweep(struct shard *s, bool backwards)

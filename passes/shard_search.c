@@ -3,7 +3,9 @@
  * of values that element-wise nodes make of each other, in the layouts that are met at their borders, and along an axis
  * more or less. Whatever depends on them chooses again, and what sends less and costs less in all is kept.
  *
- * Large-neighbourhood search (Shaw, 1998) whose neighbourhoods are regions; most is tried where most is sent. */
+ * Large-neighbourhood search (Shaw, 1998) whose neighbourhoods are regions; most is tried where most is sent. Then it
+ * digresses: begins once more with updates that lie as their slots do, and once more behind moves that cost less but
+ * send more, and keeps what it finds there if it is better. */
 #include "passes/shard_int.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,11 @@
 enum { MOST_TRIALS = 96, MOST_NODES = 512 * 1024, SWEEPS = 4, MOST_OTHERS = 12, DEARER = 3 };
 static const double LEAST_SHARE = 0.02; /* of what is sent in all: less is not worth a trial */
 static const double MOST_SENT = 0.999; /* of what was sent before: for less it is not worth another round of messages */
-static const double MOST_WORK = 1.1;   /* of what there was: devices that do the same, so as to send less */
+static const double DETOUR = 2;        /* the same, on the way to what may be better */
+static const double WORTH_IT = 0.95;   /* of what it cost before: a detour often leads to more rounds of messages */
+/* What devices may do alike so as to send less: products, as a share of all that is computed, and all else, beside what
+ * there was. A byte pays for so many elements of an update, but hardly ever for a product. */
+static const double MORE_PRODUCTS = 0.1, MORE_ELEMENTS = 1;
 
 struct region {
     uint32_t func;
@@ -30,8 +36,10 @@ struct search {
     ir_value **parent; /* per function and value: towards the first of its region; 0: it is in none */
     uint64_t **hash;   /* per function and first value: its region's */
     VEC(struct region) regions;
-    struct shard_decided *best;
-    double least, sent, most_work;
+    struct shard_decided *best, *before; /* before: the best one when a digression begins */
+    struct shard_price least;            /* with sending DEARER */
+    double most_sent;                    /* MOST_SENT or DETOUR */
+    double most_products, most_elements;
     uint32_t trials, most_trials;
 };
 
@@ -195,24 +203,73 @@ static bool carries_the_same(const struct search *a)
     return same;
 }
 
-/* Kept if it is better; else all is as before. */
-static bool try(struct search *a, const struct region *r, const struct ir_sharding *lies)
+static double elements_of(const struct shard_price *p) { return p->cost - (1 + DEARER) * p->sent - p->products; }
+
+static struct shard_price price_of(struct search *a)
 {
-    double sent = 0;
-    struct ir_sharding *kept = lies ? arena_new_array(a->s->arena, struct ir_sharding, 1) : NULL;
-    if (kept) *kept = *lies;
-    hold_as(a, r, kept, !kept);
-    for (uint32_t round = 0; round < SWEEPS && shard_sweep(a->s, round & 1); round++) {}
-    if (!kept) hold_as(a, r, NULL, false);
-    double cost = shard_cost_of(a->s, &a->s->funcs[a->entry], 1, &sent);
-    cost += DEARER * sent;
+    struct shard_price p = {.cost = 0};
+    shard_price_of(a->s, &a->s->funcs[a->entry], 1, &p);
+    p.cost += DEARER * p.sent;
+    return p;
+}
+
+/* What is held otherwise now is kept if it is better; else all is as before. */
+static bool settle(struct search *a)
+{
+    const struct shard_price p = price_of(a);
     a->trials++;
-    bool better = cost < a->least && sent <= a->sent * MOST_SENT && cost - (1 + DEARER) * sent <= a->most_work &&
-                  carries_the_same(a);
-    if (better) a->least = cost, a->sent = sent;
+    bool better = p.cost < a->least.cost && p.sent <= a->least.sent * a->most_sent && p.products <= a->most_products &&
+                  elements_of(&p) <= a->most_elements && carries_the_same(a);
+    if (better) a->least = p;
     shard_keep(a->s, a->best, !better);
     if (!better) sleep_all(a->s);
     return better;
+}
+
+static void sweep_often(struct shard *s)
+{
+    for (uint32_t round = 0; round < SWEEPS && shard_sweep(s, round & 1); round++) {}
+}
+
+static bool try(struct search *a, const struct region *r, const struct ir_sharding *lies)
+{
+    struct ir_sharding *kept = lies ? arena_new_array(a->s->arena, struct ir_sharding, 1) : NULL;
+    if (kept) *kept = *lies;
+    hold_as(a, r, kept, !kept);
+    sweep_often(a->s);
+    if (!kept) hold_as(a, r, NULL, false);
+    return settle(a);
+}
+
+static bool is_trained(const struct ir_slot *slot)
+{
+    return slot->role == IR_ROLE_PARAM || slot->role == IR_ROLE_OPT_STATE;
+}
+
+/* What an update computes lies as what it is for: the gradient is converted once, not, value by value where each lies
+ * best for itself, the parameter and all of its optimizer's state. */
+static bool follow_slots(struct search *a)
+{
+    struct shard_func *f = &a->s->funcs[a->entry];
+    const struct ir_slot **slot = arena_new_array(a->s->arena, const struct ir_slot *, f->func->count);
+    for (size_t i = 0; i < f->func->results.count; i++) {
+        const struct ir_result *r = &f->func->results.items[i];
+        if (r->slot >= 0 && is_trained(&a->s->module->slots.items[r->slot]))
+            slot[r->value] = &a->s->module->slots.items[r->slot];
+    }
+    for (ir_value v = f->func->count; v-- > 1;) {
+        const struct ir_node *n = ir_get(f->func, v);
+        if (!slot[v] || !may_move(f, v) || !ir_is_ewise((enum ir_op)n->op) || !same_shape(&n->type, &slot[v]->type))
+            continue;
+        f->pinned[v] = &slot[v]->sharding;
+        f->touched[v] = true;
+        shard_wake(f, v);
+        shard_wake_readers(f, v);
+        for (uint32_t i = 0; i < n->arg_count; i++)
+            if (!slot[n->args[i]]) slot[n->args[i]] = slot[v];
+    }
+    sweep_often(a->s);
+    return settle(a);
 }
 
 static int in_order(const struct region *a, const struct region *b)
@@ -268,6 +325,37 @@ static bool improve(struct search *a)
     return better;
 }
 
+static void keep_all(struct search *a, struct shard_decided *copy, bool back)
+{
+    for (size_t i = 0; i < a->s->module->funcs.count; i++)
+        if (a->s->funcs[i].use) memset(a->s->funcs[i].touched, 1, a->s->funcs[i].func->count);
+    shard_keep(a->s, copy, back);
+}
+
+static void search_on(struct search *a)
+{
+    while (a->trials < a->most_trials && improve(a)) {}
+}
+
+/* What sends least may lie behind what costs less and sends more: `away` leads there, and what is found from there
+ * counts. */
+static void digress(struct search *a, bool (*away)(struct search *))
+{
+    const struct shard_price before = a->least;
+    keep_all(a, a->before, false);
+    a->trials = a->most_trials / 2;
+    a->most_sent = DETOUR;
+    bool is_away = away(a);
+    a->most_sent = MOST_SENT;
+    if (!is_away) return;
+    search_on(a);
+    if (a->least.sent <= before.sent && a->least.cost <= before.cost * WORTH_IT) return;
+    a->least = before;
+    keep_all(a, a->before, true);
+    keep_all(a, a->best, false);
+    sleep_all(a->s);
+}
+
 /* Nodes of a function and of its loops. */
 static size_t count_nodes(const struct shard *s, const struct shard_func *f)
 {
@@ -282,19 +370,23 @@ static size_t count_nodes(const struct shard *s, const struct shard_func *f)
 void shard_search(struct shard *s)
 {
     size_t count = s->module->funcs.count;
-    struct shard_decided *best = arena_new_array(s->arena, struct shard_decided, count);
-    ir_value **parent = arena_new_array(s->arena, ir_value *, count);
-    uint64_t **hash = arena_new_array(s->arena, uint64_t *, count);
-    for (uint32_t i = 0; i < count; i++) {
-        struct search a = {.s = s, .entry = i, .best = best, .parent = parent, .hash = hash};
-        if (!s->module->funcs.items[i]->entry) continue;
-        size_t most = MOST_NODES / count_nodes(s, &s->funcs[i]);
+    struct search a = {.s = s, .most_sent = MOST_SENT};
+    a.best = arena_new_array(s->arena, struct shard_decided, count);
+    a.before = arena_new_array(s->arena, struct shard_decided, count);
+    a.parent = arena_new_array(s->arena, ir_value *, count);
+    a.hash = arena_new_array(s->arena, uint64_t *, count);
+    for (a.entry = 0; a.entry < count; a.entry++) {
+        if (!s->module->funcs.items[a.entry]->entry) continue;
+        size_t most = MOST_NODES / count_nodes(s, &s->funcs[a.entry]);
         a.most_trials = most < MOST_TRIALS ? (uint32_t)most : MOST_TRIALS;
-        a.least = shard_cost_of(s, &s->funcs[i], 1, &a.sent);
-        a.most_work = (a.least - a.sent) * MOST_WORK;
-        a.least += DEARER * a.sent;
-        shard_keep(s, best, false);
+        a.trials = 0;
+        a.least = price_of(&a);
+        a.most_elements = (1 + MORE_ELEMENTS) * elements_of(&a.least);
+        a.most_products = a.least.products + MORE_PRODUCTS * (a.least.products + elements_of(&a.least));
+        shard_keep(s, a.best, false);
         sleep_all(s);
-        while (a.trials < a.most_trials && improve(&a)) {}
+        search_on(&a);
+        digress(&a, follow_slots);
+        digress(&a, improve);
     }
 }
