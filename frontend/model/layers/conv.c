@@ -74,31 +74,31 @@ static bool begin(struct fe_block *block, const struct fe_value *a, struct fe_wi
            window_per_axis(block, &a[KERNEL_DILATION], 1, w->rank, w->dilation);
 }
 
-/* One input channel a group: products element by element, summed over the taps, for each output channel of a group. */
-static struct fe_val sum_of_channels(struct fe_site *s, const struct fe_val *part, int64_t taps, struct fe_val kernel,
-                                     int64_t groups, int64_t out)
+/* Every channel `each` times. Beside each other rather than broadcast: the gradient is a sum of slices, which reads
+ * what the taps give where that is stored, instead of a sum over rows of few elements. */
+static struct fe_val repeat_channels(struct fe_site *s, struct fe_val x, int64_t each)
 {
-    int64_t each = out / groups;
-    struct ir_type t = fe_type_at(s, &part[0]);
-    uint32_t rank = t.rank;
-    struct fe_val *sums = arena_new_array(s->fe->arena, struct fe_val, each);
-    kernel = fe_reshape_val(s, kernel, 3, (int64_t[]){taps, groups, each});
-    if (kernel.bad) return kernel;
-    t.dim[rank] = 1;
-    for (int64_t o = 0; o < each; o++) {
-        for (int64_t i = 0; i < taps; i++) {
-            ir_value w = ir_slice(s->b, kernel.tensor, (int64_t[]){i, 0, o}, (int64_t[]){i + 1, groups, o + 1},
-                                  (int64_t[]){1, 1, 1});
-            struct fe_val x = fe_mul(s, part[i], fe_reshape_val(s, fe_tensor_val(w, kernel.weak), 1, &groups));
-            sums[o] = i ? fe_add(s, sums[o], x) : x;
-            if (sums[o].bad) return sums[o];
-        }
-        if (each > 1) sums[o] = fe_reshape_val(s, sums[o], rank + 1u, t.dim);
-        if (sums[o].bad) return sums[o];
+    struct ir_type t = fe_type_at(s, &x);
+    struct fe_val *copies = arena_new_array(s->fe->arena, struct fe_val, each);
+    for (int64_t i = 0; i < each; i++) copies[i] = x;
+    x = FE_APPLY(s, "stack", fe_tuple(s, copies, (uint32_t)each), fe_int(-1));
+    t.dim[t.rank - 1] *= each;
+    return fe_reshape_val(s, x, t.rank, t.dim);
+}
+
+/* One input channel for each output channel: products element by element, summed over the taps. */
+static struct fe_val sum_of_channels(struct fe_site *s, const struct fe_val *part, int64_t taps, struct fe_val kernel,
+                                     int64_t out)
+{
+    struct fe_val sum = fe_bad();
+    kernel = fe_reshape_val(s, kernel, 2, (int64_t[]){taps, out});
+    for (int64_t i = 0; i < taps && !kernel.bad; i++) {
+        ir_value w = ir_slice(s->b, kernel.tensor, (int64_t[]){i, 0}, (int64_t[]){i + 1, out}, (int64_t[]){1, 1});
+        struct fe_val x = fe_mul(s, part[i], fe_reshape_val(s, fe_tensor_val(w, kernel.weak), 1, &out));
+        sum = i ? fe_add(s, sum, x) : x;
+        if (sum.bad) break;
     }
-    if (each == 1) return sums[0];
-    t.dim[rank - 1u] = out;
-    return fe_reshape_val(s, FE_APPLY(s, "concatenate", fe_tuple(s, sums, (uint32_t)each), fe_int(-1)), rank, t.dim);
+    return sum;
 }
 
 /* Kernel [spatial.., in / groups, out] over a placed input. */
@@ -106,12 +106,12 @@ static struct fe_val sum_of_taps(struct fe_block *block, struct fe_window *w, st
                                  int64_t groups)
 {
     struct fe_site *s = &block->site;
-    int64_t taps = window_taps(w);
+    struct ir_type tk = fe_type_at(s, &kernel);
+    int64_t taps = window_taps(w), in = tk.dim[tk.rank - 2], out = tk.dim[tk.rank - 1];
+    bool alone = groups > 1 && in == 1 && taps <= 256;
+    if (alone && out > groups) x = repeat_channels(s, x, out / groups);
     x = window_place(block, w, x, fe_float(0));
     if (x.bad) return x;
-    struct ir_type tk = fe_type_at(s, &kernel);
-    int64_t in = tk.dim[tk.rank - 2], out = tk.dim[tk.rank - 1];
-    bool alone = groups > 1 && in == 1 && taps * (out / groups) <= 256;
     struct fe_val *parts = arena_new_array(s->fe->arena, struct fe_val, taps);
     for (int64_t i = 0; i < taps; i++) {
         struct fe_val part = window_tap(block, w, x, i);
@@ -126,7 +126,7 @@ static struct fe_val sum_of_taps(struct fe_block *block, struct fe_window *w, st
         t.dim[at + 2] = in;
         parts[i] = fe_reshape_val(s, part, at + 3, t.dim);
     }
-    if (alone) return sum_of_channels(s, parts, taps, kernel, groups, out);
+    if (alone) return sum_of_channels(s, parts, taps, kernel, out);
     struct fe_val all = FE_APPLY(s, "concatenate", fe_tuple(s, parts, (uint32_t)taps), fe_int(groups > 1 ? -3 : -1));
     if (groups == 1) {
         struct fe_val pair[] = {all, fe_reshape_val(s, kernel, 2, (int64_t[]){taps * in, out})};
