@@ -503,19 +503,32 @@ static void print_members(struct cuda_emitter *e)
     e->block = "member.block", e->blocks = "member.blocks";
 }
 
+static bool is_alone(const struct cuda_emitter *e, uint32_t argument)
+{
+    return e->calls->shares && !e->calls->shares[argument];
+}
+
+static bool has_tile(const struct cuda_emitter *e)
+{
+    for (uint32_t i = 0; i < e->nest->reg_count; i++)
+        if (e->regs[i].lanes && e->regs[i].count > 1) return true;
+    return false;
+}
+
 /* What no other argument shares memory with may be read and written in any order beside these. */
 static void print_parameters(struct cuda_emitter *e)
 {
     const struct nest *nest = e->nest;
-    const bool *shares = e->calls->shares;
     str_add(e->out, "(");
     for (uint32_t i = 0; i < nest->argument_count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
         str_addf(e->out, "%s%s *%sb%u, ", buffer->written ? "" : "const ",
-                 cuda_memory_type((enum ir_dtype)buffer->dtype), shares && !shares[i] ? "__restrict__ " : "", i);
+                 cuda_memory_type((enum ir_dtype)buffer->dtype), is_alone(e, i) ? "__restrict__ " : "", i);
     }
     str_add(e->out, "long long lo, long long hi");
     print_rest(e);
+    for (uint32_t i = 0; i < nest->argument_count; i++)
+        if (is_alone(e, i) && nest->buffers.items[i].written && has_tile(e)) cuda_line(e, "stepc_escape(b%u);", i);
     e->block = "blockIdx.x", e->blocks = "gridDim.x";
 }
 

@@ -59,7 +59,7 @@ static void save_text(const struct cg_cuda *cuda, const char *temps, struct aren
  * pieces for several cores, always the same ones, and none is so small that reading the prelude counts. */
 static const char *piece(const struct cg_cuda *cuda, uint32_t first, uint32_t *count, struct arena *arena)
 {
-    enum { PIECE = 1 << 16 };
+    enum { PIECE = 1 << 15 };
     size_t all = strlen(cuda->text), begin = cuda->kernels.count ? cuda->begins.items[first] : all, end = all;
     uint32_t next = first;
     while (next < cuda->kernels.count) {

@@ -29,6 +29,7 @@ struct nvrtc {
     const char *(*error)(int);
     int (*arch_count)(int *);
     int (*archs)(int *);
+    int major, minor; /* its version */
 };
 
 static void *open_library(struct arena *arena)
@@ -69,13 +70,14 @@ static const char *open_nvrtc(struct nvrtc *n, struct arena *arena)
                                 symbols[i].name);
         memcpy(symbols[i].to, &symbol, sizeof symbol);
     }
+    n->version(&n->major, &n->minor);
     return NULL;
 }
 
 /* NULL, or that this NVRTC does not know sm_<number>. */
 static const char *check_arch(const struct nvrtc *n, const char *arch, struct arena *arena)
 {
-    int count = 0, major = 0, minor = 0, wanted = atoi(strchr(arch, '_') + 1);
+    int count = 0, wanted = atoi(strchr(arch, '_') + 1);
     if (!n->arch_count || !n->archs || n->arch_count(&count) || count <= 0) return NULL;
     int *known = arena_new_array(arena, int, count);
     struct str list = STR(arena);
@@ -84,8 +86,8 @@ static const char *check_arch(const struct nvrtc *n, const char *arch, struct ar
         if (known[i] == wanted) return NULL;
         str_addf(&list, "%ssm_%d", i ? ", " : "", known[i]);
     }
-    n->version(&major, &minor);
-    return arena_format(arena, "NVRTC %d.%d does not compile for %s; it knows %s", major, minor, arch, str_text(&list));
+    return arena_format(arena, "NVRTC %d.%d does not compile for %s; it knows %s", n->major, n->minor, arch,
+                        str_text(&list));
 }
 
 /* ---------------------------------------------------------------- several at a time */
@@ -123,11 +125,13 @@ static void compile(const struct nvrtc *n, const struct cuda_source *source, str
                              "--ftz=false",
                              "--prec-div=true",
                              "--prec-sqrt=true",
-                             "--disable-warnings"};
+                             "--disable-warnings",
+                             "--minimal" /* no declarations of the runtime's; the same code */};
+    const int known = (int)(sizeof options / sizeof *options) - (n->major < 13);
     nvrtc_program program = NULL;
     r->status = n->create(&program, source->text, "step.cu", 0, NULL, NULL);
     if (r->status) return;
-    r->status = n->compile(program, (int)(sizeof options / sizeof *options), options);
+    r->status = n->compile(program, known, options);
     bool ptx = strncmp(source->arch, "compute_", 8) == 0; /* its size counts a zero at the end */
     if (r->status == NVRTC_COMPILATION) take(program, n->log_size, n->log, r);
     else if (!r->status) r->status = take(program, ptx ? n->ptx_size : n->cubin_size, ptx ? n->ptx : n->cubin, r);

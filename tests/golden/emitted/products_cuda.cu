@@ -1,5 +1,7 @@
 extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restrict__ b0, const float *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b3, float *__restrict__ b4, long long lo, long long hi)
 {
+    stepc_escape(b3);
+    stepc_escape(b4);
     __shared__ __align__(16) float b5[1084];
     __shared__ __align__(16) float b6[572];
     const unsigned thread = threadIdx.x;
@@ -239,6 +241,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(const float *__restri
 
 extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short *__restrict__ b0, const unsigned short *__restrict__ b1, float *__restrict__ b2, long long lo, long long hi)
 {
+    stepc_escape(b2);
     __shared__ __align__(16) unsigned b3[1276];
     __shared__ __align__(16) unsigned b4[632];
     const unsigned thread = threadIdx.x;
@@ -1193,6 +1196,7 @@ extern "C" __global__ void __launch_bounds__(32) kernel_11(int *__restrict__ b0,
 
 extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b2, long long lo, long long hi)
 {
+    stepc_escape(b2);
     __shared__ __align__(16) float b3[1084];
     __shared__ __align__(16) float b4[572];
     const unsigned thread = threadIdx.x;
