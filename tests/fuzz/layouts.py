@@ -96,7 +96,7 @@ class Draw(draws.Draws):
         if self.rank == 4 or (self.rank == 3 and self.chance(0.3)):
             layers.append(programs.expr("mean(x, axis=1)" if self.rank == 3 else "mean(x, axis=(1, 2))"))
             out = [out[0], out[-1]]
-        if self.chance():
+        if self.chance() or not any("name" in l for l in layers):  # something to train
             classes = self.one([16, 512, 1024])
             layers.append(programs.TIED if inputs["x"]["dtype"] == "int32" and self.chance(0.4) else programs.linear("head", classes))
         inputs |= {"y": programs.tensor(*out)} if not classes else {"labels": programs.tensor(*out[:-1], dtype="int32")}
