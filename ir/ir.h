@@ -277,10 +277,10 @@ struct ir_module {
     struct ir_mesh mesh;
     VEC(struct ir_layout) layouts; /* from pass shard on, if there are several devices; not in the text form */
     VEC(struct ir_chunks) chunks;  /* from pass chunk on; not in the text form */
-    struct ir_again again;         /* from pass remat on; not in the text form */
+    struct ir_again again;         /* from pass remat on */
     VEC(struct ir_layer) layers;   /* not in the text form */
     struct ir_memory memory;       /* not in the text form */
-    bool copies;                   /* equal nodes stay several: pass remat made them; not in the text form */
+    bool copies;                   /* equal nodes stay several: pass remat made them */
     const char *after;             /* the pass whose result this is; NULL: none */
     struct plan_module *plans;     /* ir/plan.h: from pass fuse on */
 };

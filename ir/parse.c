@@ -123,6 +123,10 @@ static void read_func(struct parse_state *p)
     p->values = MAP(p->scratch);
     parse_need_sign(p, '{');
     while (!p->failed && !parse_is_sign(p, '}')) {
+        if (parse_take_word(p, "turn")) {
+            p->f->turn = p->f->count;
+            continue;
+        }
         if (!parse_take_word(p, "result")) {
             read_node(p);
             continue;
@@ -223,10 +227,14 @@ static void read_module(struct parse_state *p)
     int stage = ir_stage_find(parse_need(p, TOKEN_WORD, "a stage"));
     if (!stage) parse_error_at(p, span, "expected stage tensor, spmd or kernel");
     else memcpy(&p->m->stage, &stage, sizeof p->m->stage);
+    p->m->copies = parse_take_word(p, "copies");
     if (parse_take_word(p, "after")) p->m->after = arena_string(&p->m->arena, parse_need(p, TOKEN_WORD, "a pass"));
     while (!p->failed && p->token != TOKEN_END) {
         if (parse_take_word(p, "document"))
             p->m->document = arena_string(&p->m->arena, parse_need(p, TOKEN_STRING, "a JSON text"));
+        else if (parse_take_word(p, "again"))
+            p->m->again = (struct ir_again){true, (int)parse_need_integer(p, 0, INT32_MAX),
+                                            (uint32_t)parse_need_integer(p, 0, UINT32_MAX)};
         else if (parse_take_word(p, "mesh")) read_mesh(p);
         else if (parse_take_word(p, "place")) read_place(p);
         else if (parse_take_word(p, "slot")) read_slot(p);

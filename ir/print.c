@@ -171,7 +171,10 @@ void ir_print_func(const struct ir_func *f, struct str *out)
     str_add(out, "func ");
     add_string(out, f->name);
     str_add(out, f->entry ? " entry {\n" : " {\n");
-    for (ir_value v = 1; v < f->count; v++) add_node(out, f, v);
+    for (ir_value v = 1; v < f->count; v++) {
+        if (v == f->turn) str_add(out, "  turn\n");
+        add_node(out, f, v);
+    }
     for (size_t i = 0; i < f->results.count; i++) {
         str_add(out, "  result ");
         add_string(out, f->results.items[i].name);
@@ -219,8 +222,10 @@ void ir_print(const struct ir_module *m, struct str *out)
     str_add(out, "module ");
     add_string(out, m->name);
     str_addf(out, " stage %s", ir_stage_name((int)m->stage));
+    if (m->copies) str_add(out, " copies");
     if (m->after) str_addf(out, " after %s", m->after);
     str_add(out, "\n");
+    if (m->again.any) str_addf(out, "again %d %u\n", m->again.level, m->again.blocks);
     add_optional(out, "document", m->document);
     for (uint32_t i = 0; i < m->mesh.axis_count && i < IR_MAX_AXES; i++) {
         str_add(out, i ? ", " : m->mesh.explicit_layouts ? "mesh explicit " : "mesh ");
