@@ -2,9 +2,8 @@
  * again there, from less that is kept (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). The instant
  * is where most crosses, in a training step the end of the forward pass; nothing needs to know of gradients.
  *
- * Level 0 drops what is element-wise of what is kept anyway and takes no longer to make than to load, as a normalised
- * row beside the row and its statistics; where that saves much also what takes longer, as the tanh and the product of a
- * gelu beside what it is of. No product and no sum is made twice.
+ * Level 0 drops, where that saves much, what is element-wise of what is kept anyway: the tanh and the product of a gelu
+ * beside what it is of, a normalised row beside the row and its statistics. No product and no sum is made twice.
  * Level 1 keeps products and what is no arithmetic, and makes the rest again: activations, norms, softmax. Level n > 1
  * keeps every (n - 1)th value that alone leads from what is before it to what is behind it, as the rows between two
  * blocks do, and makes whole blocks again. Scores of attention by tiles take no memory and count for none. Numbers
@@ -16,10 +15,9 @@
 #include "passes/fuse.h"
 #include <string.h>
 
-/* Level 0: makes a value by so few instructions per element, or, where that saves so many bytes, of so many others;
- * what is so much smaller than what is made of it may be kept beside. */
-enum { FEW = 5, LARGE = 64 << 20, STEPS = 24, SMALLER = 64 };
-static const double ENOUGH = 0.9; /* of the room that there was: for more it is not worth having other kernels */
+/* Level 0: saves so many bytes, or keeps all; makes a value of so many others; what is so much smaller than what is
+ * made of it may be kept beside. */
+enum { LARGE = 64 << 20, STEPS = 24, SMALLER = 64 };
 
 struct remat {
     struct pass *pass;
@@ -30,7 +28,6 @@ struct remat {
     ir_value *again;   /* by value: made once more */
     ir_value turn;     /* what comes later reads what is made again */
     ir_value *last[2]; /* by value: its last reader at all, and its last one before the turn */
-    bool few;          /* of level 0: what takes few instructions, however little it saves */
     uint64_t dropped;  /* bytes that cross the turn no more */
     uint32_t blocks;   /* of the document, of which something is */
 };
@@ -80,41 +77,13 @@ static void look_at_readers(const struct remat *r, ir_value *last, ir_value end)
     for (size_t i = 0; end == r->f->count && i < r->f->results.count; i++) last[r->f->results.items[i].value] = end;
 }
 
-/* A product, a loop, or a call of what has one. `known`: by function, 0 where nobody has looked yet, 1 no, 2 yes: calls
- * lie in calls. */
-static bool is_heavy(const struct ir_func *f, ir_value v, uint8_t *known)
-{
-    const struct ir_node *n = ir_get(f, v);
-    if (n->op != OP_call) return n->op == OP_dot || n->op == OP_loop;
-    const struct ir_func *body = f->module->funcs.items[n->func];
-    for (ir_value i = 1; !known[n->func] && i < body->count; i++)
-        if (is_heavy(body, i, known)) known[n->func] = 2;
-    if (!known[n->func]) known[n->func] = 1;
-    return known[n->func] == 2;
-}
-
-/* How many products, loops and collectives are before a value: what one such stretch makes and reads is fused. */
-static uint32_t *stretches(const struct remat *r)
-{
-    uint32_t *before = arena_new_array(&r->pass->scratch, uint32_t, r->f->count + 1);
-    uint8_t *known = arena_new_array(&r->pass->scratch, uint8_t, r->f->module->funcs.count + 1);
-    for (ir_value v = 1; v < r->f->count; v++) {
-        bool parts = is_heavy(r->f, v, known) || ir_ops[ir_get(r->f, v)->op].emit == EMIT_comm;
-        before[v + 1] = before[v] + (r->live[v] && parts);
-    }
-    return before;
-}
-
 /* The instant that most bytes cross, and how many do. */
 static ir_value find_turn(const struct remat *r, const bool *is, uint64_t *bytes)
 {
     uint64_t *ends = arena_new_array(&r->pass->scratch, uint64_t, r->f->count + 1), now = 0, most = 0;
-    const uint32_t *stretch = stretches(r);
     ir_value turn = 0;
     for (ir_value v = 1; v < r->f->count; v++) {
-        bool ewise = ir_ops[ir_get(r->f, v)->op].emit == EMIT_ewise;
-        bool counts = is[v] && r->last[0][v] < r->f->count; /* results have a place of their own */
-        if (counts && !(r->few && ewise && stretch[v] == stretch[r->last[0][v]]))
+        if (is[v] && r->last[0][v] < r->f->count) /* results have a place of their own */
             now += bytes_of(r->f, v), ends[r->last[0][v]] += bytes_of(r->f, v);
         now -= ends[v];
         if (now > most) most = now, turn = v + 1;
@@ -176,13 +145,26 @@ static void rebuild(struct remat *r, struct ir_func *to)
         ir_result_add(&r->b, f->results.items[i].name, r->map[f->results.items[i].value], f->results.items[i].slot);
 }
 
+/* A product, a loop, or a call of what has one. `known`: by function, 0 where nobody has looked yet, 1 no, 2 yes: calls
+ * lie in calls. */
+static bool is_heavy(const struct ir_func *f, ir_value v, uint8_t *known)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op != OP_call) return n->op == OP_dot || n->op == OP_loop;
+    const struct ir_func *body = f->module->funcs.items[n->func];
+    for (ir_value i = 1; !known[n->func] && i < body->count; i++)
+        if (is_heavy(body, i, known)) known[n->func] = 2;
+    if (!known[n->func]) known[n->func] = 1;
+    return known[n->func] == 2;
+}
+
 /* Level 0: what is element-wise of what is kept. */
 static void drop_cheap(struct remat *r, const bool *is)
 {
-    uint32_t *steps = arena_new_array(&r->pass->scratch, uint32_t, r->f->count); /* from what is kept */
+    uint32_t *steps = arena_new_array(&r->pass->scratch, uint32_t,
+                                      r->f->count); /* from what is kept; STEPS: too many */
     uint8_t *known = arena_new_array(&r->pass->scratch, uint8_t, r->f->module->funcs.count + 1);
-    const uint32_t most = r->few ? FEW : STEPS;
-    bool between = r->few; /* a product or loop behind the turn; an update is one pass, which nothing parts */
+    bool between = false; /* a product or loop behind the turn; an update is one pass, which nothing parts */
     for (ir_value v = r->turn; v < r->f->count && !between; v++) between = is[v] && is_heavy(r->f, v, known);
     uint64_t saved = 0;
     for (ir_value v = 1; v < r->turn; v++) {
@@ -190,7 +172,7 @@ static void drop_cheap(struct remat *r, const bool *is)
         bool view = ir_ops[n->op].emit == EMIT_view, read = is[v] && r->last[0][v] >= r->turn;
         bool cheap = view || (is[v] && is_arithmetic(n) && ir_ops[n->op].emit == EMIT_ewise);
         r->kept[v] = view;
-        steps[v] = view ? 0 : r->few ? ir_ops[n->op].cost : 1;
+        steps[v] = !view;
         for (uint32_t i = 0; cheap && i < n->arg_count; i++) {
             ir_value a = n->args[i];
             bool beside = r->kept[a] && bytes_of(r->f, a) * SMALLER <= bytes_of(r->f, v);
@@ -198,11 +180,11 @@ static void drop_cheap(struct remat *r, const bool *is)
             if (view) r->kept[v] &= r->kept[a];
         }
         if (view) continue;
-        r->kept[v] = !cheap || steps[v] >= most || r->last[0][v] == r->f->count || !between;
+        r->kept[v] = !cheap || steps[v] >= STEPS || r->last[0][v] == r->f->count || !between;
         if (!r->kept[v] && read) saved += bytes_of(r->f, v);
-        if (r->kept[v]) steps[v] = read || !is[v] ? 0 : most;
+        if (r->kept[v]) steps[v] = read || !is[v] ? 0 : STEPS;
     }
-    for (ir_value v = 1; v < r->turn && !r->few && saved < LARGE; v++) r->kept[v] = true;
+    for (ir_value v = 1; v < r->turn && saved < LARGE; v++) r->kept[v] = true;
 }
 
 static uint32_t block_of(const struct ir_func *f, ir_value v)
@@ -258,60 +240,26 @@ static uint64_t plan(struct remat *r, int level)
 }
 
 /* Where most is alive, a step or a loop's body: there, and nowhere else. */
-static struct remat choose(struct pass *p, const struct ir_module *m, bool few)
+struct ir_module *pass_remat(struct pass *p, struct ir_module *m)
 {
+    if (p->options->remat < 0) return m;
+    const uint32_t *order = ir_func_order(m, &p->scratch);
     struct remat best = {.pass = p};
     uint64_t most = 0;
     for (size_t i = 0; i < m->funcs.count; i++) {
-        struct remat r = {.pass = p, .f = m->funcs.items[i], .few = few};
+        struct remat r = {.pass = p, .f = m->funcs.items[i]};
         if ((r.f->entry && strcmp(r.f->name, "step") != 0) || pass_is_outlined(r.f)) continue;
         uint64_t bytes = plan(&r, p->options->remat);
         if (bytes > most) most = bytes, best = r;
     }
-    return best;
-}
-
-static struct ir_module *carry_out(struct pass *p, const struct ir_module *m, struct remat *best)
-{
-    const uint32_t *order = ir_func_order(m, &p->scratch);
+    if (!best.f || (p->options->remat == 0 && !best.dropped)) return m;
     struct ir_module *to = ir_module_like(m);
     to->copies = true;
-    to->again = (struct ir_again){best->dropped > 0, p->options->remat, best->blocks};
+    to->again = (struct ir_again){best.dropped > 0, p->options->remat, best.blocks};
     for (size_t i = 0; i < m->funcs.count; i++) {
         const struct ir_func *from = m->funcs.items[order[i]];
-        if (from == best->f) rebuild(best, to->funcs.items[order[i]]);
+        if (from == best.f) rebuild(&best, to->funcs.items[order[i]]);
         else ir_rebuild(from, to->funcs.items[order[i]], NULL, NULL, &p->scratch);
     }
     return to;
-}
-
-/* The bytes of temporaries that a plan of the module takes. */
-static uint64_t room(const struct pass *p, struct ir_module *m)
-{
-    struct arena keep = {0};
-    struct diags diags = {.arena = &keep};
-    struct pass trial = {.options = p->options, .diags = &diags, .keep = &keep};
-    struct ir_module *planned = pass_memplan(&trial, pass_schedule(&trial, pass_fuse(&trial, m)));
-    uint64_t most = planned ? 0 : UINT64_MAX;
-    for (size_t i = 0; planned && i < planned->plans->plans.count; i++)
-        if (planned->plans->plans.items[i]->arena_bytes > most) most = planned->plans->plans.items[i]->arena_bytes;
-    m->plans = NULL;
-    if (planned && planned != m) ir_module_free(planned);
-    arena_free(&trial.scratch);
-    arena_free(&keep);
-    return most;
-}
-
-/* What takes few instructions costs no time, but may need room earlier than it gives room back: both are planned. */
-struct ir_module *pass_remat(struct pass *p, struct ir_module *m)
-{
-    if (p->options->remat < 0) return m;
-    struct remat best = choose(p, m, false);
-    bool few = p->options->remat == 0 && !best.dropped;
-    if (few) best = choose(p, m, true);
-    if (!best.f || (few && !best.dropped)) return m;
-    struct ir_module *to = carry_out(p, m, &best);
-    if (!few || (double)room(p, to) < ENOUGH * (double)room(p, m)) return to;
-    ir_module_free(to);
-    return m;
 }
