@@ -137,7 +137,7 @@ class Limits(runner.Case):
         path = self.write("m.json", document(layers, metrics={"norm": "global_norm(grads)"}, optimizer={"type": "adamw", "learning_rate": 0.1}, ema={"decay": 0.9},
                                              adapters=[{"type": "lora", "rank": 1, "match": ["**"]}], precision={"loss_scale": {"type": "dynamic_scale"}}, trainable=["**"]))
         said, ends = lambda n: runner.attempt(self.program, "check", path, "--diagnostics", "json", "--limit", "values=%d" % n), set()
-        for n in range(1, 3000, 41):
+        for n in range(1, 3000, 23):
             done = said(n)
             if not done.returncode:
                 break
