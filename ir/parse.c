@@ -123,6 +123,7 @@ static void read_func(struct parse_state *p)
     p->values = MAP(p->scratch);
     parse_need_sign(p, '{');
     while (!p->failed && !parse_is_sign(p, '}')) {
+        if (parse_is_word(p, "turn") && p->f->turn) parse_error_at(p, parse_here(p), "a function has one `turn`");
         if (parse_take_word(p, "turn")) {
             p->f->turn = p->f->count;
             continue;

@@ -251,10 +251,10 @@ static struct fe_val power(struct fe_site *s, struct fe_val a, struct fe_val b)
     }
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
     if (!ir_dtype_is_float(k.dtype)) return whole_power_of(s, a, b, k.dtype == IR_BOOL ? IR_I32 : k.dtype);
-    bool steps = b.kind == FE_VAL_TENSOR && !ir_dtype_is_float(fe_kind(s, &b).dtype);
-    struct fe_val none = steps ? fe_op2(s, OP_eq, b, fe_int(0)) : fe_bad();
-    struct fe_val v = fe_op2_float(s, OP_pow, a, steps ? fe_where3(s, none, fe_int(1), b) : b);
-    if (steps) v = fe_where3(s, none, fe_float(1), v); /* flat, at 0 too, where its rule has 0 times infinity */
+    bool integers = b.kind == FE_VAL_TENSOR && !ir_dtype_is_float(fe_kind(s, &b).dtype);
+    struct fe_val zero = integers ? fe_op2(s, OP_eq, b, fe_int(0)) : fe_bad();
+    struct fe_val v = fe_op2_float(s, OP_pow, a, integers ? fe_where3(s, zero, fe_int(1), b) : b);
+    if (integers) v = fe_where3(s, zero, fe_float(1), v); /* flat; by the rule of pow 0 times infinity where a is 0 */
     if (!ir_dtype_is_float(fe_kind(s, &b).dtype)) v.weak = false;
     return v;
 }

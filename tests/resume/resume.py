@@ -18,7 +18,7 @@ RESUMED = [
     ("tests/resume/mesh.json", []),  # collectives, parts of tensors, a loop over microbatches
     ("tests/times/model.json", []),  # recurrent: loops over time that write rows
     ("tests/resume/many.json", []),  # outlined groups, tensors laid end to end
-    ("tests/resume/convolution.json", []),  # taps
+    ("tests/resume/convolution.json", ["--remat=1"]),  # taps; values that are made again
     ("tests/resume/mesh.json", ["--target=cuda", "--cuda-arch=sm_80"]),
 ]
 

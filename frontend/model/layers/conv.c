@@ -83,7 +83,7 @@ static struct fe_val repeat_channels(struct fe_site *s, struct fe_val x, int64_t
     for (int64_t i = 0; i < each; i++) copies[i] = x;
     x = FE_APPLY(s, "stack", fe_tuple(s, copies, (uint32_t)each), fe_int(-1));
     t.dim[t.rank - 1] *= each;
-    return fe_reshape_val(s, x, t.rank, t.dim);
+    return x.bad ? x : fe_reshape_val(s, x, t.rank, t.dim);
 }
 
 /* One input channel for each output channel: products element by element, summed over the taps. */
@@ -108,9 +108,9 @@ static struct fe_val sum_of_taps(struct fe_block *block, struct fe_window *w, st
     struct fe_site *s = &block->site;
     struct ir_type tk = fe_type_at(s, &kernel);
     int64_t taps = window_taps(w), in = tk.dim[tk.rank - 2], out = tk.dim[tk.rank - 1];
-    bool alone = groups > 1 && in == 1 && taps <= 256;
+    bool alone = groups > 1 && in == 1 && taps * (out / groups) <= 256;
     if (alone && out > groups) x = repeat_channels(s, x, out / groups);
-    x = window_place(block, w, x, fe_float(0));
+    if (!x.bad) x = window_place(block, w, x, fe_float(0));
     if (x.bad) return x;
     struct fe_val *parts = arena_new_array(s->fe->arena, struct fe_val, taps);
     for (int64_t i = 0; i < taps; i++) {
