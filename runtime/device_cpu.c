@@ -4,13 +4,20 @@
 
 #include <string.h>
 
+/* The highest level of x86-64 that does without a feature which some level has. */
+static char level_without(const char *feature)
+{
+    if (strncmp(feature, "amx", 3) == 0) return '4';
+    return strncmp(feature, "avx512", 6) != 0 ? '2' : feature[7] == 'f' ? '4' : '3'; /* avx512bf16 */
+}
+
 static step_status check(struct step_instance *t, const char *devices)
 {
     char name[64];
     const char *missing = rt_missing_feature(t->program->features, name, sizeof name);
     if (missing)
-        return rt_fail(NULL, STEP_EDEVICE, "this CPU or system lacks %s: compile with --cpu x86-64-v4, v3 or v2",
-                       missing);
+        return rt_fail(NULL, STEP_EDEVICE, "this CPU or system lacks %s: compile with --cpu x86-64-v%c", missing,
+                       level_without(missing));
     return devices && strcmp(devices, "cpu") != 0
                ? rt_fail(NULL, STEP_EDEVICE, "devices \"%s\": this object was compiled for the CPU", devices)
                : STEP_OK;

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import comparison, runner
+from tool import comparison, processor, runner
 
 EXACT = {"float32": 2e-5, "bfloat16": 6e-2, "float16": 1e-2}  # of what an update moves
 
@@ -51,14 +51,14 @@ class TestAttention(runner.Case):
         step = next(e for e in report["entries"] if e["name"] == "step")
         return sum(g["kind"] == "attention" for g in step["groups"]), report["memory"]["peak"]
 
-    def agree(self, doc, groups=2, arguments=(), seed=0, threads=2, processor=()):
+    def agree(self, doc, groups=2, arguments=(), seed=0, threads=2, level="native"):
         """The object gives what the interpreter gives, twice the same bits, and has so many groups of attention."""
         found, _ = self.groups(doc, *arguments)
         self.assertEqual(found, groups, "groups of attention in %s" % json.dumps(doc))
         runner.write_document(self.folder, doc, data(doc, seed))
         dtype = doc.get("precision", {}).get("compute", "float32")
         want, _ = runner.play(self.program, self.folder, 2, compiled=False)
-        got, _ = runner.play(self.program, self.folder, 2, compiled=True, compile_arguments=(*arguments, *processor))
+        got, _ = runner.play(self.program, self.folder, 2, compiled=True, compile_arguments=(*arguments, "--cpu", level))
         still, _ = runner.train(self.program, self.folder, 0, "step.so")
         for name in want:
             moved = np.max(np.abs(want[name] - still[name]), initial=0)
@@ -85,9 +85,9 @@ class TestAttention(runner.Case):
 
     def test_processors(self):
         """Vectors of 4, 8 and 16 numbers, 16 and 32 registers, heads of so many numbers that are no whole tiles."""
-        for level in ("2", "3", "4"):
+        for level in processor.levels():
             for depth in (8, 20, 40):
-                self.agree(document(2, 136, 32, [heads(qkv_features=4 * depth, is_causal=True)]), processor=("--cpu", "x86-64-v" + level))
+                self.agree(document(2, 136, 32, [heads(qkv_features=4 * depth, is_causal=True)]), level=level)
 
     def test_padded_rows(self):
         """Rows all of whose keys are masked have even weights, also where the mask leaves tiles out."""

@@ -17,7 +17,7 @@ import tempfile
 import numpy as np
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import command, comparison, runner
+from tool import command, comparison, processor, runner
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 33, 50)
 TOLERANCE = {"float64": 1e-9, "float32": 2e-4, "bfloat16": 8e-2, "float16": 2e-2}
@@ -63,7 +63,7 @@ def document(seed):
         model["precision"] = {"compute": dtype}
     if dtype == "float64":
         model["inputs"]["x"]["dtype"] = dtype
-    return model, dtype, ["--cpu", r.choice(("x86-64-v2", "x86-64-v3", "x86-64-v4", "native")), r.choice(("-O0", "-O0", "-O2"))], r.choice((1, 1, 3))
+    return model, dtype, ["--cpu", processor.able(r.choice(("x86-64-v2", "x86-64-v3", "x86-64-v4", "native"))), r.choice(("-O0", "-O0", "-O2"))], r.choice((1, 1, 3))
 
 
 def play(stepc, seed, folder, more):

@@ -17,7 +17,7 @@ import tempfile
 import numpy as np
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import command, comparison, runner
+from tool import command, comparison, processor, runner
 
 EXTENTS = (1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 130)
 LONG = (255, 256, 257, 300, 511, 513, 530, 784)
@@ -46,7 +46,7 @@ def document(seed):
              "model": {"type": "graph", "nodes": [param("s", x, 1.0), param("w", w, size["k"] ** -0.5), param("v", v, size["n"] ** -0.5)],
                        "output": work("einsum('%s,%s->%s', %s, %s(params.v))" % (y, v, z, first, dtype))},
              "loss": "mean(tanh(float32(model)) * (float32(model) + 0.3))", "optimizer": {"type": "sgd", "learning_rate": 0.01, "momentum": 0.9}}
-    return model, dtype, r.choice(CPUS), ["-O0"] if r.random() < 0.3 else [], r.choice((1, 1, 3)), r.random() < 0.15
+    return model, dtype, processor.able(r.choice(CPUS)), ["-O0"] if r.random() < 0.3 else [], r.choice((1, 1, 3)), r.random() < 0.15
 
 
 def run(stepc, folder, what, threads=1):

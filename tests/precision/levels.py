@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import recorded, runner
+from tool import processor, recorded, runner
 
 # Those whose float32 sums are exact or rounded away.
 EXACT = ["precision_compute_bfloat16", "precision_compute_float16", "precision_dynamic_loss_scale_options", "precision_params_bfloat16_adam",
@@ -20,7 +20,6 @@ ELEMENTS = ["optimizer_acprop", "optimizer_adagrad_options", "optimizer_adamw_ma
             "optimizer_optimistic_adam_v2", "optimizer_rmsprop_momentum_schedule", "optimizer_sgd_2", "optimizer_yogi_options"]
 # Losses, norms and products in float32.
 SUMS = ["optimizer_lamb_options", "act_standardize_2", "model_more_clip", "layer_conv2d_padding_int"]
-LEVELS = [["--cpu", "x86-64-v2"], ["--cpu", "x86-64-v3"], ["--cpu", "x86-64-v4"], ["--cpu", "native"], ["-O0"]]
 
 
 def runs(stepc, name, folder, whats):
@@ -40,13 +39,10 @@ def runs(stepc, name, folder, whats):
 
 
 def main(stepc):
-    with open("/proc/cpuinfo") as f:
-        flags = next((line.split() for line in f if line.startswith("flags")), [])
-    v3, v4 = "avx2" in flags, "avx512vl" in flags
-    levels = [l for l in LEVELS if ("v3" not in l[-1] or v3) and ("v4" not in l[-1] or v4)]
-    own = "x86-64-v4" if v4 else "x86-64-v3" if v3 else "x86-64-v2"
+    there = processor.levels()
+    own, levels = there[-1], [["--cpu", level] for level in there] + [["--cpu", "native"], ["-O0"]]
     checks = [(name, [""] + levels, 0) for name in EXACT]
-    checks += [(name, [["--cpu", "x86-64-v3"], ["--cpu", "x86-64-v4"]], 0) for name in ELEMENTS if v3 and v4]
+    checks += [(name, [["--cpu", "x86-64-v3"], ["--cpu", "x86-64-v4"]], 0) for name in ELEMENTS if len(there) == 3]
     checks += [(name, [["--cpu", own], ["--cpu", "native"], ["--cpu", own, "-O0"], ["--cpu", own, "-O3"]], 1) for name in SUMS + ELEMENTS[:1]]
     different = 0
     for name, whats, metrics in checks:

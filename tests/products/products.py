@@ -17,7 +17,7 @@ STEPC = sys.argv[1]
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../samples")]
 import stepc
-from tool import runner
+from tool import processor, runner
 
 # expression, shapes of a and b, what numpy makes of them
 CASES = [
@@ -47,10 +47,7 @@ def reference(expr, a, b, c):
 
 
 def levels(pairs=False):
-    with open("/proc/cpuinfo") as f:
-        flags = set(next((line for line in f if line.startswith("flags")), "").split())
-    return ["x86-64-v2"] + ["x86-64-v3"] * ("avx2" in flags and "fma" in flags) + ["x86-64-v4"] * ("avx512vl" in flags and "avx512bw" in flags) + \
-        ["native"] * (pairs and "avx512_bf16" in flags)
+    return processor.levels() + ["native"] * (pairs and "avx512_bf16" in processor.flags())
 
 
 def rounded(x, dtype):
