@@ -24,6 +24,7 @@ struct lower_pos {
 struct lower_axis {
     int64_t extent;
     uint32_t parts;
+    uint32_t phases; /* bits of parts that are counted out: what stands under them differs from step to step */
     int64_t part[AXIS_PARTS];
 };
 
@@ -47,7 +48,7 @@ struct lower_reduced {
 /* `unit`: steps of its axis part that one step of the variable is; `splits`: the part may be split on its behalf. */
 struct lower_var_info {
     int64_t extent, unit;
-    uint8_t axis, part;
+    uint8_t axis, part, loop;
     bool splits;
 };
 
@@ -87,6 +88,7 @@ struct lower {
     struct lower_axis axes[LOWER_AXES];
     uint32_t axis_count;
     bool retry;           /* an axis was split, or something was probed */
+    bool phases;          /* parts may be split into phases */
     int64_t least_part;   /* steps of a part that what is asked for now may leave; 0: any */
     bool probed, probing; /* contractions: how far apart in memory neighbouring columns are */
     nest_var probe_var;
@@ -114,6 +116,10 @@ int64_t lower_pos_scale(const struct lower_pos *, uint32_t i); /* of a term, or 
 /* p = factor * high + low with low in [0, factor), without any division; false: it is not so. */
 bool lower_pos_part(struct lower *, const struct lower_pos *p, int64_t factor, struct lower_pos *high,
                     struct lower_pos *low);
+/* The same where low may go further, but passes only one multiple of the factor, `*multiple`, or none (`*none`): p is a
+ * multiple of the factor where low is there. False: it passes several, and the lowering may start over. */
+bool lower_pos_phase(struct lower *, const struct lower_pos *p, int64_t factor, struct lower_pos *high,
+                     struct lower_pos *low, int64_t *multiple, bool *none);
 void lower_pos_range(const struct lower *, const struct lower_pos *, int64_t *low, int64_t *high);
 nest_value lower_pos_value(struct lower *, const struct lower_pos *); /* as int32 */
 struct nest_index lower_pos_index(struct lower *, const struct lower_pos *);
@@ -143,6 +149,8 @@ nest_var lower_open(struct lower *, enum nest_loop, int64_t extent); /* a loop t
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
 nest_var lower_open_piece(struct lower *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent, int64_t unit);
+/* What the loop of a part is that would be this one: phases are unrolled. */
+enum nest_loop lower_loop_of(const struct lower *, uint32_t axis, uint32_t part, enum nest_loop);
 /* Of two loops that workers could share out: is the one further inside worth the pieces of memory that lie apart? */
 bool lower_shares_better(int64_t inner, int64_t outer);
 int64_t lower_axis_stride(const struct lower_axis *,

@@ -4,7 +4,7 @@
 nest_var lower_open(struct lower *l, enum nest_loop loop, int64_t extent)
 {
     nest_var var = nest_open(&l->b, loop, extent);
-    struct lower_var_info info = {.extent = extent};
+    struct lower_var_info info = {.extent = extent, .loop = (uint8_t)loop};
     vec_push(l->arena, &l->vars, info);
     ASSERT(l->vars.count == var + 1u); /* a loop opened elsewhere would shift what is known of all later ones */
     return var;
@@ -37,6 +37,11 @@ nest_value lower_mask_tile(struct lower *l, const struct lower_pos *p, uint32_t 
     l->tile_axis = axis, l->tile_part = part;
     nest_value x = lower_pos_value(l, &at);
     return l->tile_mask = lower_binary(l, OP_lt, IR_BOOL, x, lower_number(l, extent));
+}
+
+enum nest_loop lower_loop_of(const struct lower *l, uint32_t axis, uint32_t part, enum nest_loop otherwise)
+{
+    return otherwise == NEST_SERIAL && l->axes[axis].phases >> part & 1 ? NEST_UNROLL : otherwise;
 }
 
 bool lower_shares_better(int64_t inner, int64_t outer)

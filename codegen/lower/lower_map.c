@@ -270,6 +270,7 @@ void lower_map(struct lower *l)
         l->axis_count = 1;
         *axis = (struct lower_axis){.extent = extent, .parts = 1, .part = {extent}};
     }
+    l->phases = !l->target->cuda;
     struct lower_pos p = lower_pos_constant(0);
     uint32_t last = axis->parts - 1;
     bool narrow = is_narrow(l, extent);
@@ -278,8 +279,10 @@ void lower_map(struct lower *l)
         nest->parallel_extent = extent;
         nest->grain = 256;
         nest_var var = nest_open(&l->b, NEST_VECTOR, -1);
-        struct lower_var_info info = {
-            .extent = extent > 1 ? extent : 2 /* a variable, not 0 */, .unit = 1, .splits = extent > 1 && !narrow};
+        struct lower_var_info info = {.extent = extent > 1 ? extent : 2 /* a variable, not 0 */,
+                                      .unit = 1,
+                                      .loop = NEST_VECTOR,
+                                      .splits = extent > 1 && !narrow};
         vec_push(l->arena, &l->vars, info);
         lower_pos_add_term(l, &p, var, 1);
         store_all(l, &p);
@@ -302,7 +305,8 @@ void lower_map(struct lower *l)
             if ((i == parallel && axis->parts > 1) || axis->part[i] == unit) continue;
             enum nest_loop others = l->target->cuda ? NEST_PARALLEL : NEST_SERIAL;
             if (i != last && l->target->cuda) nest->parallel_extent *= axis->part[i];
-            walk(l, &p, i == last ? NEST_VECTOR : others, i, axis->part[i] / unit, unit, NULL, 0);
+            walk(l, &p, i == last ? NEST_VECTOR : lower_loop_of(l, 0, i, others), i, axis->part[i] / unit, unit, NULL,
+                 0);
         }
         if (steps > 1) store_several(l, &p, steps);
         else store_all(l, &p);

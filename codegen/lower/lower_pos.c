@@ -166,6 +166,15 @@ int64_t lower_common_factor(int64_t a, int64_t b)
     return a;
 }
 
+static void split_part(struct lower_axis *axis, uint32_t part, int64_t inner, bool phase)
+{
+    uint32_t inside = axis->phases & ~0u << part, before = axis->phases ^ inside;
+    memmove(&axis->part[part + 1], &axis->part[part], (axis->parts++ - part) * sizeof axis->part[0]);
+    axis->part[part] /= inner;
+    axis->part[part + 1] = inner;
+    axis->phases = before | inside << 1 | (phase ? 2u << part : 0);
+}
+
 /* Asks for the axis part of a variable to be split so that a step of its outer half is a whole multiple of `extent`
  * elements, or else so that lanes which follow the inner half need no division. False: it cannot be done. */
 static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t extent)
@@ -179,13 +188,8 @@ static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t exte
     if (common != inner && common >= l->lanes / 2) inner = common;
     if (inner <= 1 || inner >= whole || whole % inner || axis->parts == AXIS_PARTS) return false;
     if (inner < l->least_part) return false;
-    if (!l->retry) { /* one at a time: later ones may follow from this one */
-        l->retry = true;
-        memmove(&axis->part[info->part + 1], &axis->part[info->part],
-                (axis->parts++ - info->part) * sizeof axis->part[0]);
-        axis->part[info->part] = whole / inner;
-        axis->part[info->part + 1] = inner;
-    }
+    if (!l->retry) split_part(axis, info->part, inner, false); /* one at a time: later ones may follow from this one */
+    l->retry = true;
     return true;
 }
 
@@ -212,6 +216,36 @@ bool lower_pos_part(struct lower *l, const struct lower_pos *p, int64_t factor, 
     int64_t least, most;
     lower_pos_range(l, low, &least, &most);
     return least >= 0 && most < factor;
+}
+
+/* Asks for the part of a variable to be split into steps of `factor` elements and the phases between them. Lanes stay
+ * as they are: neighbours in a vector would be far apart. */
+static bool ask_phases(struct lower *l, nest_var var, int64_t scale, int64_t factor)
+{
+    enum { MOST_PHASES = 4 };
+    struct lower_var_info *info = &l->vars.items[var];
+    scale = scale < 0 ? -scale : scale;
+    if (!l->phases || !info->splits || info->loop != NEST_SERIAL || scale % info->unit) return false;
+    struct lower_axis *axis = &l->axes[info->axis];
+    int64_t step = scale / info->unit, inner = factor / lower_common_factor(factor, step);
+    if (inner < 2 || inner > MOST_PHASES || axis->part[info->part] % inner || axis->parts == AXIS_PARTS) return false;
+    if (!l->retry) split_part(axis, info->part, inner, true);
+    l->retry = true;
+    return true;
+}
+
+bool lower_pos_phase(struct lower *l, const struct lower_pos *p, int64_t factor, struct lower_pos *high,
+                     struct lower_pos *low, int64_t *multiple, bool *none)
+{
+    int64_t least, most;
+    lower_pos_part(l, p, factor, high, low);
+    lower_pos_range(l, low, &least, &most);
+    *multiple = least + floor_mod(-least, factor);
+    *none = *multiple > most;
+    if (*multiple + factor > most) return true;
+    for (uint32_t i = 0; i < low->term_count; i++)
+        if (ask_phases(l, low->term[i].var, low->term[i].scale, factor)) break;
+    return false;
 }
 
 /* p = extent * high + low with low in [0, extent). */

@@ -197,7 +197,7 @@ static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_par
     for (uint32_t a = 0; a < r->runs; a++)
         for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
             if ((a == skip_axis && p == skip_part) || (a == axis && p == part) || l->axes[a].part[p] == 1) continue;
-            open_part(r, others, a, p);
+            open_part(r, lower_loop_of(l, a, p, others), a, p);
         }
 }
 
@@ -209,7 +209,8 @@ static void open_reduced(struct reduction *r, uint32_t first)
         for (uint32_t p = first; p < l->axes[a].parts && r->reduced[a]; p++) {
             bool last = r->by_rows && a + 1 == r->runs && p + 1 == l->axes[a].parts;
             if (l->axes[a].part[p] == 1 && !last) continue;
-            open_part(r, last && (!r->in_order || r->laid_out) ? NEST_VECTOR : NEST_SERIAL, a, p);
+            bool lanes = last && (!r->in_order || r->laid_out);
+            open_part(r, lanes ? NEST_VECTOR : lower_loop_of(l, a, p, NEST_SERIAL), a, p);
         }
 }
 
@@ -550,6 +551,7 @@ void lower_reduction(struct lower *l)
     struct reduction r;
     memset(&r, 0, sizeof r);
     r.l = l;
+    l->phases = !l->target->cuda;
     r.of = l->reduced;
     r.full = r.row = lower_pos_constant(0);
     find_stages(&r);

@@ -135,9 +135,19 @@ static nest_value from_pad(struct lower *l, const struct ir_node *node, const st
     coordinates(l, p, &node->type, at);
     for (uint32_t i = 0; i < from->rank; i++) {
         int64_t step = node->attr[2].n ? node->attr[2].v[i] + 1 : 1;
-        struct lower_pos moved = at[i];
+        struct lower_pos moved = at[i], phase;
         moved.offset -= node->attr[0].v[i];
-        int64_t last = from->dim[i] ? (from->dim[i] - 1) * step + 1 : 0;
+        int64_t last = from->dim[i] ? (from->dim[i] - 1) * step + 1 : 0, multiple;
+        bool never;
+        if (step > 1 && lower_pos_phase(l, &moved, step, &at[i], &phase, &multiple, &never)) {
+            at[i].offset += multiple / step;
+            if (never || never_within(l, &at[i], 0, from->dim[i])) return fill;
+            cond = lower_and(l, cond, within(l, &at[i], 0, from->dim[i]));
+            if (phase.term_count + phase.scaled_count)
+                cond = lower_and(
+                    l, cond, lower_binary(l, OP_eq, IR_BOOL, lower_pos_value(l, &phase), lower_number(l, multiple)));
+            continue;
+        }
         if (never_within(l, &moved, 0, last)) return fill;
         cond = lower_and(l, cond, within(l, &moved, 0, last));
         if (step > 1) {

@@ -58,6 +58,28 @@ START_TEST(map_pad_concat)
 }
 END_TEST
 
+/* What is put between zeros in steps that divide a dimension, or not, from either end of it, cut off, alone and added
+ * up, and sums of it. */
+START_TEST(map_phases)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, F32(2, 4, 6, 3)), zero = input(&x, ir_type_scalar(IR_F32));
+    for (int64_t step = 2; step < 6; step += step - 1) /* 2, 3, 5 */
+        for (int64_t low = -1; low < 2; low++) {
+            int64_t rest = step - 1 - low, before[] = {0, low, rest, 0}, behind[] = {0, rest, low, 0},
+                    inner[] = {0, step - 1, step - 1, 0}, uneven[] = {0, rest, low + 1, 1};
+            ir_value p = ir_pad(&x.b, a, zero, before, behind, inner);
+            ir_value q = ir_pad(&x.b, ir_unary(&x.b, OP_neg, a), zero, behind, before, inner);
+            ir_value sum = ir_binary(&x.b, OP_add, p, q);
+            output(&x, ir_unary(&x.b, OP_exp, sum));
+            output(&x, ir_reduce(&x.b, OP_reduce_sum, ir_unary(&x.b, OP_cos, sum), (int64_t[]){0, 1, 2}, 3));
+            output(&x, ir_reverse(&x.b, p, (int64_t[]){1, 2}, 2));
+            output(&x, ir_pad(&x.b, a, zero, before, uneven, (int64_t[]){0, step - 1, step - 1, 1}));
+        }
+    CHECK_BOTH(x, 1e-5, 0);
+}
+END_TEST
+
 START_TEST(map_taps)
 {
     struct fixture x = fixture_new();
@@ -182,8 +204,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("lower");
-    suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_taps, map_dynamic,
-                                   map_types, map_update_in_place, map_swap, map_constants, wrong_nest));
+    suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_phases, map_taps,
+                                   map_dynamic, map_types, map_update_in_place, map_swap, map_constants, wrong_nest));
     add_cases(suite);
     return run_suite(suite);
 }
