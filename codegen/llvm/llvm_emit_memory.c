@@ -169,10 +169,57 @@ static LLVMValueRef load_scalar(struct emit *e, LLVMTypeRef memory, LLVMValueRef
     return emit_endif_pick(e, branch, aligned_load(e, memory, at, dtype), LLVMConstNull(memory));
 }
 
+/* Are there loads that leave lanes out? LLVM makes a branch for each lane of others. */
+static bool has_masks(const struct emit *e, enum ir_dtype dtype, bool neighbours)
+{
+    uint32_t bytes = e->target->vector_bytes;
+    return bytes == 64 || (bytes == 32 && neighbours && ir_dtype_bytes(dtype) >= 4);
+}
+
+/* What lanes read that are left out: it is always there, and what a load gives where nothing is read. */
+static LLVMValueRef zeros(struct emit *e)
+{
+    static const char name[] = "zeros";
+    LLVMValueRef global = LLVMGetNamedGlobal(e->module, name);
+    if (global) return global;
+    LLVMTypeRef type = LLVMVectorType(e->i64, e->lanes); /* of the widest elements */
+    global = LLVMAddGlobal(e->module, type, name);
+    LLVMSetInitializer(global, LLVMConstNull(type));
+    LLVMSetGlobalConstant(global, 1);
+    LLVMSetLinkage(global, LLVMPrivateLinkage);
+    return global;
+}
+
+/* Lanes that lie apart, by offsets of `unit`. Of a tail, whose first lane is always there, the others that are
+ * left out read what that one reads: nothing is made of it. */
+static LLVMValueRef load_lanes(struct emit *e, LLVMTypeRef memory, LLVMTypeRef unit, const struct place *place,
+                               enum ir_dtype dtype, LLVMValueRef mask)
+{
+    struct place at = *place;
+    bool masks = has_masks(e, dtype, false);
+    if (mask && mask == e->mask && at.offsets && !masks) {
+        LLVMValueRef first = LLVMBuildExtractElement(e->b, at.offsets, LLVMConstInt(e->i32, 0, 0), "");
+        at.offsets = LLVMBuildSelect(e->b, mask, at.offsets, emit_splat(e, first, e->lanes), "");
+        mask = NULL;
+    }
+    LLVMValueRef addresses = lane_addresses(e, unit, &at);
+    LLVMTypeRef vector = LLVMVectorType(memory, e->lanes), types[] = {vector, LLVMTypeOf(addresses)};
+    if (mask && !masks) {
+        addresses = LLVMBuildSelect(e->b, mask, addresses, emit_splat(e, zeros(e), e->lanes), "");
+        mask = NULL;
+    }
+    LLVMValueRef args[] = {addresses, alignment(e, dtype), mask ? mask : all_lanes(e), LLVMConstNull(vector)};
+    return emit_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
+}
+
 /* Neighbours in memory, of which those outside the mask (NULL: none) are neither read nor written. */
 static LLVMValueRef load_vector(struct emit *e, LLVMTypeRef memory, LLVMValueRef at, enum ir_dtype dtype,
                                 LLVMValueRef mask)
 {
+    if (mask && !has_masks(e, dtype, true)) {
+        struct place place = {PLACE_LANES, at, emit_iota(e, e->i64, 1)};
+        return load_lanes(e, memory, memory, &place, dtype, mask);
+    }
     LLVMTypeRef vector = LLVMVectorType(memory, e->lanes), types[] = {vector, e->ptr};
     LLVMValueRef args[] = {at, alignment(e, dtype), mask, LLVMConstNull(vector)};
     return mask ? emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4) : aligned_load(e, vector, at, dtype);
@@ -220,7 +267,7 @@ static bool has_room(const struct emit *e, const struct nest_stmt *s)
 void emit_load(struct emit *e, const struct nest_stmt *s)
 {
     enum ir_dtype element = e->nest->buffers.items[s->buffer].dtype, dtype = s->dtype;
-    LLVMTypeRef memory = emit_memory_type(e, dtype), vector = LLVMVectorType(memory, e->lanes);
+    LLVMTypeRef memory = emit_memory_type(e, dtype);
     struct place place = find_place(e, s, emit_memory_type(e, element));
     struct emit_value *out = &e->values[s->result];
     bool lane_cond = s->cond && e->values[s->cond].varies;
@@ -229,14 +276,13 @@ void emit_load(struct emit *e, const struct nest_stmt *s)
     LLVMValueRef raw;
     if (!out->varies) {
         raw = load_scalar(e, memory, place.base, element, s->cond);
+    } else if (place.kind == PLACE_NEIGHBOURS && s->cond && !lane_cond && !e->mask && !has_masks(e, element, true)) {
+        LLVMValueRef at = LLVMBuildSelect(e->b, e->values[s->cond].v, place.base, zeros(e), "");
+        raw = load_vector(e, memory, at, element, NULL);
     } else if (place.kind == PLACE_NEIGHBOURS) {
         raw = load_vector(e, memory, place.base, element, has_room(e, s) ? NULL : emit_live(e, s->cond));
     } else {
-        LLVMValueRef mask = emit_live(e, s->cond);
-        LLVMTypeRef types[] = {vector, LLVMVectorType(e->ptr, e->lanes)};
-        LLVMValueRef args[] = {lane_addresses(e, emit_memory_type(e, element), &place), alignment(e, element),
-                               mask ? mask : all_lanes(e), LLVMConstNull(vector)};
-        raw = emit_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
+        raw = load_lanes(e, memory, emit_memory_type(e, element), &place, element, emit_live(e, s->cond));
     }
     out->v = from_memory(e, dtype, raw);
 }
