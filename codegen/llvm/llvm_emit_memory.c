@@ -218,7 +218,15 @@ static LLVMValueRef load_vector(struct emit *e, LLVMTypeRef memory, LLVMValueRef
 {
     if (mask && !has_masks(e, dtype, true)) {
         struct place place = {PLACE_LANES, at, emit_iota(e, e->i64, 1)};
-        return load_lanes(e, memory, memory, &place, dtype, mask);
+        if (mask == e->mask) return load_lanes(e, memory, memory, &place, dtype, mask);
+        /* Most tiles are whole. */
+        LLVMTypeRef vector = LLVMVectorType(memory, e->lanes);
+        LLVMValueRef bits = LLVMBuildBitCast(e->b, mask, LLVMIntTypeInContext(e->context, e->lanes), ""),
+                     all = LLVMConstAllOnes(LLVMTypeOf(bits)), none = LLVMConstNull(vector);
+        struct emit_branch branch = emit_if(e, LLVMBuildICmp(e->b, LLVMIntNE, bits, all, ""));
+        LLVMValueRef some = emit_endif_pick(e, branch, load_lanes(e, memory, memory, &place, dtype, mask), none);
+        branch = emit_if(e, LLVMBuildICmp(e->b, LLVMIntEQ, bits, all, ""));
+        return emit_endif_pick(e, branch, aligned_load(e, vector, at, dtype), some);
     }
     LLVMTypeRef vector = LLVMVectorType(memory, e->lanes), types[] = {vector, e->ptr};
     LLVMValueRef args[] = {at, alignment(e, dtype), mask, LLVMConstNull(vector)};

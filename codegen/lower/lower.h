@@ -24,8 +24,9 @@ struct lower_pos {
 struct lower_axis {
     int64_t extent;
     uint32_t parts;
-    uint32_t phases; /* bits of parts that are counted out: what stands under them differs from step to step */
     int64_t part[AXIS_PARTS];
+    int64_t
+        phase[AXIS_PARTS]; /* what stands in so many steps of a part differs, and is printed one by one; 0: nothing */
 };
 
 enum lower_source { FROM_NODE, FROM_VALUE, FROM_BUFFER };
@@ -88,7 +89,7 @@ struct lower {
     struct lower_axis axes[LOWER_AXES];
     uint32_t axis_count;
     bool retry;           /* an axis was split, or something was probed */
-    bool phases;          /* parts may be split into phases */
+    bool phases;          /* parts may have phases */
     int64_t least_part;   /* steps of a part that what is asked for now may leave; 0: any */
     bool probed, probing; /* contractions: how far apart in memory neighbouring columns are */
     nest_var probe_var;
@@ -149,8 +150,16 @@ nest_var lower_open(struct lower *, enum nest_loop, int64_t extent); /* a loop t
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
 nest_var lower_open_piece(struct lower *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent, int64_t unit);
-/* What the loop of a part is that would be this one: phases are unrolled. */
-enum nest_loop lower_loop_of(const struct lower *, uint32_t axis, uint32_t part, enum nest_loop);
+/* A part as serial loops go over it: `count` rounds of `steps` that are printed one by one, and what is left. */
+struct lower_stretch {
+    int64_t first, count, steps;
+};
+uint32_t lower_stretches(const struct lower *, uint32_t axis, uint32_t part, struct lower_stretch stretch[2]);
+/* Opens the loops of one; of each, what a step moves: in elements of the axis. */
+struct lower_opened {
+    nest_var round, step;
+};
+struct lower_opened lower_open_stretch(struct lower *, uint32_t axis, uint32_t part, const struct lower_stretch *);
 /* Of two loops that workers could share out: is the one further inside worth the pieces of memory that lie apart? */
 bool lower_shares_better(int64_t inner, int64_t outer);
 int64_t lower_axis_stride(const struct lower_axis *,

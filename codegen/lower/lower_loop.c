@@ -39,9 +39,22 @@ nest_value lower_mask_tile(struct lower *l, const struct lower_pos *p, uint32_t 
     return l->tile_mask = lower_binary(l, OP_lt, IR_BOOL, x, lower_number(l, extent));
 }
 
-enum nest_loop lower_loop_of(const struct lower *l, uint32_t axis, uint32_t part, enum nest_loop otherwise)
+uint32_t lower_stretches(const struct lower *l, uint32_t axis, uint32_t part, struct lower_stretch stretch[2])
 {
-    return otherwise == NEST_SERIAL && l->axes[axis].phases >> part & 1 ? NEST_UNROLL : otherwise;
+    int64_t extent = l->axes[axis].part[part], phases = l->axes[axis].phase[part];
+    if (!phases) phases = 1;
+    uint32_t count = 0;
+    if (extent / phases || !extent) stretch[count++] = (struct lower_stretch){0, extent / phases, phases};
+    if (extent % phases) stretch[count++] = (struct lower_stretch){extent / phases * phases, 1, extent % phases};
+    return count;
+}
+
+struct lower_opened lower_open_stretch(struct lower *l, uint32_t axis, uint32_t part, const struct lower_stretch *of)
+{
+    struct lower_opened opened;
+    opened.round = lower_open_piece(l, NEST_SERIAL, axis, part, of->count, of->steps);
+    opened.step = of->steps > 1 ? lower_open_piece(l, NEST_UNROLL, axis, part, of->steps, 1) : opened.round;
+    return opened;
 }
 
 bool lower_shares_better(int64_t inner, int64_t outer)

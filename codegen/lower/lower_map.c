@@ -261,6 +261,40 @@ static void store_several(struct lower *l, const struct lower_pos *p, int64_t st
     }
 }
 
+/* The parts from this one on but the one that workers share out: loops, and what stands in them. `several`: steps of
+ * the part before the last that are made at once. */
+static void walk_parts(struct lower *l, const struct lower_pos *from, uint32_t i, uint32_t parallel, int64_t several)
+{
+    const struct lower_axis *axis = &l->axes[0];
+    uint32_t last = axis->parts - 1, depth = l->b.depth;
+    int64_t unit = i + 1 == last ? several : 1, stride = i <= last ? lower_axis_stride(axis, i) : 0;
+    struct lower_pos p = *from;
+    if (i > last) {
+        if (several > 1) store_several(l, &p, several);
+        else store_all(l, &p);
+    } else if ((i == parallel && axis->parts > 1) || axis->part[i] == unit) {
+        walk_parts(l, &p, i + 1, parallel, several);
+    } else if (i == last || unit > 1 || l->target->cuda) {
+        enum nest_loop others = l->target->cuda ? NEST_PARALLEL : NEST_SERIAL;
+        if (i != last && l->target->cuda) l->b.nest->parallel_extent *= axis->part[i];
+        walk(l, &p, i == last ? NEST_VECTOR : others, i, axis->part[i] / unit, unit, NULL, 0);
+        walk_parts(l, &p, i + 1, parallel, several);
+    } else {
+        struct lower_stretch stretch[2];
+        uint32_t count = lower_stretches(l, 0, i, stretch);
+        for (uint32_t k = 0; k < count; k++) {
+            p = *from;
+            p.offset += stretch[k].first * stride;
+            struct lower_opened open = lower_open_stretch(l, 0, i, &stretch[k]);
+            lower_pos_add_term(l, &p, open.round, stride * stretch[k].steps);
+            if (stretch[k].steps > 1) lower_pos_add_term(l, &p, open.step, stride);
+            walk_parts(l, &p, i + 1, parallel, several);
+            nest_close_to(&l->b, depth);
+        }
+    }
+    nest_close_to(&l->b, depth);
+}
+
 void lower_map(struct lower *l)
 {
     struct lower_axis *axis = &l->axes[0];
@@ -272,7 +306,6 @@ void lower_map(struct lower *l)
     }
     l->phases = !l->target->cuda;
     struct lower_pos p = lower_pos_constant(0);
-    uint32_t last = axis->parts - 1;
     bool narrow = is_narrow(l, extent);
     if ((axis->parts == 1 || narrow) && (extent > 1 || one_of_many(l->group))) {
         nest->flat = true;
@@ -299,17 +332,7 @@ void lower_map(struct lower *l)
             lower_pos_add_term(l, &p, var, lower_axis_stride(axis, parallel));
             nest->parallel_extent = axis->part[parallel];
         }
-        int64_t steps = at_once(l, parallel);
-        for (uint32_t i = 0; i < axis->parts; i++) {
-            int64_t unit = i + 1 == last ? steps : 1;
-            if ((i == parallel && axis->parts > 1) || axis->part[i] == unit) continue;
-            enum nest_loop others = l->target->cuda ? NEST_PARALLEL : NEST_SERIAL;
-            if (i != last && l->target->cuda) nest->parallel_extent *= axis->part[i];
-            walk(l, &p, i == last ? NEST_VECTOR : lower_loop_of(l, 0, i, others), i, axis->part[i] / unit, unit, NULL,
-                 0);
-        }
-        if (steps > 1) store_several(l, &p, steps);
-        else store_all(l, &p);
+        walk_parts(l, &p, 0, parallel, at_once(l, parallel));
         nest_close_to(&l->b, 0);
     }
     nest->work = LOWER_WORK_OF_COST * (l->cost + 2.0 * (double)(l->group->outputs.count + l->group->inputs.count)) *

@@ -166,13 +166,14 @@ int64_t lower_common_factor(int64_t a, int64_t b)
     return a;
 }
 
-static void split_part(struct lower_axis *axis, uint32_t part, int64_t inner, bool phase)
+static void split_part(struct lower_axis *axis, uint32_t part, int64_t inner)
 {
-    uint32_t inside = axis->phases & ~0u << part, before = axis->phases ^ inside;
-    memmove(&axis->part[part + 1], &axis->part[part], (axis->parts++ - part) * sizeof axis->part[0]);
+    memmove(&axis->part[part + 1], &axis->part[part], (axis->parts - part) * sizeof axis->part[0]);
+    memmove(&axis->phase[part + 1], &axis->phase[part], (axis->parts - part) * sizeof axis->phase[0]);
+    axis->parts++;
     axis->part[part] /= inner;
     axis->part[part + 1] = inner;
-    axis->phases = before | inside << 1 | (phase ? 2u << part : 0);
+    axis->phase[part] = axis->phase[part + 1] = 0; /* asked for anew */
 }
 
 /* Asks for the axis part of a variable to be split so that a step of its outer half is a whole multiple of `extent`
@@ -188,7 +189,7 @@ static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t exte
     if (common != inner && common >= l->lanes / 2) inner = common;
     if (inner <= 1 || inner >= whole || whole % inner || axis->parts == AXIS_PARTS) return false;
     if (inner < l->least_part) return false;
-    if (!l->retry) split_part(axis, info->part, inner, false); /* one at a time: later ones may follow from this one */
+    if (!l->retry) split_part(axis, info->part, inner); /* one at a time: later ones may follow from this one */
     l->retry = true;
     return true;
 }
@@ -218,18 +219,19 @@ bool lower_pos_part(struct lower *l, const struct lower_pos *p, int64_t factor, 
     return least >= 0 && most < factor;
 }
 
-/* Asks for the part of a variable to be split into steps of `factor` elements and the phases between them. Lanes stay
- * as they are: neighbours in a vector would be far apart. */
+/* Asks for the part of a variable to have a phase for each of its steps in `factor` elements. Lanes have none:
+ * neighbours in a vector would be far apart. */
 static bool ask_phases(struct lower *l, nest_var var, int64_t scale, int64_t factor)
 {
     enum { MOST_PHASES = 4 };
     struct lower_var_info *info = &l->vars.items[var];
     scale = scale < 0 ? -scale : scale;
     if (!l->phases || !info->splits || info->loop != NEST_SERIAL || scale % info->unit) return false;
-    struct lower_axis *axis = &l->axes[info->axis];
-    int64_t step = scale / info->unit, inner = factor / lower_common_factor(factor, step);
-    if (inner < 2 || inner > MOST_PHASES || axis->part[info->part] % inner || axis->parts == AXIS_PARTS) return false;
-    if (!l->retry) split_part(axis, info->part, inner, true);
+    int64_t *phase = &l->axes[info->axis].phase[info->part], now = *phase ? *phase : 1, step = scale / info->unit,
+            phases = factor / lower_common_factor(factor, step);
+    phases *= now / lower_common_factor(now, phases);
+    if (phases == now || phases > MOST_PHASES || phases > l->axes[info->axis].part[info->part]) return false;
+    if (!l->retry) *phase = phases;
     l->retry = true;
     return true;
 }

@@ -197,21 +197,47 @@ static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_par
     for (uint32_t a = 0; a < r->runs; a++)
         for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
             if ((a == skip_axis && p == skip_part) || (a == axis && p == part) || l->axes[a].part[p] == 1) continue;
-            open_part(r, lower_loop_of(l, a, p, others), a, p);
+            open_part(r, others, a, p);
         }
 }
 
-/* The reduced parts, from the given one of their axis on; in a row kernel the innermost one is the vector loop. */
-static void open_reduced(struct reduction *r, uint32_t first)
+/* Walks the reduced parts, from this one of an axis on (on further axes from `first` on), and does `inside` in their
+ * loops; in a row kernel the innermost one is the vector loop. */
+typedef void inside_loops(struct reduction *, uint32_t pass);
+static void walk_reduced(struct reduction *r, uint32_t a, uint32_t p, uint32_t first, inside_loops *inside,
+                         uint32_t pass)
 {
     struct lower *l = r->l;
-    for (uint32_t a = 0; a < r->runs; a++)
-        for (uint32_t p = first; p < l->axes[a].parts && r->reduced[a]; p++) {
-            bool last = r->by_rows && a + 1 == r->runs && p + 1 == l->axes[a].parts;
-            if (l->axes[a].part[p] == 1 && !last) continue;
-            bool lanes = last && (!r->in_order || r->laid_out);
-            open_part(r, lanes ? NEST_VECTOR : lower_loop_of(l, a, p, NEST_SERIAL), a, p);
+    while (a < r->runs && (!r->reduced[a] || p >= l->axes[a].parts)) a++, p = first;
+    if (a == r->runs) {
+        inside(r, pass);
+        return;
+    }
+    struct lower_pos full = r->full, row = r->row;
+    uint32_t depth = l->b.depth;
+    bool last = r->by_rows && a + 1 == r->runs && p + 1 == l->axes[a].parts;
+    if (l->axes[a].part[p] == 1 && !last) {
+        walk_reduced(r, a, p + 1, first, inside, pass);
+    } else if (last && (!r->in_order || r->laid_out)) {
+        open_part(r, NEST_VECTOR, a, p);
+        walk_reduced(r, a, p + 1, first, inside, pass);
+    } else {
+        struct lower_stretch stretch[2];
+        uint32_t count = lower_stretches(l, a, p, stretch);
+        int64_t stride = lower_axis_stride(&l->axes[a], p);
+        for (uint32_t i = 0; i < count; i++) {
+            r->full = full, r->row = row;
+            r->full.offset += stretch[i].first * stride * r->full_stride[a];
+            r->row.offset += stretch[i].first * stride * r->row_stride[a];
+            struct lower_opened open = lower_open_stretch(l, a, p, &stretch[i]);
+            add_part(r, a, open.round, stride * stretch[i].steps);
+            if (stretch[i].steps > 1) add_part(r, a, open.step, stride);
+            walk_reduced(r, a, p + 1, first, inside, pass);
+            nest_close_to(&l->b, depth);
         }
+    }
+    nest_close_to(&l->b, depth);
+    r->full = full, r->row = row;
 }
 
 /* ---------------------------------------------------------------- bodies */
@@ -309,17 +335,14 @@ static void sum_row(struct reduction *r, ir_value v)
     nest_close(&l->b);
 }
 
+static void inside_row(struct reduction *r, uint32_t pass) { body(r, pass, (struct nest_index){0}); }
+
 static void row_pass(struct reduction *r, uint32_t pass)
 {
     struct lower *l = r->l;
-    struct lower_pos full = r->full, row = r->row;
     struct nest_index zero = {0};
-    uint32_t depth = l->b.depth;
     declare_sums(r, pass, false);
-    open_reduced(r, 0);
-    body(r, pass, zero);
-    nest_close_to(&l->b, depth);
-    r->full = full, r->row = row;
+    walk_reduced(r, 0, 0, 0, inside_row, pass);
     for (size_t i = 0; i < r->sums.count; i++) {
         ir_value v = r->sums.items[i];
         const struct ir_node *node = ir_get(l->f, v);
@@ -511,14 +534,33 @@ static void declare_waiting(struct reduction *r)
     }
 }
 
+/* Of the last kept part. */
+static int64_t tile_extent(const struct reduction *r)
+{
+    const struct lower_axis *axis = &r->l->axes[r->runs - 1];
+    return axis->part[axis->parts - 1];
+}
+
+static void inside_columns(struct reduction *r, uint32_t pass)
+{
+    struct lower *l = r->l;
+    uint32_t depth = l->b.depth;
+    int64_t extent = tile_extent(r);
+    nest_var unroll;
+    open_tile(r, extent, extent % (r->vectors * r->width) != 0, &unroll);
+    struct nest_index reg = tile_index(l, unroll);
+    read_sums(r, pass, reg);
+    body(r, pass, reg);
+    close_tile(r, depth);
+}
+
 static void column_kernel(struct reduction *r)
 {
     struct lower *l = r->l;
     uint32_t axis = r->runs - 1, part = l->axes[axis].parts - 1;
-    int64_t extent = l->axes[axis].part[part];
+    int64_t extent = tile_extent(r);
     choose_tile(r, extent);
     int64_t tile = r->vectors * r->width, blocks = (extent + tile - 1) / tile;
-    bool masked = extent % tile != 0;
     nest_var unroll;
     declare_waiting(r);
     open_kept(r, axis, part, blocks);
@@ -529,18 +571,13 @@ static void column_kernel(struct reduction *r)
         declare_sums(r, pass, false);
         uint32_t inner = open_leaves(r, pass, &leaf), leaf_depth = l->b.depth;
         declare_sums(r, pass, true);
-        open_reduced(r, inner);
-        open_tile(r, extent, masked, &unroll);
-        struct nest_index reg = tile_index(l, unroll);
-        read_sums(r, pass, reg);
-        body(r, pass, reg);
-        close_tile(r, leaf_depth);
+        walk_reduced(r, 0, inner, inner, inside_columns, pass);
         if (leaf_depth > depth) close_leaves(r, pass, &leaf);
         nest_close_to(&l->b, depth);
         take_sums(r, pass);
         r->full = full, r->row = row;
     }
-    open_tile(r, extent, masked, &unroll);
+    open_tile(r, extent, extent % tile != 0, &unroll);
     read_sums(r, r->passes, tile_index(l, unroll));
     store_rows(r);
     close_tile(r, 0);

@@ -639,7 +639,7 @@ START_TEST(golden)
     ir_value pooled = input(&x, F32(4, 8, 8, 16)), zero = ir_number(&x.b, ir_type_scalar(IR_F32), 0), spread = 0;
     for (int64_t i = 0; i < 2; i++) {
         ir_value at = ir_pad(&x.b, ir_binary(&x.b, OP_mul, pooled, number_like(&x, pooled, (double)i + 2)), zero,
-                             (int64_t[]){0, i, i, 0}, (int64_t[]){0, 1 - i, 1 - i, 0}, (int64_t[]){0, 1, 1, 0});
+                             (int64_t[]){0, i, i, 0}, (int64_t[]){0, 1 - i, 2 - i, 0}, (int64_t[]){0, 1, 1, 0});
         spread = i ? ir_binary(&x.b, OP_add, spread, at) : at;
     }
     output(&x, spread);
