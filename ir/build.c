@@ -140,10 +140,11 @@ ir_value ir_make(struct ir_builder *b, struct ir_node node)
     if (!node.place) node.place = b->place;
     ir_value folded = fold(b, &node);
     if (folded) return folded;
-    if (!(ir_ops[node.op].flags & IR_PURE) || f->module->copies) return append(f, node);
+    if (!(ir_ops[node.op].flags & IR_PURE)) return append(f, node);
     uint64_t hash = hash_node(&node);
     uint32_t known = map_get_number(&f->shared, hash);
-    if (known != MAP_NONE && same_node(&f->nodes[known], &node)) return known;
+    bool again = f->module->copies && known < f->turn; /* what was before the turn is made again behind it */
+    if (known != MAP_NONE && !again && same_node(&f->nodes[known], &node)) return known;
     ir_value value = append(f, node);
     map_set_number(&f->shared, hash, value);
     return value;

@@ -280,7 +280,7 @@ struct ir_module {
     struct ir_again again;         /* from pass remat on */
     VEC(struct ir_layer) layers;   /* not in the text form */
     struct ir_memory memory;       /* not in the text form */
-    bool copies;                   /* equal nodes stay several: pass remat made them */
+    bool copies;                   /* equal nodes before a turn and behind it stay two: pass remat made them */
     const char *after;             /* the pass whose result this is; NULL: none */
     struct plan_module *plans;     /* ir/plan.h: from pass fuse on */
 };

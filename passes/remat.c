@@ -11,7 +11,8 @@
  *
  * Blocks that the document names (`remat`) are made again at every level; what others read of them is kept.
  *
- * From here on the module says that equal nodes stay several, or the next one to rebuild it would share them again. */
+ * From here on the module says that equal nodes before the turn and behind it stay two, or the next one to rebuild it
+ * would share them again. On one side of it they are one, as everywhere: what several products read is packed once. */
 #include "passes/fuse.h"
 #include <string.h>
 

@@ -57,6 +57,22 @@ START_TEST(equal_nodes_are_one)
 }
 END_TEST
 
+START_TEST(equal_nodes_are_two_on_both_sides_of_a_turn)
+{
+    ir_value x = ir_param_new(&b, "x", matrix(2, 3), -1);
+    m->copies = true;
+    ir_value kept = ir_unary(&b, OP_exp, x);
+    ck_assert_uint_eq(ir_unary(&b, OP_exp, x), kept);
+    f->turn = f->count;
+    ir_value again = ir_unary(&b, OP_exp, x);
+    ck_assert_uint_ne(again, kept);
+    ck_assert_uint_eq(ir_unary(&b, OP_exp, x), again);
+    ir_value negative = ir_unary(&b, OP_neg, kept);
+    ck_assert_uint_eq(ir_unary(&b, OP_neg, kept), negative);
+    ck_assert_uint_ne(ir_unary(&b, OP_neg, again), negative);
+}
+END_TEST
+
 START_TEST(refusals_say_what_was_found)
 {
     ir_value x = ir_param_new(&b, "x", matrix(2, 3), -1), y = ir_param_new(&b, "y", matrix(4, 5), -1);
@@ -173,8 +189,9 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = CASE_OF(30, equal_nodes_are_one, refusals_say_what_was_found, sizes_do_not_overflow,
-                           half_precision_rounds_to_nearest, rebuilding, bodies_come_first);
+    TCase *tests = CASE_OF(30, equal_nodes_are_one, equal_nodes_are_two_on_both_sides_of_a_turn,
+                           refusals_say_what_was_found, sizes_do_not_overflow, half_precision_rounds_to_nearest,
+                           rebuilding, bodies_come_first);
     tcase_add_checked_fixture(tests, setup, teardown);
     return run_case("build", tests);
 }
