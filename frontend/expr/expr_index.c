@@ -413,10 +413,11 @@ static struct fe_val joined(struct fe_site *s, enum update how, struct fe_val sa
     struct ir_type t = fe_type_at(s, &with);
     if (t.rank == IR_MAX_RANK)
         return fe_fail(s, "E0202", "this update of a tensor of %d dimensions is not supported yet", IR_MAX_RANK);
-    bool floats = ir_dtype_is_float((enum ir_dtype)t.dtype), least = how == UPDATE_MIN;
-    struct fe_val neutral = how != UPDATE_MIN && how != UPDATE_MAX ? fe_int(1)
-                            : floats                               ? fe_float(least ? INFINITY : -INFINITY)
-                                                                   : fe_int(least ? 2147483647.0 : -2147483648.0);
+    enum ir_dtype d = (enum ir_dtype)t.dtype;
+    struct fe_val neutral = fe_full(s, ir_type_of(d, 0, NULL),
+                                    how == UPDATE_MIN   ? ir_dtype_greatest(d)
+                                    : how == UPDATE_MAX ? ir_dtype_least(d)
+                                                        : 1);
     struct fe_val wide = fe_expand(s, with, axis);
     int64_t shape[IR_MAX_RANK];
     for (uint32_t i = 0; i <= t.rank; i++) shape[i] = i == axis || i == axis + 1 ? t.dim[axis] : 1;
@@ -516,6 +517,7 @@ struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const cha
         return fe_fail(s, "E0302", "an update is set, add, subtract, multiply, divide, power, min or max, not \"%s\"",
                        name);
     if (!fe_as_tensor(s, &base) || with.bad || !mode_of(s, mode_name, FILL, &mode)) return fe_bad();
+    if (how == UPDATE_DIVIDE) base = fe_inexact(s, base); /* quotients of integers are floats */
     struct ir_type t = fe_type_at(s, &base);
     enum ir_dtype dtype = (enum ir_dtype)t.dtype;
     if (place->count == 2 && place->items[1].kind == FE_VAL_TENSOR &&

@@ -8,7 +8,9 @@ struct fe_val make_reduction(struct fe_call *c)
     if (!fe_as_tensor(s, &ARG(0)) || !fe_get_axes(c, 1, fe_rank(s, &ARG(0)), axes, &n)) return fe_bad();
     if (ARG(0).bad || (ARG(0) = fe_as_dtype(c, 2, ARG(0))).bad) return fe_bad();
     struct fe_reduce_options o = {fe_get_flag(c, 3), &ARG(5), &ARG(4)};
-    return fe_reduce(s, (enum fe_reduction)c->data, ARG(0), axes, n, &o);
+    enum ir_dtype d = (enum ir_dtype)fe_type_at(s, &ARG(0)).dtype;
+    struct fe_val v = fe_reduce(s, (enum fe_reduction)c->data, ARG(0), axes, n, &o);
+    return fe_is_none(&ARG(2)) || v.bad ? v : fe_cast(s, v, d); /* what is asked for is the dtype of the result, too */
 }
 
 struct fe_val make_argreduce(struct fe_call *c)
