@@ -37,6 +37,17 @@ static double wrap(struct dtype_range r, double x)
     return (double)(int64_t)bits;
 }
 
+/* The low bits of x * y + z, as integers of this dtype have them: a double does not hold all of them. */
+double eval_integer_multiply_add(enum ir_dtype dtype, double x, double y, double z)
+{
+    struct dtype_range r = integer_range(dtype);
+    uint64_t bits = r.is_signed ? (uint64_t)(int64_t)x * (uint64_t)(int64_t)y + (uint64_t)(int64_t)z
+                                : (uint64_t)x * (uint64_t)y + (uint64_t)z;
+    if (r.bits < 64) bits &= (UINT64_C(1) << r.bits) - 1;
+    if (r.is_signed && r.bits < 64 && bits >> (r.bits - 1)) return (double)bits - ldexp(1, r.bits);
+    return r.is_signed ? (double)(int64_t)bits : (double)bits;
+}
+
 void eval_to_dtype(enum ir_precision precision, enum ir_dtype dtype, double *v, int64_t count)
 {
     if (ir_dtype_is_float(dtype)) {

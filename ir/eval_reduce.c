@@ -51,14 +51,9 @@ static struct ordered rows(struct eval_call *c, int64_t *inner)
 /* Integer products wrap at every step: a double cannot hold them to the end. */
 static double wrapped_product(enum ir_dtype dtype, const double *v, int64_t n)
 {
-    uint64_t product = 1;
-    for (int64_t i = 0; i < n; i++) {
-        product *= ir_dtype_is_signed(dtype) ? (uint64_t)(int64_t)v[i] : (uint64_t)v[i];
-        double low = ir_dtype_is_signed(dtype) ? (double)(int64_t)product : (double)product;
-        eval_to_dtype(IR_EVAL_EXACT_DTYPES, dtype, &low, ir_dtype_bytes(dtype) < 8);
-        product = ir_dtype_is_signed(dtype) ? (uint64_t)(int64_t)low : (uint64_t)low;
-    }
-    return ir_dtype_is_signed(dtype) ? (double)(int64_t)product : (double)product;
+    double product = 1;
+    for (int64_t i = 0; i < n; i++) product = eval_integer_multiply_add(dtype, product, v[i], 0);
+    return product;
 }
 
 #define REDUCE(name, initial, step, result) \
@@ -89,16 +84,17 @@ REDUCE(reduce_prod, 1, a *b, ir_dtype_is_float(dtype) ? a : wrapped_product(dtyp
 
 /* ---------------------------------------------------------------- running results */
 
-static double combined(enum ir_cumulate kind, double before, double x, double y)
+static double combined(enum ir_cumulate kind, enum ir_dtype dtype, double before, double x, double y)
 {
+    bool whole = !ir_dtype_is_float(dtype);
     double most = before > x ? before : x, least = before > x ? x : before;
     switch (kind) {
     case IR_CUMULATE_SUM: return before + x;
-    case IR_CUMULATE_PROD: return before * x;
+    case IR_CUMULATE_PROD: return whole ? eval_integer_multiply_add(dtype, before, x, 0) : before * x;
     case IR_CUMULATE_MAX: return isnan(before) || isnan(x) ? NAN : most;
     case IR_CUMULATE_MIN: return isnan(before) || isnan(x) ? NAN : least;
     case IR_CUMULATE_LOGSUMEXP: return isnan(before - x) ? before + x : most + log1p(exp(least - most));
-    default: return before * y + x;
+    default: return whole ? eval_integer_multiply_add(dtype, before, y, x) : before * y + x;
     }
 }
 
@@ -121,7 +117,7 @@ void eval_cumulate(struct eval_call *c)
                                                         : 0;
         for (int64_t k = 0; k < type->dim[dim]; k++) {
             int64_t at = i + (c->n->attr[2].v[0] ? type->dim[dim] - 1 - k : k) * stride[dim];
-            before = combined(kind, before, x[at], y ? y[at] : 0);
+            before = combined(kind, dtype, before, x[at], y ? y[at] : 0);
             if (!ir_dtype_is_float(dtype)) eval_to_dtype(c->e->precision, dtype, &before, 1);
             out[at] = before;
         }
@@ -210,7 +206,7 @@ static struct dot_side dot_side(struct eval *e, const struct ir_tensor *x, const
     return side;
 }
 
-/* [batch, m, k] times [batch, k, n]; the sum over k runs in order, in double. */
+/* [batch, m, k] times [batch, k, n]; the sum over k runs in order, in double, or wraps at every step. */
 void eval_dot(struct eval_call *c)
 {
     const struct ir_ints *attr = c->n->attr;
@@ -219,6 +215,7 @@ void eval_dot(struct eval_call *c)
     int64_t rows = a.size[GROUP_FREE], row = b.size[GROUP_FREE], k = a.size[GROUP_CONTRACT];
     int64_t n = attr[5].n && attr[5].v[0] ? attr[5].v[0] : row, m = attr[5].n > 1 && attr[5].v[1] ? attr[5].v[1] : rows;
     int64_t count = ir_type_elements(&c->n->type), batches = a.size[GROUP_BATCH];
+    enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype;
     memset(c->out->t->v, 0, (size_t)count * sizeof(double));
     for (int64_t batch = 0; batch < batches; batch++)
         for (int64_t i = 0; i < m; i++) {
@@ -226,10 +223,13 @@ void eval_dot(struct eval_call *c)
             for (int64_t p = 0; p < k; p++) {
                 double x = a.x.v[(batch * rows + i) * k + p];
                 const double *y = b.x.v + (batch * k + p) * row;
-                for (int64_t j = 0; j < n; j++) out[j] += x * y[j];
+                if (ir_dtype_is_float(dtype))
+                    for (int64_t j = 0; j < n; j++) out[j] += x * y[j];
+                else
+                    for (int64_t j = 0; j < n; j++) out[j] = eval_integer_multiply_add(dtype, x, y[j], out[j]);
             }
         }
-    eval_to_dtype(c->e->precision, (enum ir_dtype)c->n->type.dtype, c->out->t->v, count);
+    eval_to_dtype(c->e->precision, dtype, c->out->t->v, count);
     eval_drop(c->e, a.x.v, a.x.count);
     eval_drop(c->e, b.x.v, b.x.count);
 }
