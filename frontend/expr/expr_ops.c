@@ -219,10 +219,14 @@ static struct fe_val integer_power(struct fe_site *s, struct fe_val x, int64_t n
     return result;
 }
 
-/* Integers to exponents that are known when the step runs: by the lowest six bits of the exponents, as in JAX. */
+/* Integers to exponents that are known when the step runs: by the lowest six bits of the exponents, as in JAX. All
+ * powers of 0 but the one to the 0 are 0, those to multiples of 64, too. */
 static struct fe_val whole_power_of(struct fe_site *s, struct fe_val a, struct fe_val b, enum ir_dtype dtype)
 {
-    struct fe_val result = fe_cast(s, fe_int(1), dtype), x = fe_cast(s, a, dtype), n = fe_cast(s, b, dtype);
+    struct fe_val x = fe_cast(s, a, dtype), n = fe_cast(s, b, dtype);
+    struct fe_val nothing = fe_op2(s, OP_and, fe_binary(s, EXPR_OP_EQ, x, fe_int(0)),
+                                   fe_binary(s, EXPR_OP_NE, n, fe_int(0)));
+    struct fe_val result = fe_where3(s, nothing, fe_cast(s, fe_int(0), dtype), fe_cast(s, fe_int(1), dtype));
     for (int bit = 0; bit < 6; bit++) {
         struct fe_val odd = fe_binary(s, EXPR_OP_NE, fe_op2(s, OP_and, n, fe_int(1)), fe_int(0));
         result = fe_where3(s, odd, fe_mul(s, result, x), result);
