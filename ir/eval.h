@@ -61,6 +61,7 @@ void eval_cell_drop(struct eval *, struct eval_cell *);
 
 /* eval_number.c: rounds in place to the dtype (integers wrap; floats stay as they are in f64 mode). */
 void eval_to_dtype(enum ir_precision, enum ir_dtype, double *v, int64_t count);
+double eval_integer(enum ir_dtype, uint64_t bits); /* the number that the low bits are */
 double eval_integer_multiply_add(enum ir_dtype, double x, double y, double z);
 double eval_convert(enum ir_dtype from, enum ir_dtype to, double); /* as XLA: float to integer saturates, NaN is 0 */
 

@@ -152,14 +152,6 @@ INTEGER(shr, is_signed &&x < 0 ? (outside ? UINT64_MAX : ~(~u >> y)) : outside ?
 
 static int64_t integer_of(double x, bool is_signed) { return is_signed ? (int64_t)x : (int64_t)(uint64_t)x; }
 
-static double integer_value(uint64_t bits, unsigned width, bool is_signed)
-{
-    if (width < 64) bits &= (UINT64_C(1) << width) - 1;
-    if (!is_signed) return (double)bits;
-    if (width < 64 && bits >> (width - 1)) bits |= ~UINT64_C(0) << width;
-    return (double)(int64_t)bits;
-}
-
 static void integers(struct eval_call *c, integer_rule *rule)
 {
     const double *a = eval_arg(c, 0)->v, *b = eval_arg(c, 1)->v;
@@ -168,8 +160,8 @@ static void integers(struct eval_call *c, integer_rule *rule)
     unsigned width = dtype == IR_BOOL ? 1 : 8 * (unsigned)ir_dtype_bytes(dtype);
     int64_t n = elements(c);
     for (int64_t i = 0; i < n; i++)
-        c->out->t->v[i] = integer_value(
-            rule(integer_of(a[i], is_signed), integer_of(b[i], is_signed), width, is_signed), width, is_signed);
+        c->out->t->v[i] = eval_integer(
+            dtype, rule(integer_of(a[i], is_signed), integer_of(b[i], is_signed), width, is_signed));
 }
 
 #define MIXED(name, expression) \

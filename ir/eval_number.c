@@ -26,26 +26,30 @@ double ir_dtype_greatest(enum ir_dtype dtype)
     return ir_dtype_is_float(dtype) ? INFINITY : integer_range(dtype).greatest;
 }
 
-static double wrap(struct dtype_range r, double x)
+/* The number that the low bits are. */
+static double number_of_bits(struct dtype_range r, uint64_t bits)
 {
-    if (x >= r.least && x <= r.greatest) return x + 0.0; /* no negative zero among the integers */
-    if (!(fabs(x) < 9e18)) return x < 0 ? r.least : r.greatest;
-    uint64_t bits = (uint64_t)(int64_t)x;
     if (r.bits < 64) bits &= (UINT64_C(1) << r.bits) - 1;
     if (!r.is_signed) return (double)bits;
     if (r.bits < 64 && bits >> (r.bits - 1)) return (double)bits - ldexp(1, r.bits);
     return (double)(int64_t)bits;
 }
 
+double eval_integer(enum ir_dtype dtype, uint64_t bits) { return number_of_bits(integer_range(dtype), bits); }
+
+static double wrap(struct dtype_range r, double x)
+{
+    if (x >= r.least && x <= r.greatest) return x + 0.0; /* no negative zero among the integers */
+    if (!(fabs(x) < 9e18)) return x < 0 ? r.least : r.greatest;
+    return number_of_bits(r, (uint64_t)(int64_t)x);
+}
+
 /* The low bits of x * y + z, as integers of this dtype have them: a double does not hold all of them. */
 double eval_integer_multiply_add(enum ir_dtype dtype, double x, double y, double z)
 {
     struct dtype_range r = integer_range(dtype);
-    uint64_t bits = r.is_signed ? (uint64_t)(int64_t)x * (uint64_t)(int64_t)y + (uint64_t)(int64_t)z
-                                : (uint64_t)x * (uint64_t)y + (uint64_t)z;
-    if (r.bits < 64) bits &= (UINT64_C(1) << r.bits) - 1;
-    if (r.is_signed && r.bits < 64 && bits >> (r.bits - 1)) return (double)bits - ldexp(1, r.bits);
-    return r.is_signed ? (double)(int64_t)bits : (double)bits;
+    return number_of_bits(r, r.is_signed ? (uint64_t)(int64_t)x * (uint64_t)(int64_t)y + (uint64_t)(int64_t)z
+                                         : (uint64_t)x * (uint64_t)y + (uint64_t)z);
 }
 
 void eval_to_dtype(enum ir_precision precision, enum ir_dtype dtype, double *v, int64_t count)

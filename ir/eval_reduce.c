@@ -48,15 +48,13 @@ static struct ordered rows(struct eval_call *c, int64_t *inner)
     return reorder(c->e, x, order);
 }
 
-/* Integer products wrap at every step: a double cannot hold them to the end. */
-static double wrapped_product(enum ir_dtype dtype, const double *v, int64_t n)
+/* Products of integers wrap at every step: a double cannot hold them to the end. */
+static double product(enum ir_dtype dtype, double x, double y)
 {
-    double product = 1;
-    for (int64_t i = 0; i < n; i++) product = eval_integer_multiply_add(dtype, product, v[i], 0);
-    return product;
+    return ir_dtype_is_float(dtype) ? x * y : eval_integer_multiply_add(dtype, x, y, 0);
 }
 
-#define REDUCE(name, initial, step, result) \
+#define REDUCE(name, initial, step) \
     void eval_##name(struct eval_call *c) \
     { \
         enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype; \
@@ -71,30 +69,29 @@ static double wrapped_product(enum ir_dtype dtype, const double *v, int64_t n)
                 a = step; \
                 if (narrow) eval_to_dtype(c->e->precision, dtype, &a, 1); \
             } \
-            c->out->t->v[o] = result; \
+            c->out->t->v[o] = a; \
         } \
         eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer); \
         eval_drop(c->e, x.v, x.count); \
     }
 
-REDUCE(reduce_sum, 0, a + b, a)
-REDUCE(reduce_max, ir_dtype_least(dtype), isnan(a) ? a : b > a || isnan(b) ? b : a, a)
-REDUCE(reduce_min, ir_dtype_greatest(dtype), isnan(a) ? a : b < a || isnan(b) ? b : a, a)
-REDUCE(reduce_prod, 1, a *b, ir_dtype_is_float(dtype) ? a : wrapped_product(dtype, x.v + o * inner, inner))
+REDUCE(reduce_sum, 0, a + b)
+REDUCE(reduce_max, ir_dtype_least(dtype), isnan(a) ? a : b > a || isnan(b) ? b : a)
+REDUCE(reduce_min, ir_dtype_greatest(dtype), isnan(a) ? a : b < a || isnan(b) ? b : a)
+REDUCE(reduce_prod, 1, product(dtype, a, b))
 
 /* ---------------------------------------------------------------- running results */
 
 static double combined(enum ir_cumulate kind, enum ir_dtype dtype, double before, double x, double y)
 {
-    bool whole = !ir_dtype_is_float(dtype);
     double most = before > x ? before : x, least = before > x ? x : before;
     switch (kind) {
     case IR_CUMULATE_SUM: return before + x;
-    case IR_CUMULATE_PROD: return whole ? eval_integer_multiply_add(dtype, before, x, 0) : before * x;
+    case IR_CUMULATE_PROD: return product(dtype, before, x);
     case IR_CUMULATE_MAX: return isnan(before) || isnan(x) ? NAN : most;
     case IR_CUMULATE_MIN: return isnan(before) || isnan(x) ? NAN : least;
     case IR_CUMULATE_LOGSUMEXP: return isnan(before - x) ? before + x : most + log1p(exp(least - most));
-    default: return whole ? eval_integer_multiply_add(dtype, before, y, x) : before * y + x;
+    default: return ir_dtype_is_float(dtype) ? before * y + x : eval_integer_multiply_add(dtype, before, y, x);
     }
 }
 
