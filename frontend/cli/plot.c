@@ -26,6 +26,8 @@ static void smoothen(struct plot_series *s, double smooth)
     }
 }
 
+static bool drawable(const struct plot_axis *a, double v) { return fabs(v) <= PLOT_MOST && (!a->log || v > 0); }
+
 static void add_series(struct plot *p, const struct plot_table *t, const struct plot_column *x,
                        const struct plot_column *y, bool files, bool names)
 {
@@ -34,19 +36,22 @@ static void add_series(struct plot *p, const struct plot_table *t, const struct 
     s.label = files && names ? arena_format(a, "%s: %s", base_name(t->path), y->name)
               : files        ? base_name(t->path)
                              : y->name;
+    bool far = false;
     for (size_t i = 0, k = 0; i < y->cells.count; i++) {
         size_t row = y->cells.items[i].row;
         while (k < x->cells.count && x->cells.items[k].row < row) k++;
         if (k == x->cells.count || x->cells.items[k].row != row) continue; /* no x in this line */
         struct plot_point at = {.x = x->cells.items[k].value, .y = y->cells.items[i].value};
         at.smooth = at.y;
-        if (!isfinite(at.x) || !isfinite(at.y) || (p->x.log && at.x <= 0) || (p->y.log && at.y <= 0)) s.lost++;
-        else vec_push(a, &s.points, at);
+        far |= (isfinite(at.x) && fabs(at.x) > PLOT_MOST) || (isfinite(at.y) && fabs(at.y) > PLOT_MOST);
+        if (drawable(&p->x, at.x) && drawable(&p->y, at.y)) vec_push(a, &s.points, at);
+        else s.lost++;
     }
     if (p->smooth > 0) smoothen(&s, p->smooth);
     if (s.lost && !p->cli->quiet)
-        fprintf(stderr, "stepc: note: %s: %zu of %zu values of %s are not drawn: not finite%s\n", t->path, s.lost,
-                s.lost + s.points.count, y->name, p->x.log || p->y.log ? ", or not positive" : "");
+        fprintf(stderr, "stepc: note: %s: %zu of %zu values of %s are not drawn: not finite%s%s\n", t->path, s.lost,
+                s.lost + s.points.count, y->name, far ? ", or beyond 1e300" : "",
+                p->x.log || p->y.log ? ", or not positive" : "");
     if (s.points.count) vec_push(a, &p->series, s);
 }
 

@@ -27,10 +27,11 @@ struct plot_point {
 struct plot_series {
     const char *file, *name, *label; /* the label tells it from the others */
     VEC(struct plot_point) points;   /* those that can be drawn, in the order of the file */
-    size_t lost;                     /* those that cannot: not finite, or not positive where logarithms are drawn */
+    size_t lost; /* those that cannot: not finite, beyond PLOT_MOST, or for a logarithm not positive */
 };
 
 enum { PLOT_TICKS = 16 };
+#define PLOT_MOST 1e300 /* the length of an axis must be finite, too */
 struct plot_axis {
     const char *title;
     bool log;

@@ -21,7 +21,9 @@ static void add_tick(struct plot_axis *a, double v)
 /* 1, 2 or 5 times a power of ten, about `WANTED_TICKS` of them; `open`: the axis ends at such values. */
 static void place_linear(struct plot_axis *a, bool open)
 {
-    if (a->low >= a->high) {
+    /* What differs in the last digits of float64 alone stands at one place: steps of such a range would add nothing to
+     * the numbers beside the axis. */
+    if (a->high - a->low <= fmax(fabs(a->low), fabs(a->high)) * 1e-14) {
         double half = fabs(a->low) > 0 ? fabs(a->low) * 0.05 : 0.5;
         a->low -= half, a->high += half;
     }
@@ -35,7 +37,8 @@ static void place_linear(struct plot_axis *a, bool open)
 static void place_log(struct plot_axis *a)
 {
     if (a->low >= a->high) a->low /= 2, a->high *= 2;
-    double first = floor(log10(a->low)), last = ceil(log10(a->high)), every = ceil((last - first) / (PLOT_TICKS - 2));
+    double first = floor(log10(a->low)), last = ceil(log10(a->high));
+    double every = fmax(1, ceil((last - first) / (PLOT_TICKS - 2))); /* both ends may have one logarithm */
     static const double few[] = {1, 2, 5};
     bool dense = log10(a->high / a->low) < 2.5;
     for (double k = first; k <= last; k += every)

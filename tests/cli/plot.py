@@ -58,6 +58,8 @@ class Plot(runner.Case):
                                       (("none.jsonl",), 3, "No such file"), ((a, "-o", a), 2, a), ((self.write("e.jsonl", ""),), 1, "no line of metrics"),
                                       ((self.write("t.jsonl", '{"step": 1}\nno\n{"step": 2}\n'),), 1, "t.jsonl:2: no JSON object"),
                                       ((self.write("n.jsonl", '{"step": 1, "loss": "NaN"}\n'),), 1, "nothing to draw"),
+                                      ((self.write("h.jsonl", '{"step": 1, "loss": 1e308}\n{"step": 2, "loss": -1e308}\n'),), 1, "2 of 2 values of loss are not drawn: not finite, or beyond 1e300"),
+                                      ((self.write("l.jsonl", '{"step": 1e308, "loss": 1}\n'), "--log", "x"), 1, "beyond 1e300"),
                                       ((self.write("z.jsonl", '{"step": 1, "loss": 0}\n'), "--log", "y"), 1, "nothing to draw"),
                                       ((self.write("w.csv", "step,loss\n1,2\n2,x\n"),), 1, 'w.csv:3: column 2: expected a number, found "x"'),
                                       ((self.write("v.csv", "step,loss\n1,2,3\n"),), 1, "no more columns")]:
@@ -77,11 +79,11 @@ class Plot(runner.Case):
     def test_axes(self):
         """Ends of axes: one point, one value, very large and very small ones, logarithms; there are always two numbers or more."""
         for name, values in {"point": [3], "constant": [2, 2, 2], "zero": [0, 0], "small": [1e-30, 3e-30], "large": [1e30, 1.5e30], "signs": [-1e-3, 1e3],
-                             "near": [1, 1 + 1e-12], "negative": [-5, -4], "wide": [1e-300, 1e300]}.items():
+                             "near": [1, 1 + 1e-12], "last digit": [1, 1 + 2**-52], "last digit of a power": [1e300, 9.999999999999998e299], "ends": [-1e300, 1e300], "negative": [-5, -4], "wide": [1e-300, 1e300]}.items():
             path = self.write(name + ".jsonl", "".join('{"step": %d, "loss": %r}\n' % (i + 1, v) for i, v in enumerate(values)))
             for log in ([], ["--log", "xy"]) if min(values) > 0 else ([],):
                 done = self.plot(path, *log)
-                self.assertGreaterEqual(len(re.findall(r"(?m)^ *\S+ \+", done.stdout)), 1 if name == "near" else 2, name + done.stdout)
+                self.assertGreaterEqual(len(re.findall(r"(?m)^ *\S+ \+", done.stdout)), 1 if name in ("near", "last digit of a power") else 2, name + done.stdout)
                 self.assertIn("*", done.stdout)
                 self.assertEqual(self.plot(path, *log, "-o", self.path("x.svg")).stderr, "")
                 places = [float(v) for v in re.findall(r"[-\d.]+", " ".join(re.findall(r'points="([^"]*)"', self.saved("x.svg"))))]
