@@ -162,7 +162,7 @@ static int fix(struct cli *cli, const char *path)
                         total == 1 ? "" : "s");
             return code && code != EXIT_WRONG && !w.diags.errors ? code : 0;
         }
-        if ((code = cli_write(cli, path, str_text(&text), text.length))) return code;
+        if ((code = cli_rewrite(cli, path, str_text(&text), text.length))) return code;
         total += count;
     }
     return 0;

@@ -86,6 +86,8 @@ int cli_read(struct cli *, const char *path, size_t limit, char **text, size_t *
 /* Writes a file ("-": standard output) beside its name and renames it. 0 or 3. */
 int cli_write(struct cli *, const char *path, const char *text, size_t length);
 int cli_write_program(struct cli *, const char *path, const void *bytes, size_t length); /* one that may be executed */
+int cli_rewrite(struct cli *, const char *path, const char *text,
+                size_t); /* what is there, as an editor does: through links, with its owner and mode */
 size_t cli_fix(const struct diags *, bool quiet,
                struct str *out); /* fix.c: the document with replacements, and how many there are */
 

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,16 +67,19 @@ int cli_print(struct cli *cli, const char *text, size_t length)
     return error ? cli_failed(cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(error)) : 0;
 }
 
-static int write_file(struct cli *cli, const char *path, const void *bytes, size_t length, bool program)
+/* like: whose owner and mode the file gets; program: who may read it may execute it. */
+static int write_file(struct cli *cli, const char *path, const void *bytes, size_t length, bool program,
+                      const struct stat *like)
 {
     struct st_output o;
     struct stat status;
     char error[ST_TEXT], ignored[ST_TEXT];
     bool ok = st_output_open(&o, path, error) && st_output_write(&o, bytes, length, error);
-    if (ok && !o.direct && program && fstat(o.fd, &status) == 0) { /* who may read it may execute it */
+    if (ok && !o.direct && program && fstat(o.fd, &status) == 0) {
         mode_t readable = status.st_mode & 0444;
         fchmod(o.fd, (status.st_mode & 0777) | readable >> 2);
     }
+    if (ok && like && fchown(o.fd, like->st_uid, like->st_gid) == 0) fchmod(o.fd, like->st_mode & 0777);
     if (ok) ok = st_output_close(&o, true, error);
     else st_output_close(&o, false, ignored);
     return ok ? 0 : cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s", error);
@@ -82,10 +87,19 @@ static int write_file(struct cli *cli, const char *path, const void *bytes, size
 
 int cli_write(struct cli *cli, const char *path, const char *text, size_t length)
 {
-    return strcmp(path, "-") == 0 ? cli_print(cli, text, length) : write_file(cli, path, text, length, false);
+    return strcmp(path, "-") == 0 ? cli_print(cli, text, length) : write_file(cli, path, text, length, false, NULL);
 }
 
 int cli_write_program(struct cli *cli, const char *path, const void *bytes, size_t length)
 {
-    return write_file(cli, path, bytes, length, true);
+    return write_file(cli, path, bytes, length, true, NULL);
+}
+
+int cli_rewrite(struct cli *cli, const char *path, const char *text, size_t length)
+{
+    struct stat like;
+    char to[PATH_MAX];
+    bool may = realpath(path, to) && stat(to, &like) == 0 && access(to, W_OK) == 0;
+    return may ? write_file(cli, to, text, length, false, &like)
+               : cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s: %s", path, strerror(errno));
 }

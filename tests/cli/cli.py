@@ -659,6 +659,15 @@ class Cli(runner.Case):
         far = self.write("far.json", text.replace("Adam", "zzzzzzzz"))
         self.assertIn('unknown optimizer "zzzzzzzz"', self.stepc("check", far, "--fix", code=1).stderr)
         self.assertNotIn("linaer", self.saved("far.json").decode())
+        real = self.write("real.json", text)
+        os.chmod(real, 0o640)
+        os.symlink("real.json", self.path("link.json"))  # the document is mended where it lies, and may be read by whom it could be
+        self.stepc("check", self.path("link.json"), "--fix")
+        self.assertEqual((os.path.islink(self.path("link.json")), os.stat(real).st_mode & 0o777, b'"linaer"' in self.saved("real.json")), (True, 0o640, False))
+        if os.geteuid() != 0:
+            locked = self.write("locked.json", text)
+            os.chmod(locked, 0o444)
+            self.assertIn("Permission denied", self.stepc("check", locked, "--fix", code=3).stderr)
         before = os.stat(self.model).st_mtime_ns
         self.stepc("check", self.model, "--fix")
         self.assertEqual(os.stat(self.model).st_mtime_ns, before)
