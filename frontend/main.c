@@ -353,8 +353,9 @@ static int work(int argc, char **argv)
     int code = cli_parse(&cli, argc, argv);
     if (code == 0) code = cli_check_files(&cli);
     if (code == 0) code = commands[cli.command](&cli);
-    if (fflush(stdout) != 0 && code <= 0)
-        code = cli_failed(&cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(errno));
+    if (fflush(stdout) != 0 && code <= 0) /* as in cli_print */
+        code = errno == EPIPE ? EXIT_ENVIRONMENT
+                              : cli_failed(&cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(errno));
     arena_free(&arena);
     return code < 0 ? EXIT_DONE : code;
 }

@@ -85,7 +85,12 @@ static void add_all(struct cli *cli, struct str *out)
     add_head(out, "stepc", 1, "compiler for training steps: one JSON document in, one shared object out");
     str_add(out, ".SH SYNOPSIS\n\\fBstepc\\fR \\fICOMMAND\\fR [\\fIoptions\\fR]\n.SH COMMANDS\n");
     for (size_t i = 0; cli_page_at(cli, i, &c); i++) add_item(out, c.name, c.doc);
-    str_add(out, ".SH FILES\n");
+    str_add(out, ".SH OPTIONS\n");
+    add_plain(
+        out, "A value follows its option, or is attached to it: --name value, --name=value, -o FILE. Of an option that "
+             "is given again the last value counts, of -D, --set, --assert, --limit, -W, --emit and of files that are "
+             "read all do. - is standard input or output, -- ends the options.");
+    str_add(out, "\n.SH FILES\n");
     add_item(out, "libstepc_mpi.so",
              "moves bytes between the processes of a mesh; looked for beside an object, in the folders of "
              "STEPC_PLUGIN_PATH and by the system's linker, by stepc also in ../lib/stepc beside its own folder");
@@ -139,11 +144,13 @@ int cli_man(struct cli *cli)
 {
     struct str out = STR(cli->arena);
     struct cli_page c;
-    if (!cli->operands.count) add_all(cli, &out);
-    else if (strcmp(cli->operands.items[0], "language") == 0) add_language(cli, &out);
-    else if (strcmp(cli->operands.items[0], "step.h") == 0) add_header(&out);
+    const char *name = cli->operands.count ? cli->operands.items[0] : "stepc";
+    if (strncmp(name, "stepc-", 6) == 0) name += 6; /* as man calls it */
+    if (strcmp(name, "stepc") == 0) add_all(cli, &out);
+    else if (strcmp(name, "language") == 0) add_language(cli, &out);
+    else if (strcmp(name, "step.h") == 0) add_header(&out);
     else {
-        int code = cli_page_of(cli, cli->operands.items[0], &c);
+        int code = cli_page_of(cli, name, &c);
         if (code) return code;
         add_command(&out, &c);
     }

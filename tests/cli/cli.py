@@ -56,6 +56,9 @@ class Cli(runner.Case):
             text = self.stepc(command, "--help").stdout
             self.assertLess(text.index("examples"), text.index("options"))
             self.assertEqual(text, self.stepc("help", command).stdout)
+        for page, name in (("stepc", None), ("stepc-run", "run"), ("stepc-step.h", "step.h"), ("stepc-language", "language")):  # as man(1) calls them
+            self.assertEqual(self.stepc("man", page).stdout, self.stepc("man", *([name] if name else [])).stdout)
+        self.assertIn('"run"', self.stepc("man", "stepc-rum", code=2).stderr)
 
     def test_launcher_that_sleeps(self):
         """An mpirun that has seen its ranks end and sleeps all the same is ended, and the code is that of the ranks: Open MPI sleeps
@@ -639,6 +642,13 @@ class Cli(runner.Case):
         p.stdout.close()
         self.assertEqual((p.stderr.read(), p.wait(timeout=600)), (b"", 3))
         p.stderr.close()
+        for command in (["help"], ["help", "run"], ["run", "--help"], ["doc"], ["verify", self.path("step.so")]):
+            self.stepc("compile", self.model, "-o", self.path("step.so"))
+            reads, writes = os.pipe()
+            os.close(reads)
+            p = subprocess.run([self.program, *command], stdout=writes, stderr=subprocess.PIPE, timeout=600)
+            os.close(writes)
+            self.assertEqual((p.stderr, p.returncode), (b"", 3), command)
 
     def test_fix(self):
         """Names that are nearly right are written over, also those behind them; what has no near name stays and is reported."""
