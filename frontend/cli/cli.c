@@ -216,14 +216,34 @@ static int give(struct cli *cli, const struct cli_option *o, const char *value)
     return value ? check_value(cli, o, value) : 0;
 }
 
+static bool names_files(const struct cli_option *o)
+{
+    bool file = o->kind == CLI_INPUT || o->kind == CLI_OUTPUT || o->kind == CLI_OUTPUTS || o->kind == CLI_FILES;
+    return file || (o->kind == CLI_TEXT && o->choices);
+}
+
+/* Whether a word of its own is an option of this command: then the value before it was forgotten, and a file of that
+ * name is not meant. */
+static bool is_option(const struct cli *cli, const char *word)
+{
+    if (word[0] != '-' || !word[1]) return false;
+    return word[1] == '-' ? find_long(cli, word + 2, strcspn(word + 2, "=")) != NULL
+                          : find_letter(cli, word[1]) != NULL;
+}
+
 /* The option at argv[*at]; `value`: what was attached to it, NULL if nothing. */
 static int take(struct cli *cli, const struct cli_option *o, const char *shown, const char *value, int argc,
                 char **argv, int *at)
 {
     if (o->kind == CLI_FLAG) return value ? cli_usage(cli, "%s takes no value", shown) : give(cli, o, NULL);
     if (o->kind == CLI_OPTIONAL) return give(cli, o, value ? value : "");
-    if (!value && *at + 1 < argc) value = argv[++*at];
-    if (!value) return cli_usage(cli, "%s needs a value: %s", shown, o->argument);
+    if (!value && *at + 1 < argc) {
+        value = argv[++*at];
+        if (is_option(cli, value))
+            return cli_usage(cli, "%s needs a value: %s; %s is an option (%s%s%s where it is the value)", shown,
+                             o->argument, value, shown, shown[1] == '-' ? "=" : "", value);
+    }
+    if (!value || (!*value && names_files(o))) return cli_usage(cli, "%s needs a value: %s", shown, o->argument);
     int code = give(cli, o, value);
     while (!code && o->kind == CLI_FILES && *at + 1 < argc && argv[*at + 1][0] != '-') code = give(cli, o, argv[++*at]);
     return code;

@@ -49,6 +49,18 @@ class Cli(runner.Case):
             self.assertIn(says, p.stderr)
             self.assertEqual(p.stdout, "")
 
+    def test_forgotten_values(self):
+        """An option is no value of the one before it, and what is empty names no file: nothing is trained first, nothing is written."""
+        before = sorted(os.listdir(self.folder))
+        for args, says in [(("--save", "--all-state"), "--save needs a value: FILE; --all-state is an option (--save=--all-state where it is the value)"),
+                           (("--metrics", "--save=x"), "--save=x is an option"), (("--data", "--steps", "2"), "--data needs a value: FILE..."), (("--save", "-q"), "-q is an option"),
+                           (("--save",), "--save needs a value: FILE"), (("--save=",), "--save needs a value: FILE"), (("--trace", ""), "--trace needs a value"),
+                           (("--save-dir", ""), "--save-dir needs a value: DIR"), (("--data", ""), "--data needs a value"), (("--init=",), "--init needs a value")]:
+            p = self.stepc("run", self.model, "--steps", "2", *args, code=2)
+            self.assertIn(says, p.stderr)
+        self.assertIn("-o needs a value: FILE; -D is an option (-o-D where it is the value)", self.stepc("compile", self.model, "-o", "-D", "x=1", code=2).stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+
     def test_help(self):
         listed = self.stepc("--help").stdout
         for command in ("compile", "run", "check", "explain", "version"):
