@@ -123,6 +123,12 @@ const char *cli_text(const struct cli *cli, const char *name, const char *otherw
     return otherwise;
 }
 
+const char *cli_output(const struct cli *cli, const char *name)
+{
+    const char *path = cli_text(cli, name, NULL);
+    return path && strcmp(path, "-") == 0 ? "/dev/stdout" : path;
+}
+
 int64_t cli_integer(const struct cli *cli, const char *name, int64_t otherwise)
 {
     const char *text = cli_text(cli, name, NULL);

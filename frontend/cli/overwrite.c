@@ -38,8 +38,10 @@ static void add(struct files *f, const char *option, const char *path, bool writ
     if (writes) folder = path;
     bool standard = strcmp(path, "-") == 0;
     file.there = (standard ? fstat(written ? 1 : 0, &file.at) : stat(path, &file.at)) == 0;
-    if (standard ? !file.there || !S_ISREG(file.at.st_mode) : stat(folder, &file.folder) != 0) return;
-    if (file.there && S_ISCHR(file.at.st_mode)) return; /* nothing is replaced */
+    if (standard ? !file.there : stat(folder, &file.folder) != 0) return;
+    if (standard && !written && !S_ISREG(file.at.st_mode)) return;
+    /* Nothing of a device is replaced; two outputs in one stream are of no use to who reads it. */
+    if (!standard && file.there && S_ISCHR(file.at.st_mode)) return;
     vec_push(f->cli->arena, &f->list, file);
 }
 
@@ -53,7 +55,8 @@ static void add_given(struct files *f, const struct cli_given *given)
     if ((o->kind == CLI_OUTPUTS || o->kind == CLI_FILES) && equals) add(f, o->name, equals + 1, written, NULL);
     bool last = (o->kind == CLI_OUTPUT || o->kind == CLI_INPUT) && cli_text(f->cli, o->name, NULL) == given->value;
     if (last || o->kind == CLI_FILES) add(f, o->name, given->value, written, NULL);
-    if (last && strcmp(o->name, "save") == 0) /* in place of it, where weights are not finite (run_finite.c) */
+    if (last && strcmp(o->name, "save") == 0 &&
+        strcmp(given->value, "-") != 0) /* in place of it, where weights are not finite (run_finite.c) */
         add(f, o->name, arena_format(f->cli->arena, "%s.nonfinite", given->value), written, NULL);
 }
 

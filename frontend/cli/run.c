@@ -233,7 +233,7 @@ static int save_now(struct run *r, const char *save)
 /* begin: what follows is traced; else the file is written. Every rank has one of its own. */
 static int trace(struct run *r, bool begin)
 {
-    const char *path = cli_text(r->cli, "trace", NULL);
+    const char *path = cli_output(r->cli, "trace");
     if (!path) return 0;
     if (r->place.rank) path = arena_format(r->cli->arena, "%s.%u", path, r->place.rank);
     step_status status = r->api->trace(r->instance, begin ? path : NULL);
@@ -243,7 +243,7 @@ static int trace(struct run *r, bool begin)
 static int train(struct run *r)
 {
     struct sigaction old[RUN_SIGNALS];
-    const char *save = cli_text(r->cli, "save", NULL);
+    const char *save = cli_output(r->cli, "save");
     run_signals_catch(old);
     r->begin_ns = r->shown_ns = run_now();
     int code = run_agree(r, trace(r, true));
@@ -279,7 +279,7 @@ static int train(struct run *r)
     }
     int checkpointed = run_checkpoint_end(r);
     if (!code) code = checkpointed;
-    const char *infer = cli_text(r->cli, "infer", NULL);
+    const char *infer = cli_output(r->cli, "infer");
     if (infer && !code && !run_stopped(r)) code = run_infer(r, infer);
     if (infer && !code && run_stopped(r) && !r->cli->quiet)
         fprintf(stderr, "stepc: note: --infer %s: stopped before it was written\n", infer);
@@ -316,7 +316,7 @@ static int read_step_counter(struct run *r)
 
 static int start(struct run *r)
 {
-    const char *infer = cli_text(r->cli, "infer", NULL);
+    const char *infer = cli_output(r->cli, "infer");
     bool evaluates = cli_count(r->cli, "eval-data") > 0, infers_data = infer && !cli_count(r->cli, "infer-data");
     bool trains = cli_count(r->cli, "steps") || cli_count(r->cli, "epochs") || infers_data || (!infer && !evaluates);
     if (!infer && cli_count(r->cli, "infer-data")) return cli_usage(r->cli, "--infer-data needs --infer FILE");
@@ -339,7 +339,7 @@ static int start(struct run *r)
     const char *peft = r->checkpoint.resumed ? NULL : cli_text(r->cli, "peft", NULL);
     if (peft && (code = run_peft(r, peft))) return code;
     if ((code = read_step_counter(r))) return code;
-    const char *save = cli_text(r->cli, "save", NULL);
+    const char *save = cli_output(r->cli, "save");
     if (save && (code = run_save_possible(r, "--save", run_output_path(r, save)))) return code;
     if (infer && (code = run_save_possible(r, "--infer", run_output_path(r, infer)))) return code;
     r->was_finite = run_weights_finite(r);

@@ -112,8 +112,12 @@ static struct st_tensor *tensors_of(struct cli *cli, const struct run_exported *
 
 static int output(struct cli *cli, const char *what, const char **to)
 {
-    if ((*to = cli_text(cli, "output", NULL))) return 0;
-    return cli_usage(cli, "checkpoint %s: -o %s is missing", what, strcmp(what, "export") ? "DIR" : "FILE");
+    bool folder = strcmp(what, "export") != 0 || cli_count(cli, "hf") || cli_count(cli, "names");
+    *to = cli_output(cli, "output");
+    if (!*to) return cli_usage(cli, "checkpoint %s: -o %s is missing", what, folder ? "DIR" : "FILE");
+    return folder && strcmp(cli_text(cli, "output", NULL), "-") == 0
+               ? cli_usage(cli, "checkpoint %s: -o -: a folder is written; name one", what)
+               : 0;
 }
 
 /* A checkpoint that becomes something else, and where to. */

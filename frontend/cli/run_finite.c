@@ -4,6 +4,7 @@
 #include "ir/ir.h"
 
 #include <math.h>
+#include <string.h>
 
 static bool tensor_finite(struct run *r, const struct step_tensor *t)
 {
@@ -58,13 +59,23 @@ bool run_weights_lost(struct run *r)
 int run_save_finite(struct run *r, const char *path)
 {
     bool all = cli_count(r->cli, "all-state") > 0, lost = run_weights_lost(r);
-    const char *other = path ? arena_format(r->cli->arena, "%s.nonfinite", path) : NULL;
-    int code = path ? run_save(r, lost ? other : path, all) : 0;
-    if (!lost || code) return code;
+    bool stream = path && strncmp(path, "/dev/", 5) == 0; /* there is no name beside it */
+    const char *other = path && !stream ? arena_format(r->cli->arena, "%s.nonfinite", path) : NULL;
+    const char *to = lost ? other : path;
+    int code = to ? run_save(r, to, all) : 0;
+    if (code) return code;
+    if (!lost) {
+        bool told = to && r->nonfinite && r->was_finite && !run_weights_finite(r); /* all ranks look at them */
+        if (!told) return 0;
+        fprintf(stderr, "%sstepc: warning: --save %s: its weights are NaN or infinite since step %llu\n",
+                r->line_open ? "\n" : "", path, (unsigned long long)r->nonfinite);
+        r->line_open = false;
+        return 0;
+    }
     return cli_failed(
         r->cli, EXIT_WRONG,
         "the weights are NaN or infinite since step %llu%s%s%s; --on-nonfinite stop ends with the last finite "
         "state, --on-nonfinite continue takes it as it is",
-        (unsigned long long)r->nonfinite, path ? ": they are saved as " : "", path ? other : "",
+        (unsigned long long)r->nonfinite, other ? ": they are saved as " : "", other ? other : "",
         path ? arena_format(r->cli->arena, ", %s is not written", path) : "");
 }

@@ -618,6 +618,28 @@ class Cli(runner.Case):
         with open(output) as f:
             self.assertEqual([json.loads(line)["step"] for line in f], [1, 2])
 
+    def test_standard_output(self):
+        """- is standard output of whatever is one file, not a file of that name; no two outputs go there."""
+        so, data = self.path("step.so"), self.batches()
+        self.stepc("compile", self.model, "-o", so)
+        run = ("run", so, "--steps", "2", "--data", data, "-q")
+        self.stepc(*run, "--save", self.path("saved"), "--save-dir", self.path("run"), "--infer", self.path("inferred"))
+        self.stepc("checkpoint", "export", self.path("run"), "-o", self.path("exported"))
+        for args, name in [((*run, "--save", "-"), "saved"), ((*run, "--infer", "-"), "inferred"), (("checkpoint", "export", self.path("run"), "-o", "-"), "exported")]:
+            with open(self.path("piped"), "wb") as f:
+                f.write(subprocess.run([self.program, *args], stdout=subprocess.PIPE, check=True, timeout=600, cwd=self.folder).stdout)
+            got, want = safetensors.read(self.path("piped")), safetensors.read(self.path(name))
+            self.assertEqual({k: v.tobytes() for k, v in got.items()}, {k: v.tobytes() for k, v in want.items()})
+            if name != "inferred":
+                self.stepc(*run, "--init", self.path("piped"))
+        wide = self.write("wide.json", json.dumps(dict(DOCUMENT, constants={"hidden": 3000})))
+        self.stepc("compile", wide, "-o", self.path("wide.so"))
+        self.assertIn("traceEvents", self.stepc("run", self.path("wide.so"), *run[2:], "--trace", "-").stdout)
+        self.assertIn("--metrics and --save name one file: -", self.stepc(*run, "--metrics", "-", "--save", "-", code=2).stderr)
+        for args in (("convert", self.path("run")), ("import", self.path("saved")), ("export", self.path("run"), "--hf", "gpt2")):
+            self.assertIn("-o -: a folder is written; name one", self.stepc("checkpoint", *args, "-o", "-", code=2).stderr)
+        self.assertFalse(os.path.exists("-") or os.path.exists(self.path("-")))
+
     def test_files_to_pipes(self):
         """What is no regular file is written to, never replaced: objects, headers, temporaries."""
         pipe = self.path("pipe")

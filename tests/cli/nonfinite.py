@@ -25,7 +25,9 @@ RUNS = [
     (["--on-nonfinite", "stop"], 1, ("out", True), "step 3"),
     (["--on-nonfinite", "skip"], 0, ("out", True), "the step is skipped"),
     (["--on-nonfinite", "continue"], 0, ("out", False), FIRST),
+    (["--on-nonfinite", "continue"], 0, ("out", False), "out: its weights are NaN or infinite since step 3"),
     (["--metrics", "metrics"], 0, ("out", False), FIRST),
+    (["--metrics", "metrics"], 0, ("out", False), "out: its weights are NaN or infinite since step 3"),
 ]
 
 
@@ -64,6 +66,15 @@ class NonFinite(runner.Case):
         self.assertNotEqual(run.wait(), 0)
         with open(good) as f:
             self.assertEqual(f.read(), "precious")
+
+    def test_stream(self):
+        """There is no name beside standard output: such weights are not written there, but where somebody asked for them."""
+        for options, code, said in (([], 1, b""), (["--on-nonfinite", "continue"], 0, b"NaN or infinite since step 3")):
+            run = subprocess.run([self.program, "run", self.path("step.so"), "--steps", "8", "--data", self.data, "--init", self.init, "--save", "-", *options],
+                                 capture_output=True, cwd=self.folder, timeout=600)
+            self.assertEqual((run.returncode, bool(run.stdout)), (code, code == 0), run.stderr)
+            self.assertIn(said, run.stderr)
+            self.assertFalse([n for n in os.listdir(self.folder) + os.listdir("/dev") if "nonfinite" in n])
 
     def test_number(self):
         """A parameter that is one number is looked at like any other: the loss was finite, what follows is not."""
