@@ -59,11 +59,26 @@ static int read_options(struct run *r)
     return code;
 }
 
+/* --eval-weights is looked up before the first step, not when hours later something is to be evaluated. */
+static int read_weights(struct run *r)
+{
+    const char *weights = r->eval_weights = cli_text(r->cli, "eval-weights", NULL);
+    if (weights && !cli_count(r->cli, "eval-data") && !cli_count(r->cli, "infer"))
+        return cli_usage(r->cli, "--eval-weights needs --eval-data or --infer FILE");
+    bool there = !weights || strcmp(weights, "params") == 0;
+    struct step_tensor t = {.size = sizeof t};
+    for (uint32_t role = STEP_PARAM + 1; role <= STEP_STATE; role++)
+        for (size_t i = 0; !there && r->api->tensor_at(r->instance, role, i, &t) == STEP_OK; i++) {
+            size_t n = strlen(weights);
+            there = strncmp(t.name, weights, n) == 0 && t.name[n] == '.';
+        }
+    return there ? 0 : cli_failed(r->cli, EXIT_WRONG, "--eval-weights: there are no weights \"%s\"", weights);
+}
+
 static int read_steps(struct run *r)
 {
     bool steps = cli_count(r->cli, "steps") > 0, epochs = cli_count(r->cli, "epochs") > 0;
     bool infer = cli_count(r->cli, "infer") > 0;
-    r->eval_weights = cli_text(r->cli, "eval-weights", NULL);
     bool evaluates = cli_count(r->cli, "eval-data") > 0;
     r->eval_every = (uint64_t)cli_integer(r->cli, "eval-every", 0);
     if (r->eval_every && !evaluates) return cli_usage(r->cli, "--eval-every needs --eval-data");
@@ -325,6 +340,7 @@ static int start(struct run *r)
     int code = trains ? run_data_open(r, &r->data, "--data") : 0;
     if (!code) code = read_options(r);
     if (!code) code = read_steps(r);
+    if (!code) code = read_weights(r);
     if (!code) code = run_checkpoint_options(r);
     if (!code) code = run_init_options(r);
     if (!code && cli_count(r->cli, "infer-data")) code = run_data_open(r, &r->infer_data, "--infer-data");

@@ -16,7 +16,7 @@
 
 int run_checkpoint_options(struct run *r)
 {
-    static const char *const needing[] = {"save-every", "save-seconds", "keep"};
+    static const char *const needing[] = {"save-every", "save-seconds", "keep", "on-save-error"};
     struct run_checkpoint *c = &r->checkpoint;
     c->folder = cli_text(r->cli, "save-dir", NULL);
     c->resume = cli_text(r->cli, "resume", NULL);

@@ -82,12 +82,14 @@ int run_open(struct run *r)
     if (n < 0) code = cli_failed(r->cli, EXIT_ENVIRONMENT, "cannot read %s: %s", r->path, strerror(errno));
     else if (n == 4 && memcmp(magic, "\177ELF", 4) == 0) {
         bool fixed = !r->fits && (cli_count(r->cli, "define") || cli_count(r->cli, "mesh"));
+        bool strict = cli_count(r->cli, "limit") || cli_count(r->cli, "warnings");
         code = cli_count(r->cli, "check-finite")
                    ? cli_usage(
                          r->cli,
                          "--check-finite: an object checks if it was compiled so: stepc compile MODEL --check-finite")
-               : fixed ? cli_usage(r->cli, "-D and --mesh change a document; %s is compiled already", r->path)
-                       : load_object(r, fd);
+               : fixed  ? cli_usage(r->cli, "-D and --mesh change a document; %s is compiled already", r->path)
+               : strict ? cli_usage(r->cli, "--limit and -W are for a document; %s is compiled already", r->path)
+                        : load_object(r, fd);
         if (!code) code = create(r);
     } else if (cli_count(r->cli, "transport"))
         code = cli_usage(r->cli, "--transport is for objects: stepc compile %s -o step.so", r->path);

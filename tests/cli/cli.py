@@ -724,6 +724,18 @@ class Cli(runner.Case):
         self.assertEqual(self.stepc("check", split).stderr, "")
         self.assertEqual(self.stepc("check", split, "--mesh", "data=1").stderr, "")
 
+    def test_options_without_use(self):
+        """An option that could do nothing is refused before the first step."""
+        so, data = self.path("step.so"), self.batches()
+        self.stepc("compile", self.model, "-o", so)
+        for args, code, says in [(("--limit", "memory=1"), 2, "--limit and -W are for a document"), (("-Werror",), 2, "--limit and -W are for a document"),
+                                 (("--on-save-error", "warn"), 2, "--on-save-error needs --save-dir DIR"), (("--eval-weights", "ema"), 2, "--eval-weights needs --eval-data or --infer FILE"),
+                                 (("--eval-weights", "ema", "--eval-data", data), 1, 'there are no weights "ema"'), (("--eval-weights", "slow", "--infer", self.path("x")), 1, 'there are no weights "slow"')]:
+            for what in (so,) if "--limit" in args or "-Werror" in args else (so, self.model):
+                text = self.stepc("run", what, "--steps", "1", "--data", data, *args, code=code).stderr
+                self.assertIn(says, text)
+                self.assertNotIn("1 step", text)
+
     def test_save_is_tried_first(self):
         so, data = self.path("step.so"), self.batches()
         self.stepc("compile", self.model, "-o", so)
