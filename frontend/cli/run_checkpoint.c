@@ -164,6 +164,19 @@ static int check_order(struct run *r, const char *text)
                       before);
 }
 
+/* What the object was compiled without is told before the first step, not after the last one: `save` says it before it
+ * refuses an item that has no name, and writes nothing for that. */
+static int can_save(struct run *r)
+{
+    const struct run_checkpoint *c = &r->checkpoint;
+    struct step_item none = {.size = sizeof none, .name = "", .json = ""};
+    struct step_save asked = {
+        .size = sizeof asked, .directory = c->folder, .items = &none, .item_count = 1, .keep = c->keep};
+    struct step_job *job = NULL;
+    step_status status = r->api->save(r->instance, &asked, &job);
+    return status == STEP_EUNSUPPORTED ? run_status(r, status, "--save-dir") : 0;
+}
+
 /* After the counter of the state was read: how far that run was in its data. */
 int run_checkpoint_position(struct run *r)
 {
@@ -187,7 +200,8 @@ int run_checkpoint_position(struct run *r)
     if (c->resumed && !r->cli->quiet)
         fprintf(stderr, "resume   step %" PRIu64 "%s\n", c->step, r->steps ? "" : ": nothing is left to do");
     if (!c->folder) return 0;
-    int code = r->place.rank ? 0 : clear_way(r, c->resume && strcmp(c->resume, "auto") == 0);
+    int code = can_save(r);
+    if (!code && !r->place.rank) code = clear_way(r, c->resume && strcmp(c->resume, "auto") == 0);
     if (!code && !r->place.rank) code = run_save_folder(r, c->folder);
     bool one;
     int lost = any(r, code != 0, &one);

@@ -631,9 +631,13 @@ class Checkpoint(runner.Case):
     def test_left_out(self):
         so = self.path("files.so")
         self.stepc("compile", self.model, "-o", so, "--without", "directories", "-q")
-        self.assertIn("--without directories", self.train("--save-dir", "r", what=so, code=1).stderr)
+        self.stepc("compile", self.model, "-o", self.path("none.so"), "--without", "checkpoint", "-q")
         self.stepc("compile", self.model, "-o", self.path("all.so"), "--without", "retention", "-q")
-        self.assertIn("--without retention", self.train("--save-dir", "r", "--keep", "latest=1", what="all.so", code=1).stderr)
+        for part, more, what in (("directories", (), so), ("checkpoint", (), "none.so"), ("retention", ("--keep", "latest=1"), "all.so")):
+            refused = self.train("--save-dir", "r", *more, what=what, code=1, quiet=False).stderr
+            self.assertIn("--without " + part, refused)
+            self.assertNotIn("step", refused.replace("stepc", ""))  # before the first one
+            self.assertFalse(os.path.exists(self.path("r")))
         self.train("--save-dir", "r", what="all.so")
         whole = self.saved("a.safetensors", what=so)
         self.saved("b.safetensors", what=so, steps=7)
