@@ -59,6 +59,9 @@ static int kept(struct cli *cli, const char *folder, const char *rules, struct s
     char error[ST_TEXT];
     size_t length;
     const char *metric;
+    if (st_is_checkpoint(folder))
+        return cli_failed(cli, EXIT_WRONG, "%s is one checkpoint; ls and prune take the folder that it lies in",
+                          folder);
     step_status status = st_kept_list(folder, rules, all, count, error);
     if (status) return run_file_failed(cli, status, error);
     for (uint32_t k = 0; rules && *count && (metric = st_rules_metric(rules, k, &length)); k++) {

@@ -423,6 +423,8 @@ class Checkpoint(runner.Case):
         self.assertRegex(told[2]["faults"][0], "items/stepc_run.json is damaged: checksum [0-9a-f]{32} expected")
         self.assertIn("expected ls, show", self.tool("list", "r", code=2).stderr)
         self.assertIn("holds no checkpoint", self.tool("ls", ".", code=1).stderr)
+        for what in (("ls",), ("prune", "--keep", "latest=1")):
+            self.assertIn("r/step-20 is one checkpoint", self.tool(what[0], "r/step-20", *what[1:], code=1).stderr)
         self.assertIn("none", self.tool("verify", "none", code=3).stderr)
 
     def test_not_there(self):
