@@ -288,6 +288,13 @@ const char *fe_note_meaning(struct fe *fe, struct diag *d, const char *owner, co
     return nearest;
 }
 
+/* Whether what is said of a word of another library begins with this argument, as a line to paste does. */
+static bool begins_with(const char *why, const char *name)
+{
+    size_t n = strlen(name);
+    return why && *why == '"' && !strncmp(why + 1, name, n) && why[n + 1] == '"';
+}
+
 /* Records the error and returns the argument that was probably meant, `count` if there is none. */
 static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, const struct fe_arg *rows, uint32_t count,
                             const char *const *also)
@@ -307,7 +314,7 @@ static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, con
     if (d && (why || !d->hint)) d->hint = why ? why : keys(fe->arena, names, n);
     const char *nearest = fe_note_meaning(fe, d, what, "", member->key, names, n);
     for (uint32_t i = 0; i < count; i++)
-        if (nearest == rows[i].name) return i;
+        if (nearest == rows[i].name || begins_with(why, rows[i].name)) return i;
     return count;
 }
 

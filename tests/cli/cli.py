@@ -305,6 +305,13 @@ class Cli(runner.Case):
         self.assertIn("**.kernel", listed)
         self.assertEqual(len(listed), len(set(listed)))
 
+    def test_foreign_word_is_one_error(self):
+        """What is told under its name in another library is not said to be missing, too."""
+        for optimizer, says in (({"type": "adam", "lr": 0.01}, '"learning_rate": 1e-3'), ({"type": "adam", "pace": 0.01}, None)):
+            found = [json.loads(line) for line in self.stepc("check", self.write("one.json", json.dumps(dict(DOCUMENT, optimizer=optimizer))), "--diagnostics=json", code=1).stderr.splitlines()]
+            self.assertEqual([d["code"] for d in found], ["E0107"] if says else ["E0102", "E0107"])
+            self.assertIn(says or "", found[-1]["rendered"])
+
     def test_one_mistake_one_error(self):
         param = {"type": "param", "shape": [8, 3], "init": {"type": "zeros"}}
         for change, says in [({"seed": "abc"}, "expected a number"), ({"seed": {"params": []}}, "expected a number"),
