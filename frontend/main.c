@@ -75,6 +75,16 @@ static int write_beside(struct way *w, const char *output)
     return cli_write(cli, depfile, str_text(&text), text.length);
 }
 
+/* Of what says how something is done that is not done here nothing is lost without a word. */
+static int check_idle(struct cli *cli)
+{
+    if (cli_count(cli, "cuda-arch") && !strstr(cli_text(cli, "target", "cpu"), "cuda"))
+        return cli_usage(cli, "--cuda-arch needs --target cuda");
+    if (cli_count(cli, "dump-dir") && !cli_count(cli, "dump") && !cli_count(cli, "dump-changed"))
+        return cli_usage(cli, "--dump-dir needs --dump or --dump-changed");
+    return 0;
+}
+
 static int check_beside(struct cli *cli, bool partly)
 {
     const char *const *emits;
@@ -100,6 +110,7 @@ int cli_compile(struct cli *cli)
     if (temps && *temps && (stat(temps, &status) != 0 || !S_ISDIR(status.st_mode)))
         return cli_failed(cli, EXIT_ENVIRONMENT, "--save-temps %s: there is no such folder", temps);
     int code = check_beside(cli, partly);
+    if (!code) code = check_idle(cli);
     if (code) return code;
     const char *target = cli_text(cli, "target", "cpu");
     struct way w = {.cli = cli, .cuda = strcmp(target, "cuda") == 0, .diags = {.arena = cli->arena}};
@@ -241,13 +252,24 @@ static const char *with_kernels(struct way *w, const char *report)
     return kernels ? arena_format(w->cli->arena, "%.*s,%s", (int)strlen(report) - 1, report, kernels + 1) : NULL;
 }
 
+static int explain_code(struct cli *cli, const char *code)
+{
+    for (size_t i = 0; i < cli->given.count; i++) {
+        const char *name = cli->given.items[i].option->name;
+        if (strcmp(name, "quiet") != 0 && strcmp(name, "color") != 0)
+            return cli_usage(cli, "--%s is for documents and objects; %s is a diagnostic", name, code);
+    }
+    return cli_explain_code(cli, code);
+}
+
 int cli_explain(struct cli *cli)
 {
+    static const char *const of_documents[] = {"remat", "chunk-rows", "max-memory", "blas", "warnings"};
     const char *what = cli->operands.items[0], *report = NULL;
     char *text;
     size_t length, report_length = 0;
     if (strchr("EW", what[0]) && strlen(what) == 5 && strspn(what + 1, "0123456789") == 4)
-        return cli_explain_code(cli, what);
+        return explain_code(cli, what);
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     int code = cli_limits(cli, &w.limits);
     if (!code) code = cli_read(cli, what, (size_t)1 << 31, &text, &length);
@@ -255,6 +277,9 @@ int cli_explain(struct cli *cli)
     if (code) return code;
     if (report && (cli_count(cli, "define") || cli_count(cli, "mesh") || cli_count(cli, "numerics")))
         return cli_usage(cli, "-D, --mesh and --numerics change a document; %s is compiled already", what);
+    for (size_t i = 0; report && i < sizeof of_documents / sizeof *of_documents; i++)
+        if (cli_count(cli, of_documents[i]))
+            return cli_usage(cli, "--%s is for documents; %s is compiled already", of_documents[i], what);
     if (cli_count(cli, "bench") && !cli_count(cli, "html")) return cli_usage(cli, "--bench needs --html FILE");
     bool fit = cli_count(cli, "fit") > 0;
     if (fit && report) return cli_usage(cli, "--fit tries meshes of a document; %s is compiled already", what);
