@@ -92,6 +92,9 @@ static int check_beside(struct cli *cli, bool partly)
     for (size_t i = 0; i < n; i++)
         if (strncmp(emits[i], "header=", 7) != 0 || !emits[i][7])
             return cli_usage(cli, "--emit %s: expected header=FILE", emits[i]);
+    if (cli_count(cli, "depfile") &&
+        (strchr(cli->operands.items[0], '\n') || strchr(cli_text(cli, "output", ""), '\n')))
+        return cli_usage(cli, "-MF: a name with the end of a line in it cannot stand in a rule of make");
     if (partly && (n || cli_count(cli, "depfile")))
         return cli_usage(cli, "--emit and -MF need an object: without --stop-after and --passes");
     return 0;

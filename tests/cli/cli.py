@@ -746,6 +746,7 @@ class Cli(runner.Case):
         for args, says in [(("explain", so, "--remat", "1"), "--remat is for documents"), (("explain", so, "--max-memory", "1GiB"), "--max-memory is for documents"),
                            (("explain", so, "--blas", "own"), "--blas is for documents"), (("explain", so, "-Werror"), "--warnings is for documents"),
                            (("explain", "E0107", "--json"), "--json is for documents and objects; E0107 is a diagnostic"), (("explain", "E0107", "--html", self.path("x")), "E0107 is a diagnostic"),
+                           (("compile", self.model, "-o", self.path("a\nb.so"), "-MF", self.path("d")), "cannot stand in a rule of make"),
                            (("compile", self.model, "-o", so, "--cuda-arch", "sm_90"), "--cuda-arch needs --target cuda"),
                            (("compile", self.model, "-o", so, "--dump-dir", self.folder), "--dump-dir needs --dump or --dump-changed")]:
             self.assertIn(says, self.stepc(*args, code=2).stderr)
