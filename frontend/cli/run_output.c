@@ -91,6 +91,9 @@ int run_save_possible(struct run *r, const char *option, const char *path)
     if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
         return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s: Is a directory", option, path);
     if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return 0; /* a device or a pipe */
+    /* A file that has no name while it is written tells nothing of the one that it will get. */
+    if (*path && stat(path, &s) != 0 && errno != ENOENT)
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s: %s", option, path, strerror(errno));
     if (!st_output_open(&o, path, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s", option, error);
     st_output_close(&o, false, ignored);
     return 0;

@@ -754,7 +754,7 @@ class Cli(runner.Case):
     def test_save_is_tried_first(self):
         so, data = self.path("step.so"), self.batches()
         self.stepc("compile", self.model, "-o", so)
-        for where in ("none/final", "."):
+        for where in ("none/final", ".", "long" * 64):
             text = self.stepc("run", so, "--steps", "1", "--data", data, "--save", self.path(where), code=3).stderr
             self.assertEqual(len(text.splitlines()), 1, text)
         kept = self.write("kept", "precious")
