@@ -450,7 +450,7 @@ static const char *json_of(struct bench *b)
         struct json_tree ratio = json_add_object(out, "speedup");
         add(ratio, "median", middle), add(ratio, "low", between[0]), add(ratio, "high", between[1]);
     }
-    return arena_format(b->cli->arena, "%s\n", json_print_lines(out));
+    return json_print_lines(out);
 }
 
 /* 1 where the first object takes more than so many times the time of the second, or of what it took earlier; 1.03 and

@@ -4,6 +4,7 @@
 #define FRONTEND_CLI_H
 #include "ir/base/arena.h"
 #include "ir/base/diag.h"
+#include "ir/base/json_tree.h"
 #include "ir/base/str.h"
 
 enum { EXIT_DONE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3, EXIT_DEFECT = 4 };
@@ -165,7 +166,7 @@ struct cli_limits {
 int cli_limits(const struct cli *, struct cli_limits *);
 void cli_limits_begin(const struct cli *, const struct cli_limits *);
 void cli_limits_end(void);
-void cli_limits_list(struct str *); /* for doctor */
+void cli_limits_list(struct str *, struct json_tree); /* for doctor, as text and JSON */
 /* Runs `main` on a stack that does not depend on `ulimit -s`. */
 enum { CLI_STACK = 256 << 20 };
 int cli_with_stack(int (*main)(int, char **), int argc, char **argv);

@@ -10,12 +10,14 @@
 struct report {
     struct cli *cli;
     struct str out;
-    bool missing;
+    struct json_tree machine, lacks; /* what line writes, for --json */
 };
 
 static void line(struct report *r, const char *what, const char *found, const char *need)
 {
     str_addf(&r->out, "%-12s %s\n", what, found ? found : need);
+    json_add_text(r->machine, what, found);
+    if (!found) json_add_text(r->lacks, what, need);
 }
 
 /* The program's path, NULL: it is not in PATH. */
@@ -163,7 +165,9 @@ int cli_doctor(struct cli *cli)
     const char *own = getenv("STEPC_CUDA_DRIVER"), *const *driver = own && *own ? &own : usual;
     const char *named = getenv("STEPC_NCCL"), *const *nccl = named && *named ? &named : any;
     const char *asked = getenv("STEPC_CUBLASLT"), *const *lt = asked && *asked ? &asked : products;
-    struct report r = {.cli = cli, .out = STR(cli->arena)};
+    struct json_tree json = json_object(cli->arena), values;
+    json_add_integer(json, "schema", 1);
+    struct report r = {cli, STR(cli->arena), json_add_object(json, "machine"), json_add_object(json, "lacks")};
     const char *llvm = library(&r, llvms, 1, ""), *linker = program(&r, "ld.lld"),
                *plain = linker ? NULL : program(&r, "ld");
     cpu_set_t set;
@@ -180,13 +184,16 @@ int cli_doctor(struct cli *cli)
     line(&r, "NCCL", library(&r, nccl, 1, ""),
          "not found: GPUs of a mesh are of one process (libnccl2 of NVIDIA's repository)");
     cuda(&r, driver);
-    cli_limits_list(&r.out);
+    cli_limits_list(&r.out, json_add_object(json, "limits"));
+    values = json_add_object(json, "variables");
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i][0]);
+        json_add_text(values, variables[i][0], value);
         str_addf(&r.out, "%-18s %s\n", variables[i][0],
                  value ? arena_format(cli->arena, "= %s", value)
                        : arena_format(cli->arena, "not set (%s)", variables[i][1]));
     }
-    int code = cli_print(cli, str_text(&r.out), r.out.length);
+    const char *text = cli_count(cli, "json") ? json_print_lines(json) : str_text(&r.out);
+    int code = cli_print(cli, text, strlen(text));
     return code ? code : llvm && (linker || plain) ? 0 : EXIT_ENVIRONMENT;
 }

@@ -51,14 +51,16 @@ int cli_limits(const struct cli *cli, struct cli_limits *out)
     return code;
 }
 
-void cli_limits_list(struct str *out)
+void cli_limits_list(struct str *out, struct json_tree json)
 {
     for (size_t i = 0; i < LIMITS; i++) {
         bool mebi = *limits[i].unit;
         str_addf(out, "limit %-12s %" PRIu64 "%s (%s; --limit %s=)\n", limits[i].name,
                  limits[i].standard >> (mebi ? 20 : 0), mebi ? " MiB" : "", limits[i].doc, limits[i].name);
+        json_add_integer(json, limits[i].name, (int64_t)limits[i].standard);
     }
     str_addf(out, "limit %-12s %d s (of a compilation; --timeout)\n", "time", TIME);
+    json_add_integer(json, "time", TIME);
 }
 
 /* ---------------------------------------------------------------- time and memory */

@@ -464,5 +464,5 @@ const char *doc_schema(struct arena *arena)
     add_losses(definitions);
     add_transformations(definitions);
     add_top_level(out);
-    return arena_format(arena, "%s\n", json_print_lines(out));
+    return json_print_lines(out);
 }

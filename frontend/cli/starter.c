@@ -30,12 +30,19 @@ enum { COUNT = sizeof templates / sizeof *templates };
 int cli_init(struct cli *cli)
 {
     struct str out = STR(cli->arena);
+    struct json_tree json = json_object(cli->arena), list;
+    json_add_integer(json, "schema", 1);
+    list = json_add_object(json, "templates");
     const char *names[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         names[i] = templates[i].name;
         str_addf(&out, "%-14s %s\n", templates[i].name, templates[i].doc);
+        json_add_text(list, templates[i].name, templates[i].doc);
     }
-    if (!cli->operands.count) return cli_print(cli, str_text(&out), out.length);
+    bool as_json = cli_count(cli, "json") != 0;
+    if (as_json && cli->operands.count) return cli_usage(cli, "--json is for the list of templates: stepc init --json");
+    const char *listing = as_json ? json_print_lines(json) : str_text(&out);
+    if (!cli->operands.count) return cli_print(cli, listing, strlen(listing));
     const char *name = cli->operands.items[0], *path = cli->operands.count > 1 ? cli->operands.items[1] : "-";
     size_t i = 0;
     while (i < COUNT && strcmp(names[i], name) != 0) i++;

@@ -103,7 +103,7 @@ static const char *print(struct json_tree t, bool lines)
 {
     char *text = lines ? cJSON_Print(t.item) : cJSON_PrintUnformatted(t.item);
     if (!text) arena_alloc(t.arena, SIZE_MAX); /* says that memory is out */
-    const char *copy = arena_string(t.arena, text);
+    const char *copy = arena_format(t.arena, "%s%s", text, lines ? "\n" : "");
     cJSON_free(text);
     return copy;
 }

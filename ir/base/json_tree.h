@@ -29,6 +29,6 @@ void json_add_number(struct json_tree to, const char *key, double, bool single);
 const struct cJSON *json_read(struct arena *, const char *text, size_t length);
 struct json_tree json_copy(struct arena *, const struct cJSON *);
 
-const char *json_print(struct json_tree); /* on one line */
-const char *json_print_lines(struct json_tree);
+const char *json_print(struct json_tree);       /* on one line */
+const char *json_print_lines(struct json_tree); /* the last one ends, too */
 #endif

@@ -213,7 +213,22 @@ class Cli(runner.Case):
                     with open(os.path.join(ROOT, folder, name)) as f:
                         for variable in re.findall(r'(?:getenv|variable)\((?:s, |&s, )?"(STEPC_\w+)"', f.read()):
                             self.assertIn(variable, text)
+        self.assertTrue(self.stepc("doctor", "--json").stdout.endswith("}\n"))
+        told = json.loads(self.stepc("doctor", "--json", env={"STEPC_LOG": "info"}).stdout)
+        self.assertEqual(list(told)[0], "schema")
+        self.assertEqual(told["variables"]["STEPC_LOG"], "info")
+        self.assertEqual(set(told["variables"]), set(re.findall(r"^STEPC_\w+", text, re.M)))
+        self.assertEqual([name for name, found in told["machine"].items() if found is None], list(told["lacks"]))
+        for name, found in {**told["machine"], **told["lacks"]}.items():
+            self.assertIn(name, text)
+            self.assertIn(found or "", text)
+        self.assertEqual(told["limits"]["time"], 600)
         self.assertEqual(self.stepc("schema").stdout, self.stepc("doc", "schema").stdout)
+
+    def test_templates_as_json(self):
+        listed = json.loads(self.stepc("init", "--json").stdout)["templates"]
+        self.assertEqual(["%-14s %s" % row for row in listed.items()], self.stepc("init").stdout.splitlines())
+        self.assertIn("--json is for the list", self.stepc("init", "mlp", "--json", code=2).stderr)
 
     def test_llvm_is_opened_by_what_needs_it(self):
         """All but an object is made without it; a library that is missing or another one is the environment's fault."""
