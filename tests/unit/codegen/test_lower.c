@@ -63,7 +63,7 @@ END_TEST
 START_TEST(map_phases)
 {
     struct fixture x = fixture_new();
-    ir_value a = input(&x, F32(2, 4, 6, 3)), zero = input(&x, ir_type_scalar(IR_F32));
+    ir_value a = input(&x, F32(2, 3, 4, 3)), zero = input(&x, ir_type_scalar(IR_F32));
     for (int64_t step = 2; step < 6; step += step - 1) /* 2, 3, 5 */
         for (int64_t low = -1; low < 2; low++) {
             int64_t rest = step - 1 - low, before[] = {0, low, rest, 0}, behind[] = {0, rest, low, 0},
