@@ -182,7 +182,8 @@ static LLVMValueRef zeros(struct emit *e)
     static const char name[] = "zeros";
     LLVMValueRef global = LLVMGetNamedGlobal(e->module, name);
     if (global) return global;
-    LLVMTypeRef type = LLVMVectorType(e->i64, e->lanes); /* of the widest elements */
+    /* As many as the widest vector of any nest has, of the widest elements: nests of fewer lanes share it. */
+    LLVMTypeRef type = LLVMVectorType(e->i64, e->target->vector_bytes / 4);
     global = LLVMAddGlobal(e->module, type, name);
     LLVMSetInitializer(global, LLVMConstNull(type));
     LLVMSetGlobalConstant(global, 1);
@@ -190,8 +191,8 @@ static LLVMValueRef zeros(struct emit *e)
     return global;
 }
 
-/* Lanes that lie apart, by offsets of `unit`. Of a tail, whose first lane is always there, the others that are
- * left out read what that one reads: nothing is made of it. */
+/* Lanes that lie apart, by offsets of `unit`. Of a tail, whose first lane is always there, the lanes that are left out
+ * read what that one reads: nothing is made of it. */
 static LLVMValueRef load_lanes(struct emit *e, LLVMTypeRef memory, LLVMTypeRef unit, const struct place *place,
                                enum ir_dtype dtype, LLVMValueRef mask)
 {

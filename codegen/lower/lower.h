@@ -20,13 +20,13 @@ struct lower_pos {
     struct lower_pos_scaled scaled[POS_SCALED];
 };
 
-/* A linear range of the domain, split into parts, outermost first. */
+/* A linear range of the domain, split into parts, outermost first. What stands in so many steps of a part differs (its
+ * phases), so that they are printed one by one; 0: in none. */
 struct lower_axis {
     int64_t extent;
     uint32_t parts;
     int64_t part[AXIS_PARTS];
-    int64_t
-        phase[AXIS_PARTS]; /* what stands in so many steps of a part differs, and is printed one by one; 0: nothing */
+    int64_t phase[AXIS_PARTS];
 };
 
 enum lower_source { FROM_NODE, FROM_VALUE, FROM_BUFFER };
@@ -155,7 +155,8 @@ struct lower_stretch {
     int64_t first, count, steps;
 };
 uint32_t lower_stretches(const struct lower *, uint32_t axis, uint32_t part, struct lower_stretch stretch[2]);
-/* Opens the loops of one; of each, what a step moves: in elements of the axis. */
+/* The loops of one: a step of `round` is `steps` steps of the part, a step of `step` is one; one loop where steps is 1.
+ */
 struct lower_opened {
     nest_var round, step;
 };
