@@ -184,11 +184,11 @@ static void gather_scatter(int64_t n, int64_t stride)
 }
 
 /* Conditions: a guard per lane (padding), a guard for all, a branch. */
-static void conditions(int64_t n)
+static void conditions(enum ir_dtype dtype, int64_t n)
 {
     struct nest_builder b = begin();
-    uint32_t x = nest_argument(&b, IR_F32, false, "x"), y = nest_argument(&b, IR_F32, true, "y");
-    uint32_t z = nest_argument(&b, IR_F32, true, "z");
+    uint32_t x = nest_argument(&b, dtype, false, "x"), y = nest_argument(&b, dtype, true, "y");
+    uint32_t z = nest_argument(&b, dtype, true, "z");
     b.nest->parallel_extent = 5;
     nest_var r = nest_open(&b, NEST_PARALLEL, 5);
     nest_value row = nest_position(&b, AT(&arena, 0, {r, 1})), two = nest_number(&b, IR_I32, 2);
@@ -200,8 +200,8 @@ static void conditions(int64_t n)
     nest_value inside = nest_op(&b, OP_le, IR_BOOL, args, 2);
     nest_value v = nest_load(&b, x, AT(&arena, -3, {i, 1}), inside), w = nest_load(&b, x, AT(&arena, 0, {i, 1}), low);
     nest_value u = nest_load(&b, x, AT(&arena, 1, {r, 1}), low);
-    nest_value pair[] = {v, w}, pair2[] = {nest_op(&b, OP_add, IR_F32, pair, 2), u};
-    nest_store(&b, y, AT(&arena, 0, {r, n}, {i, 1}), nest_op(&b, OP_add, IR_F32, pair2, 2), inside);
+    nest_value pair[] = {v, w}, pair2[] = {nest_op(&b, OP_add, dtype, pair, 2), u};
+    nest_store(&b, y, AT(&arena, 0, {r, n}, {i, 1}), nest_op(&b, OP_add, dtype, pair2, 2), inside);
     nest_close(&b);
     nest_open_if(&b, low);
     i = nest_open(&b, NEST_VECTOR, n);
@@ -209,8 +209,8 @@ static void conditions(int64_t n)
     nest_close(&b);
     nest_close(&b);
     nest_close(&b);
-    size_t size = (size_t)(20 * n);
-    ADD(&b, "conditions", 1, 5, size + 40, size, size);
+    size_t size = ir_dtype_bytes(dtype) * (size_t)(5 * n);
+    ADD(&b, "conditions", 1, 5, size + 80, size, size);
 }
 
 /* Scratch that one lane writes and another reads, in a loop that uses it again; scalars in memory, written, read and
@@ -348,8 +348,10 @@ static void build_all(void)
     gather_scatter(37, 2);
     gather_scatter(16, 3);
     gather_scatter(50, -1);
-    conditions(6);
-    conditions(40);
+    conditions(IR_F64, 2); /* few lanes before many: what they share is as wide as these need it */
+    conditions(IR_F64, 40);
+    conditions(IR_F32, 6);
+    conditions(IR_F32, 40);
     exchange(1);
     exchange(20);
     exchange(300);
