@@ -91,30 +91,26 @@ static bool mark(struct search *s)
     return good;
 }
 
-static bool reads(const struct plan_command *c, uint32_t b)
-{
-    for (size_t k = 0; k < c->reads.count; k++)
-        if (c->reads.items[k] == b) return true;
-    return false;
-}
-
 /* A late command would find what an early one has put there since. What a late one makes for others must not lie where
  * early ones wrote: unless it reads it there itself, all of it, so that it is held. */
 static bool no_overwriting(struct search *s)
 {
     const struct plan *plan = s->plan;
     bool good = true, *since = arena_new_array(s->arena, bool, plan->buffers.count + 1);
+    uint32_t *reader = arena_new_array(s->arena, uint32_t, plan->buffers.count + 1); /* a command of those walked + 1 */
     memset(s->changed, 0, plan->buffers.count * sizeof *s->changed);
     for (uint32_t i = 0; i < plan->commands.count; i++)
         for (size_t k = 0; !s->out->late[i] && k < plan->commands.items[i].writes.count; k++)
             s->changed[s->whole[plan->commands.items[i].writes.items[k]]] = true;
     for (uint32_t i = (uint32_t)plan->commands.count; i-- > 0;) {
         const struct plan_command *c = &plan->commands.items[i];
-        for (size_t k = 0; s->out->late[i] && k < c->reads.count; k++)
+        for (size_t k = 0; s->out->late[i] && k < c->reads.count; k++) {
+            reader[c->reads.items[k]] = i + 1;
             if (since[s->whole[c->reads.items[k]]]) good = s->may[i] = false;
+        }
         for (size_t k = 0; k < c->writes.count; k++) {
             uint32_t b = c->writes.items[k];
-            bool in_place = !since[s->whole[b]] && s->whole[b] == b && !buffer(s, b)->parts.count && reads(c, b);
+            bool in_place = !since[s->whole[b]] && s->whole[b] == b && !buffer(s, b)->parts.count && reader[b] == i + 1;
             if (!s->out->late[i]) since[s->whole[b]] = true;
             else if (buffer(s, b)->space == PLAN_ARENA && s->changed[s->whole[b]] && !in_place)
                 good = s->may[i] = false;
@@ -203,26 +199,32 @@ static bool looked_at(const struct search *s, uint32_t b)
            !s->out->late[s->writes[s->last[b]].command];
 }
 
-/* Does one kernel alone compute it? Others may come to other bits. */
-static bool made_once(const struct search *s, ir_value v)
+/* By value: does one kernel alone compute it? Others may come to other bits. */
+static bool *made_once(const struct search *s)
 {
-    uint32_t count = 0;
+    bool *once = arena_new_array(s->arena, bool, s->f->count + 1),
+         *made = arena_new_array(s->arena, bool, s->f->count + 1);
     for (size_t i = 0; i < s->plan->groups.count; i++) {
         const struct plan_group *g = &s->plan->groups.items[i];
-        for (size_t k = 0; k < g->nodes.count && g->func == s->f; k++) count += g->nodes.items[k] == v;
+        for (size_t k = 0; k < g->nodes.count && g->func == s->f; k++) {
+            ir_value v = g->nodes.items[k];
+            once[v] = !made[v];
+            made[v] = true;
+        }
     }
-    return count == 1;
+    return once;
 }
 
 static void see_numbers(struct search *s)
 {
+    bool *looked = arena_new_array(s->arena, bool, s->f->module->slots.count + 1), *once = made_once(s);
     for (uint32_t b = 0; b < s->plan->buffers.count; b++)
-        for (size_t i = 0; buffer(s, b)->space == PLAN_NEXT && looked_at(s, b) && i < s->f->results.count; i++) {
-            const struct ir_result *r = &s->f->results.items[i];
-            if ((uint32_t)r->slot == buffer(s, b)->slot && seen_can_be(ir_type(s->f, r->value)) &&
-                made_once(s, r->value))
-                s->seen[r->value] = true;
-        }
+        if (buffer(s, b)->space == PLAN_NEXT && looked_at(s, b)) looked[buffer(s, b)->slot] = true;
+    for (size_t i = 0; i < s->f->results.count; i++) {
+        const struct ir_result *r = &s->f->results.items[i];
+        if (r->slot >= 0 && looked[r->slot] && seen_can_be(ir_type(s->f, r->value)) && once[r->value])
+            s->seen[r->value] = true;
+    }
 }
 
 /* Whether a tensor of the state begins with a number that is not below 1 / STEPC_BOUND. */

@@ -132,7 +132,7 @@ static int turn(unsigned threads, bool backwards)
 /* Words by value, structures by their address. */
 template <typename T> static T argument(void *from)
 {
-    if constexpr (std::is_class_v<T>) return *(const T *)from;
+    if constexpr (std::is_class<T>::value) return *(const T *)from;
     else return (T)(unsigned long long)from;
 }
 
