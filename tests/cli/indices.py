@@ -180,6 +180,24 @@ class Indices(runner.Case):
             safetensors.write(self.path("d.safetensors"), arrays)
             self.goes(path, said)
 
+    def test_lengths(self):
+        """Lengths of sequences choose times where the last carry is asked for, or a sequence is turned round: those of more times than there are, or negative ones, are refused."""
+        cell = {"type": "gru_cell", "hidden_features": 2}
+        both = {"type": "bidirectional", "forward_rnn": {"type": "rnn", "cell": cell}, "backward_rnn": {"type": "rnn", "cell": cell}}
+        rnn = {"type": "rnn", "cell": cell}
+        long, negative = ('"n"[1] is 6', "0 <= value < 6"), ('"n"[0] is -1', "0 <= value < 6")
+        for layer, loss, checks in (({**rnn, "return_carry": True}, "sum(model[0])", True), ({**rnn, "reverse": True}, "sum(model[:, 0])", True),
+                                    ({**rnn, "reverse": True, "keep_order": True, "return_carry": True}, "sum(model[1])", True),
+                                    (both, "sum(model)", True), ({**both, "return_carry": True}, "sum(model[0][0])", True), (rnn, "sum(model)", False)):
+            text = {"stepc": 1, "inputs": {"x": {"shape": [2, 5, 3], "axes": ["batch", None, None]}, "n": {"shape": [2], "dtype": "int32", "axes": ["batch"]}},
+                    "model": {**layer, "input": "x", "seq_lengths": "n"}, "loss": loss, "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+            path = self.write("m.json", json.dumps(text))
+            for what in (path, self.compiled(path)):
+                for lengths, said in (([0, 5], None), ([2, 6], long), ([-1, 3], negative)):
+                    with self.subTest(layer=layer, what=what, lengths=lengths):
+                        safetensors.write(self.path("d.safetensors"), {"x": np.ones((1, 2, 5, 3), "f4"), "n": np.array([lengths], "i4")})
+                        self.goes(what, said if checks else None)
+
 
 if __name__ == "__main__":
     runner.main()

@@ -188,6 +188,7 @@ enum { RNN_ARGS = sizeof rnn_args / sizeof *rnn_args };
 struct run {
     bool time_major, return_carry, reverse, keep_order;
     struct fe_val lengths, initial;
+    fe_json lengths_json;
     struct fe_block *owner; /* of the random numbers of the first carry */
     bool draws;             /* although they may not be used */
 };
@@ -305,7 +306,9 @@ static bool first_carry(const struct run *r, struct cell *c, struct ir_type t, u
     return true;
 }
 
-/* seq_lengths are a number per row: all the dimensions of x but time and features. */
+/* seq_lengths are a number per row: all the dimensions of x but time and features. Where they choose times, one of the
+ * batch that is longer than the sequence, or negative, would choose a time of another row's or of none: an error of the
+ * batch. 0 is JAX's index -1, the last time. */
 static bool lengths_fit(struct fe_block *block, const struct run *r, const struct ir_type *x, uint32_t axis)
 {
     struct fe_site *s = &block->site;
@@ -315,6 +318,8 @@ static bool lengths_fit(struct fe_block *block, const struct run *r, const struc
     if (!fits)
         return fe_block_wrong(block, NULL, "E0212", "seq_lengths must be one integer per row, found %s for an input %s",
                               fe_describe(s, &r->lengths), ir_type_text(s->fe->arena, x));
+    const struct fe_where where = {.json = r->lengths_json};
+    if (r->reverse || r->return_carry) fe_note_index(s, &where, &r->lengths, 0, x->dim[axis] + 1);
     return true;
 }
 
@@ -373,6 +378,7 @@ static bool read_run(struct fe_block *block, const struct fe_value *a, struct ru
                       .initial = fe_none(),
                       .owner = block};
     if (a[LENGTHS].given && !a[LENGTHS].null) {
+        r->lengths_json = a[LENGTHS].json;
         r->lengths = fe_expr(s->fe, s->trace, a[LENGTHS].json, block->env);
         if (r->lengths.bad || !fe_as_tensor(s, &r->lengths)) return false;
         struct ir_type t = fe_type_at(s, &r->lengths);
@@ -414,6 +420,7 @@ static struct fe_val one_way(struct fe_block *block, fe_json json, const char *s
     r.reverse = r.keep_order = reverse;
     r.return_carry = true;
     r.lengths = outer->lengths;
+    r.lengths_json = outer->lengths_json;
     r.owner = outer->owner;
     r.draws = outer->draws;
     if (!fe_is_none(&outer->initial)) r.initial = outer->initial.items[reverse];
