@@ -1,6 +1,22 @@
 /* read and write: single tensors between arrays of the host and the instance. */
 #include "runtime/rt.h"
 
+/* Written from a view of the instance itself, a tensor would change while it is read: a copy is written. */
+static step_status write_of_view(struct step_instance *t, const struct stepc_slot *s, const struct step_array *a,
+                                 const int64_t *stride)
+{
+    int64_t near[RT_MAX_RANK];
+    size_t bytes = rt_dtype_bytes(s->dtype);
+    rt_c_strides(near, a->shape, a->rank, bytes);
+    for (int32_t i = 0; i < a->rank; i++) bytes *= (size_t)a->shape[i];
+    char *copy = rt_host_get(t, bytes);
+    if (!copy) return rt_fail(t, STEP_ENOMEM, "write: no memory for %zu bytes of \"%s\"", bytes, s->name);
+    rt_copy(copy, near, a->data, stride, a->shape, a->rank, rt_dtype_bytes(s->dtype));
+    rt_scatter(t, s, copy + rt_part_shift(t, s, a->shape, near), near);
+    rt_host_put(t, copy, bytes);
+    return STEP_OK;
+}
+
 static step_status access(struct step_instance *t, const struct step_array *from, bool write)
 {
     struct step_array a;
@@ -21,10 +37,12 @@ static step_status access(struct step_instance *t, const struct step_array *from
     if (!status && !write && s->computed) status = rt_derive(t); /* with the other ranks */
     if (status) return status;
     if (write) rt_state_changed(t);
-    if (write) rt_scatter(t, s, (char *)a.data + rt_part_shift(t, s, a.shape, stride), stride);
-    else rt_fetch(t, s, a.data, a.shape, stride);
+    if (!write) rt_fetch(t, s, a.data, a.shape, stride);
+    else if (!rt_views_touch(t, a.data, stride, a.shape, a.rank, rt_dtype_bytes(s->dtype)))
+        rt_scatter(t, s, (char *)a.data + rt_part_shift(t, s, a.shape, stride), stride);
+    else status = write_of_view(t, s, &a, stride);
     if (write && i == t->step_slot) rt_step_counter(t);
-    return STEP_OK;
+    return status;
 }
 
 static step_status enter(struct step_instance *t, const struct step_array *array, bool write)

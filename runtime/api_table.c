@@ -69,6 +69,13 @@ __attribute__((weak)) bool rt_views_keep(struct step_instance *t)
     return false;
 }
 
+__attribute__((weak)) bool rt_views_touch(struct step_instance *t, const void *data, const int64_t *stride,
+                                          const int64_t *shape, int32_t rank, size_t item)
+{
+    (void)t, (void)data, (void)stride, (void)shape, (void)rank, (void)item;
+    return false;
+}
+
 __attribute__((weak)) step_status rt_dlpack(struct step_instance *t, const char *name,
                                             struct DLManagedTensorVersioned **out)
 {

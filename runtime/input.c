@@ -1,6 +1,7 @@
 /* The inputs of a call: checked by name, dtype, shape and range before anything runs, then bound to addresses. A
  * dense array is used in place (also a device's part of it where that is one run of memory) by devices that read the
- * host's memory; anything else is copied into the device's staging area, per step. */
+ * host's memory; anything else is copied into the device's staging area, per step, and so is what is a view of this
+ * instance's own tensors: a step writes them while it still reads its inputs. */
 #include "runtime/rt.h"
 
 #include <stdio.h>
@@ -46,7 +47,8 @@ static step_status bind_array(struct step_instance *t, struct rt_bound *bound, c
     for (int32_t k = 0; k < s->rank; k++) b->stride[k] = stride[k + extra];
     b->base = (const char *)a.data + rt_part_shift(t, s, b->shape, b->stride);
     b->dense = rt_dense(b->stride, b->shape, s->rank, item) && (uintptr_t)a.data % item == 0 &&
-               (size_t)(b->step_stride < 0 ? -b->step_stride : b->step_stride) % item == 0;
+               (size_t)(b->step_stride < 0 ? -b->step_stride : b->step_stride) % item == 0 &&
+               !rt_views_touch(t, a.data, stride, a.shape, a.rank, item);
     return STEP_OK;
 }
 

@@ -119,6 +119,23 @@ void rt_views_settle(struct step_instance *t)
     d->state = d->ahead = t->viewed;
 }
 
+bool rt_views_touch(struct step_instance *t, const void *data, const int64_t *stride, const int64_t *shape,
+                    int32_t rank, size_t item)
+{
+    if (!atomic_load(&t->views)) return false;
+    uintptr_t low = (uintptr_t)data, high = low + item;
+    for (int32_t i = 0; i < rank; i++) {
+        int64_t reach = stride[i] * (shape[i] - 1);
+        if (shape[i] < 1) return false;
+        if (reach < 0) low += (uintptr_t)reach;
+        else high += (uintptr_t)reach;
+    }
+    const struct rt_device *d = t->devices;
+    uintptr_t state = (uintptr_t)d->state, result = (uintptr_t)d->result;
+    return (low < state + t->program->state_bytes && high > state) ||
+           (low < result + t->program->result_bytes && high > result);
+}
+
 bool rt_views_keep(struct step_instance *t) { return atomic_fetch_or(&t->views, VIEWS_ENDED) != 0; }
 
 step_status rt_dlpack(struct step_instance *t, const char *name, struct DLManagedTensorVersioned **out)

@@ -73,6 +73,24 @@ for n in m.names() + m.names(stepc.OPT_STATE):
     assert np.array_equal(m[n], plain[n]), n
 m[name] = 2 * a
 same()
+# What is a view of the state may be given as an input, or written into the state: it is copied first, as a step updates tensors while
+# it still reads its inputs, and a tensor that is written from itself would change while it is read.
+square = {"stepc": 1, "inputs": {"x": {"shape": [64, 64]}}, "model": {"type": "sequential", "input": "x", "layers": [
+    {"type": "linear", "features": 64, "name": "first"}, {"type": "tanh"}, {"type": "linear", "features": 64, "name": "last"}]},
+    "loss": "mean((model - x)**2)", "optimizer": {"type": "sgd", "learning_rate": 1.0}}
+own, copied = (stepc.compile(square, threads=1) for _ in range(2))
+own.init(), copied.init()
+for n in ("first.kernel", "last.kernel"):
+    seen, shown = np.asarray(own.view(n)), np.asarray(own.view("model"))
+    train = own.bind(x=seen)
+    for k in range(6):
+        result = own.step(x=seen) if k % 2 else train()
+        assert result.loss == copied.step(x=copied[n]).loss
+        assert all(np.array_equal(own[t], copied[t]) for t in own.names()), (n, k)
+    own[n], copied[n] = seen[::-1], copied[n][::-1]
+    assert np.array_equal(own[n], copied[n]), n
+    own.infer(x=seen)
+    assert np.array_equal(own.infer(x=shown), copied.infer(x=copied.infer(x=copied[n])))
 m.init()
 same()
 m.step(**given)
