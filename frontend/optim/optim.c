@@ -300,7 +300,8 @@ ir_value *optim_snapshot(struct fe_optim_state *o)
     return values;
 }
 
-void optim_select(struct fe_optim_state *o, const char *path, struct fe_term keep, const ir_value *before)
+void optim_select(struct fe_optim_state *o, const char *path, struct fe_term keep, const ir_value *before,
+                  bool nan_passes)
 {
     bool known = true;
     for (size_t i = 0; i < o->slots.count; i++) {
@@ -308,11 +309,11 @@ void optim_select(struct fe_optim_state *o, const char *path, struct fe_term kee
         known = known && before[i];
         ir_value old = known ? before[i] : s->old;
         if (!is_under(s, path) || s->now == old) continue;
-        s->now = term_where(o->b, keep, term_tensor(s->now), term_tensor(old)).v;
+        s->now = picked(o->b, nan_passes, keep, term_tensor(s->now), term_tensor(old)).v;
     }
 }
 
-void optim_reset(struct fe_optim_state *o, const char *path, struct fe_term when)
+void optim_reset(struct fe_optim_state *o, const char *path, struct fe_term when, bool nan_passes)
 {
     for (size_t i = 0; i < o->slots.count; i++) {
         struct optim_slot *s = &o->slots.items[i];
@@ -320,7 +321,7 @@ void optim_reset(struct fe_optim_state *o, const char *path, struct fe_term when
         ir_value start = s->begin        ? s->begin
                          : s->start.data ? ir_constant(o->b, s->type, s->start.data)
                                          : ir_number(o->b, s->type, s->start.number);
-        s->now = term_where(o->b, when, term_tensor(start), term_tensor(s->now)).v;
+        s->now = picked(o->b, nan_passes, when, term_tensor(start), term_tensor(s->now)).v;
     }
 }
 

@@ -177,12 +177,13 @@ void optim_chain(struct optim_transform *t, const char *chain, uint32_t first);
 /* "path.name" */
 const char *optim_path(struct optim_transform *, const char *name);
 /* After the inner transformations under `path` ran: every state there takes its new value only where `keep` (a bool
- * scalar) is true. `before` is optim_snapshot from before they ran. */
+ * scalar) is true. `before` is optim_snapshot from before they ran. `nan_passes`: by multiplication, of both here. */
 ir_value *optim_snapshot(struct fe_optim_state *);
-void optim_select(struct fe_optim_state *, const char *path, struct fe_term keep, const ir_value *before);
+void optim_select(struct fe_optim_state *, const char *path, struct fe_term keep, const ir_value *before,
+                  bool nan_passes);
 
 /* Every state under `path` takes its initial value where `when` is true. */
-void optim_reset(struct fe_optim_state *, const char *path, struct fe_term when);
+void optim_reset(struct fe_optim_state *, const char *path, struct fe_term when, bool nan_passes);
 /* Gradients of the loss at other parameters (0: as they are); false: errors were recorded. */
 bool optim_gradient_at(struct optim_transform *, const ir_value *params, ir_value *grads);
 
@@ -332,12 +333,12 @@ static inline struct fe_term sent_or_zero(struct optim_transform *t, struct fe_t
     if (flag(t, "nan_passes")) return term_mul(t->b, sent, x);
     return term_where(t->b, sent, x, term_number(0));
 }
-/* x where the condition holds, else y; by multiplication as well if the document asks for it */
-static inline struct fe_term picked(struct optim_transform *t, struct fe_term condition, struct fe_term x,
+/* x where the condition holds, else y; `nan_passes`: floats by multiplication, as Optax does it in places */
+static inline struct fe_term picked(struct ir_builder *b, bool nan_passes, struct fe_term condition, struct fe_term x,
                                     struct fe_term y)
 {
-    struct ir_builder *b = t->b;
-    if (!flag(t, "nan_passes")) return term_where(b, condition, x, y);
+    if (!nan_passes || !ir_dtype_is_float((enum ir_dtype)ir_type(b->f, x.v)->dtype))
+        return term_where(b, condition, x, y);
     return term_add(b, term_mul(b, condition, x), term_mul(b, term_not(b, condition), y));
 }
 /* (1 - decay) * g + decay * m */

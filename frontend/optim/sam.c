@@ -38,7 +38,7 @@ static void sam_opaque(struct optim_transform *t)
         if (!optim_gradient_at(t, p, grads)) return;
         copy_tree(t, u, grads);
     }
-    if (flag(t, "reset_state")) optim_reset(t->o, adv, T(ir_scalar(b, IR_BOOL, 1)));
+    if (flag(t, "reset_state")) optim_reset(t->o, adv, T(ir_scalar(b, IR_BOOL, 1)), false);
     run_inner(t, "optimizer", "opt_state", u, t->p);
     copy_tree(t, t->u, u);
 }
@@ -59,13 +59,14 @@ static void sam_transparent(struct optim_transform *t)
     run_inner(t, "adv_optimizer", "adv_state", up, t->p);
     run_inner(t, "optimizer", "opt_state", down, old);
     up = negated(t, up);
-    optim_select(t->o, opt, last, before);
-    if (flag(t, "reset_state")) optim_reset(t->o, adv, last);
-    else optim_select(t->o, adv, term_not(b, last), before);
+    bool passes = flag(t, "nan_passes");
+    optim_select(t->o, opt, last, before, passes);
+    if (flag(t, "reset_state")) optim_reset(t->o, adv, last, passes);
+    else optim_select(t->o, adv, term_not(b, last), before, passes);
     EACH_LEAF(t, i) {
         struct fe_term back = term_add(b, term_sub(b, T(old[i]), T(t->p[i])), T(down[i]));
-        cache[i] = picked(t, begin, T(t->p[i]), T(old[i])).v;
-        t->u[i] = picked(t, last, back, T(up[i])).v;
+        cache[i] = picked(b, passes, begin, T(t->p[i]), T(old[i])).v;
+        t->u[i] = picked(b, passes, last, back, T(up[i])).v;
     }
     optim_tree_set(t, "cache", cache);
     optim_state_set(t, "steps_since_sync", term_rem(b, term_add(b, steps, one), period));
@@ -89,7 +90,7 @@ void transform_lookahead(struct optim_transform *t)
     struct fe_term sync = term_eq(b, steps, term_sub(b, period, one)), part = number(t, "slow_step_size");
     ir_value *slow = optim_copies(t, "slow");
     run_inner(t, "fast_optimizer", "fast_state", t->u, t->p);
-    if (flag(t, "reset_state")) optim_reset(t->o, optim_path(t, "fast_state"), sync);
+    if (flag(t, "reset_state")) optim_reset(t->o, optim_path(t, "fast_state"), sync, flag(t, "nan_passes"));
     EACH_LEAF(t, i) {
         struct fe_term u = T(t->u[i]), diff = term_sub(b, term_add(b, T(t->p[i]), u), T(slow[i]));
         diff = sent_or_zero(t, sync, diff);

@@ -239,7 +239,7 @@ void transform_multi_steps(struct optim_transform *t)
     }
     const char *inner = optim_path(t, "inner_opt_state");
     optim_apply(t->o, arg(t, "opt")->json, inner, u, t->p);
-    optim_select(t->o, inner, emit, before);
+    optim_select(t->o, inner, emit, before, false);
     optim_tree_set(t, "acc_grads", acc);
     optim_state_set(t, "mini_step", term_where(b, emit, term_integer(0), optim_increment(b, mini)));
     optim_state_set(t, "gradient_step", term_where(b, emit, optim_increment(b, step), step));
@@ -249,8 +249,8 @@ void transform_multi_steps(struct optim_transform *t)
     for (int i = 0; i < 2; i++)
         optim_state_set(t, own[i],
                         term_where(b, skip, i ? step : mini, optim_state(t, own[i], ir_type_scalar(IR_I32), zero)));
-    optim_select(t->o, optim_path(t, "acc_grads"), term_not(b, skip), before);
-    optim_select(t->o, inner, term_not(b, skip), before);
+    optim_select(t->o, optim_path(t, "acc_grads"), term_not(b, skip), before, false);
+    optim_select(t->o, inner, term_not(b, skip), before, false);
     EACH_LEAF(t, i) t->u[i] = term_where(b, skip, term_number(0), T(t->u[i])).v;
 }
 
@@ -263,7 +263,7 @@ static void run_if(struct optim_transform *t, const char *name, struct fe_term k
     ir_value *before = optim_snapshot(t->o);
     const char *path = optim_path(t, name);
     optim_apply(t->o, arg(t, "inner")->json, path, t->u, t->p);
-    optim_select(t->o, path, keep, before);
+    optim_select(t->o, path, keep, before, false);
     EACH_LEAF(t, i) t->u[i] = term_where(b, keep, T(t->u[i]), otherwise ? T(otherwise[i]) : term_number(0)).v;
 }
 

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Records cases/transform_edges_*: optimizers on gradients that are infinite, NaN, zero, tiny and huge, in one tensor or in all, over
+some steps. The gradient is what the data say. Run from anywhere; `--out DIR` writes them elsewhere."""
+import os
+import sys
+
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_allow_excess_precision=false"  # casts to 16 bits are meant
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../fuzz")]
+import numpy as np
+import optimizers as fuzz
+from tool import command
+
+SHAPES = {"a": (), "b": (5,), "c": (3, 4)}
+INF, NAN = np.float32(np.inf), np.float32(np.nan)
+UPHILL = {"type": "chain", "transforms": [{"type": "clip", "max_delta": 1.0}, {"type": "sgd", "learning_rate": 0.05}]}
+CLIPPED = {"type": "chain", "transforms": [{"type": "trace", "decay": 0.5}, {"type": "clip", "max_delta": 1.0}, {"type": "scale", "step_size": -0.1}]}
+
+
+def one_infinity(g):
+    g["b"][1, 2] = INF
+
+
+# name: optimizer, what is done to gradients [steps, ..] by parameter
+CASES = {
+    # what is held back, or begins anew, is multiplied by 0: an infinity is NaN in the optimizer's state and in the next update
+    "sam_nan_passes": ({"type": "sam", "optimizer": CLIPPED, "adv_optimizer": UPHILL, "sync_period": 3, "nan_passes": True}, one_infinity),
+    "lookahead_nan_passes": ({"type": "lookahead", "fast_optimizer": CLIPPED, "sync_period": 3, "slow_step_size": 0.5, "reset_state": True, "nan_passes": True}, one_infinity),
+}
+
+
+def record(name, out):
+    optimizer, change = CASES[name]
+    r, steps = np.random.default_rng(len(name)), 8
+    gradients = {p: r.normal(size=(steps, *s)).astype(np.float32) for p, s in SHAPES.items()}
+    change(gradients)
+    document = {"stepc": 1, "name": "transform_edges_" + name,
+                "inputs": {"g_" + p: {"shape": list(s), "dtype": "float32", "axes": [None] * len(s)} for p, s in SHAPES.items()},
+                "model": {"type": "graph", "nodes": [{"type": "param", "name": p, "shape": list(s)} for p, s in SHAPES.items()], "output": "a"},
+                "loss": " + ".join(fuzz.LOSSES[0][0].format("params." + p, "g_" + p) for p in SHAPES), "optimizer": optimizer}
+    case = {"document": document, "steps": steps, "trained": list(SHAPES), "loss": 0, "axes": None, "narrow": False,
+            "init": {p: r.normal(size=s).astype(np.float32) if s else np.float32(r.normal()) for p, s in SHAPES.items()},
+            "data": {"g_" + p: g for p, g in gradients.items()}}
+    tensors, metrics = fuzz.oracle(case, (0,))[0]
+    fuzz.write_case(os.path.join(out, "transform", "transform_edges_" + name), case, tensors, metrics, "")
+    print(name, metrics["loss"], {k: v.ravel()[:3] for k, v in tensors.items()})
+
+
+if __name__ == "__main__":
+    command.record(__doc__, list(CASES), record)
