@@ -31,6 +31,8 @@ CASES = {
                  {"first": "nonzero(x[:, 0] > 0, size=6, fill_value=-1)[0][0]", "all": "sum(unique(n % 3, size=3))"}),
     "long_sort": ((2, 150), "sum(sort(model, axis=1) * x) / 10 + sum(x * model[:, argsort(x[0], descending=True)]) / 10 + sum(top_k(model, 20)[0]) + median(model) + percentile(model, 90)", {"last": "argsort(model[0])[-1]", "tops": "sum(top_k(x, 12)[1])"}),
     "curves": ((3, 5), "sum(interp(model, sort(x[0]), x[1])) + sum(x * unwrap(model * 4)) + sum(polyval(model[0], x) * 0.1) + sum(convolve(model[0], x[0]) ** 2) * 0.1 + sum(gradient(model, axis=1) * x) + trapezoid(model[2], x=sort(x[2])) + sum(polyfit(arange(5.0), model[1], 2)) + sum(diff(model, prepend=0.0) * x)", {"window": "sum(hanning(7) * kaiser(7, 3.0))"}),
+    "contrastive": ((4, 5), "ntxent(model, n[:4] % 2, temperature=0.004) * 0.01 + astype(ntxent(astype(model, 'float16'), n[:4] % 2, temperature=0.06), 'float32') * 0.002"
+                    " + sum(x * model) * 0.1", {"short": "ntxent(astype(model * 0.001, 'bfloat16'), n[:4] % 2, temperature=0.5)"}),
     "choices": ((4, 4), "sum(choose(n[:4] % 3, [model, model ** 2, x])) + sum(piecewise(model, [x < -0.5, x > 0.5], [1.0, 2.0, 0.5]) * model) + sum(fill_diagonal(model, 0.5, inplace=False) * x) + sum(block([[model[:2, :2], x[:2, :2]], [x[2:, :2], model[2:, 2:]]]) ** 2) + sum(toeplitz(model[0]) * x) + sum(rollaxis(model[None], 2) ** 2) + sum(put_along_axis(model, argmax(x, axis=1, keepdims=True), 0.0, axis=1, inplace=False) * x)",
                 {"common": "sum(gcd(n, 12) + lcm(n, 4))", "bits": "sum(bitwise_count(n))", "near": "sum(isclose(model, x, atol=0.5))"}),
 }
