@@ -277,6 +277,12 @@ ir_value fold_reduce(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
+/* A product without elements: no nest has panels for it. */
+ir_value fold_dot(struct ir_builder *b, const struct ir_node *node)
+{
+    return ir_type_elements(&node->type) ? 0 : number(b, node, 0);
+}
+
 /* ---------------------------------------------------------------- table */
 
 static fold_rule *const rules[IR_OP_COUNT] = {

@@ -222,6 +222,7 @@ static ir_value joined_around(struct fe_site *s, const ir_value *parts, uint32_t
         int64_t start = slice ? part->attr[0].v[axis] : 0, stop = slice ? part->attr[1].v[axis] : t->dim[axis];
         for (uint32_t d = 0; slice && d < t->rank; d++)
             if (part->attr[2].v[d] != 1 || (d != axis && part->type.dim[d] != t->dim[d])) return 0;
+        if (!t->dim[axis]) return 0;
         if (i ? base != whole || start != end % n : !ir_dtype_is_float((enum ir_dtype)t->dtype)) return 0;
         if (!i) whole = base, first = start, n = t->dim[axis];
         total += stop - start;
@@ -230,7 +231,7 @@ static ir_value joined_around(struct fe_site *s, const ir_value *parts, uint32_t
     low[axis] = first ? n - first : 0;
     if (total == n && low[axis] > first) low[axis] = -first; /* rolled the shorter way */
     high[axis] = total - n - low[axis];
-    if (!n || total < n || high[axis] > n || (high[axis] < 0 && total > n)) return 0;
+    if (total < n || high[axis] > n || (high[axis] < 0 && total > n)) return 0;
     return low[axis] || high[axis] ? ir_extend(s->b, whole, low, high, IR_EXTEND_WRAP) : whole;
 }
 

@@ -23,10 +23,10 @@ static struct projection projection_of(const struct optim_matrices *m, const str
 {
     int64_t rows = m->size[1], columns = m->size[2], least = rows < columns ? rows : columns;
     int64_t r = rank < least ? rank : least, low[2] = {rows, r};
-    struct projection p = {.used = m->used, .left = rows >= columns};
+    struct projection p = {.used = m->used && least, .left = rows >= columns}; /* without elements it has no vectors */
     if (p.left) low[0] = r, low[1] = columns;
     int64_t projector[2] = {p.left ? rows : columns, r};
-    p.low = m->used ? ir_type_of((enum ir_dtype)leaf->dtype, 2, low) : *leaf;
+    p.low = p.used ? ir_type_of((enum ir_dtype)leaf->dtype, 2, low) : *leaf;
     p.projector = ir_type_of((enum ir_dtype)leaf->dtype, 2, projector);
     return p;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Numbers at the edges, in every place of two documents where a number stands: 0, negative ones, those around 2**31, 2**32, 2**53 and
-2**63, the largest and the least that a float64 has, what is none; lists of rank 9 and of 10 MB. Each is accepted, or refused by
+2**63, the largest and the least that a float64 has, what is none; lists of rank 9 and of 10 MB; tensors without elements. Each is accepted, or refused by
 diagnostics with a line and a column; none takes long or much memory, and none ends otherwise.
 
     tests/limits/extremes.py STEPC [TEST...]
@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import runner
+import numpy as np
+from tool import runner, safetensors
 
 EDGES = ["0", "-1", "2147483647", "2147483648", "4294967296", "9007199254740993", "9223372036854775807", "9223372036854775808", "-9223372036854775809",
          "18446744073709551616", "1e308", "-1e308", "1e309", "1e-320", "0.5", "-0.0", "1e18", "NaN", "Infinity"]
@@ -64,6 +65,25 @@ def extremes():
     yield "10 MB of a text", json.dumps({**SMALL, "loss": "x" * 10000000})
     yield "rank 9", with_text(SMALL, ("inputs", "x", "shape"), str([1] * 9))
 
+# What has no elements: expressions of z, a parameter [0, 3], or [2, 0]; and optimizers of matrices beside one.
+EMPTY = ("append(x, x)", "concatenate([x, x])", "cov(x, x)", "corrcoef(x, x)", "x @ transpose(x)", "transpose(x) @ x", "matmul(x, ones((3, 4)))", "matmul(ones((4, 2)), x)", "concatenate(x)",
+         "outer(x, x)", "einsum('ij,ik->jk', x, x)", "tensordot(x, x)", "roll(x, 1)", "sort(x)", "cumsum(x, axis=0)")
+MATRICES = [{"type": name, "learning_rate": 0.1, **more} for name, more in (("muon", {}), ("galore", {"rank": 2}), ("adafactor", {"min_dim_size_to_factor": 0}), ("sm3", {}), ("lbfgs", {}), ("lamb", {}))]
+
+
+REFUSED = ("concatenate(x) of [0, 3]", "matmul(ones((4, 2)), x) of [0, 3]", "matmul(x, ones((3, 4))) of [2, 0]")
+
+
+def empty():
+    for shape in [0, 3], [2, 0]:
+        base = {"stepc": 1, "inputs": {"g": {"shape": [2, 3]}}, "loss": "sum(params.w ** 2) + sum(g) + sum(params.z)", "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+        nodes = [{"type": "param", "name": "z", "shape": shape}, {"type": "param", "name": "w", "shape": [4, 3]}]
+        for text in EMPTY:
+            model = {"type": "graph", "nodes": nodes + [{"type": "expr", "name": "o", "input": "z", "expr": text}], "output": "o"}
+            yield "%s of %s" % (text, shape), {**base, "model": model, "loss": base["loss"] + " + sum(model)"}
+        for optimizer in MATRICES:
+            yield "%s beside %s" % (optimizer["type"], shape), {**base, "model": {"type": "graph", "nodes": nodes, "output": "w"}, "optimizer": optimizer}
+
 
 class Extremes(runner.Case):
     verify = False
@@ -94,6 +114,19 @@ class Extremes(runner.Case):
                 self.assertEqual(self.run_one(text), [])
         self.assertGreater(count, 250)
         print("%d documents" % count, file=sys.stderr)
+
+    def test_empty(self):
+        """Compiled, or refused by a diagnostic; what is trained beside it has no NaN."""
+        for name, document in empty():
+            with self.subTest(name):
+                path, save = self.write("m.json", json.dumps(document)), self.path("out.safetensors")
+                code = 1 if name in REFUSED else 0
+                run = runner.attempt(self.program, "compile", path, "-q", "-o", self.path("m.so"))
+                self.assertEqual(run.returncode, code, run.stderr)
+                if not code:
+                    safetensors.write(self.path("d.safetensors"), {"g": np.ones((1, 2, 3), "f4")})
+                    runner.call(self.program, "run", self.path("m.so"), "-q", "--steps", "2", "--data", self.path("d.safetensors"), "--save", save)
+                    self.assertTrue(np.isfinite(safetensors.wide(save)["w"]).all())
 
     def test_control(self):
         """What is slow, large, has no place or another code is seen."""

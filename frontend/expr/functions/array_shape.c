@@ -157,6 +157,7 @@ static struct fe_val *list_arg(struct fe_call *c, uint32_t arg, uint32_t *count)
             items[i] = fe_index(s, v, &index, NULL, 1);
         }
         *count = (uint32_t)n;
+        if (!n) fe_fail(s, "E0310", "%s needs a list of tensors, found %s", c->function, fe_describe(s, &v));
         return n ? items : NULL;
     }
     if (v.kind != FE_VAL_TUPLE || !v.count) {
