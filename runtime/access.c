@@ -1,6 +1,15 @@
 /* read and write: single tensors between arrays of the host and the instance. */
 #include "runtime/rt.h"
 
+/* Whether a call has computed a metric or an output, which begins as zeros. */
+static bool is_made(const struct step_instance *t, const struct stepc_slot *s)
+{
+    bool made = rt_slot_stored(s) || s->computed;
+    for (uint32_t k = RT_STEP; !made && k < RT_ENTRIES; k++) /* not those that begin */
+        made = t->ran >> k & 1 && rt_slot_made_by(t->entries[k].table, s);
+    return made;
+}
+
 /* Written from a view of the instance itself, a tensor would change while it is read: a copy is written. */
 static step_status write_of_view(struct step_instance *t, const struct stepc_slot *s, const struct step_array *a,
                                  const int64_t *stride)
@@ -33,6 +42,8 @@ static step_status access(struct step_instance *t, const struct step_array *from
     if (!status && !t->initialized) status = rt_fail(t, STEP_EINVAL, "%s: call init or load first", call);
     if (!status && write && !rt_slot_stored(s))
         status = rt_fail(t, STEP_EINVAL, "write: \"%s\" is computed, not stored", a.name);
+    if (!status && !write && !is_made(t, s))
+        status = rt_fail(t, STEP_EINVAL, "read: \"%s\" is not there yet: no call has computed it", a.name);
     if (t->ranks > 1) status = t->program->mesh->same(t, status, s, &a, stride, write);
     if (!status && !write && s->computed) status = rt_derive(t); /* with the other ranks */
     if (status) return status;
