@@ -97,6 +97,18 @@ for n in ("first.kernel", "last.kernel"):
 m.init()
 same()
 m.step(**given)
+# What is set for a schedule holds until NaN is set; what has no schedule cannot be NaN.
+falling = {"type": "linear_schedule", "init_value": 0.5, "end_value": 0.1, "transition_steps": 4}
+rate = {**square, "optimizer": {"type": "inject_hyperparams", "opt": {"type": "sgd", "learning_rate": falling, "momentum": 0.5}}, "metrics": {"rate": "hyperparams.learning_rate"}}
+scheduled, x = stepc.compile(rate, threads=1), np.ones((64, 64), "f4")
+scheduled.init()
+rates = []
+for value in (None, 0.25, None, np.nan, None):
+    if value is not None:
+        scheduled.set("learning_rate", value)
+    rates.append(scheduled.step(x=x).metrics["rate"])
+assert np.allclose(rates, [0.5, 0.25, 0.25, 0.2, 0.1]), rates
+refused(stepc.StepError, "cannot be NaN", lambda: scheduled.set("momentum", np.nan))
 # Others see the same memory.
 if importlib.util.find_spec("torch"):
     import torch
