@@ -189,13 +189,22 @@ static uint32_t *heights(struct schedule *s)
     return height;
 }
 
+/* Is it what pass remat makes once more? Of what was kept it could be made at any time. */
+static bool is_made_again(const struct plan_group *g)
+{
+    bool is = g->func->turn && g->nodes.items[g->nodes.count - 1] >= g->func->turn;
+    for (size_t i = 0; i < g->inputs.count && is; i++) is = base_of(g->func, g->inputs.items[i]) < g->func->turn;
+    return is;
+}
+
 /* Element-wise work and reductions of which all leads to early units are early: the last steps of updates. */
 static void hurry(struct schedule *s)
 {
     const uint32_t *order = in_order(s);
     for (uint32_t k = order[s->units.count]; k-- > 0;) {
         struct unit *u = &s->units.items[order[k]];
-        bool leads = u->group != UINT32_MAX && s->plan->groups.items[u->group].kind <= GROUP_COLUMN;
+        const struct plan_group *g = u->group == UINT32_MAX ? NULL : &s->plan->groups.items[u->group];
+        bool leads = g && g->kind <= GROUP_COLUMN && !is_made_again(g);
         for (size_t i = 0; i < u->hard_users.count && leads; i++) leads = s->units.items[u->hard_users.items[i]].early;
         u->early |= leads && u->hard_users.count;
     }
