@@ -108,6 +108,12 @@ bool pass_number(const struct ir_func *f, ir_value v, double *number)
 
 uint32_t pass_turn(int64_t elements) { return elements % 64 == 0 ? 0 : elements == 1 ? 2 : 1; }
 
+void pass_forget(struct pass_fused *fused)
+{
+    if (fused->made != fused->of) ir_module_free(fused->made);
+    *fused = (struct pass_fused){0};
+}
+
 bool pass_is_outlined(const struct ir_func *f)
 {
     return !f->entry && strncmp(f->name, PASS_OUTLINED, strlen(PASS_OUTLINED)) == 0;

@@ -49,6 +49,9 @@ uint64_t pass_outlined_form(const struct ir_func *, struct arena *);
 uint32_t pass_turn(int64_t elements);
 enum { PASS_TURNS = 3 };
 
+/* Frees what is kept of a module, which itself stays. */
+void pass_forget(struct pass_fused *);
+
 /* In a sharding_constraint: the axes along which the batch lies. */
 enum { PASS_AS_BATCH = -1 };
 

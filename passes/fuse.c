@@ -604,6 +604,12 @@ static void fuse_reachable(struct pass *p, const struct ir_func *f, bool outline
 
 struct ir_module *pass_fuse(struct pass *p, struct ir_module *m)
 {
+    if (p->fused.made && p->fused.of == m) {
+        struct ir_module *made = p->fused.made;
+        made->plans = p->fused.plans;
+        p->fused = (struct pass_fused){0};
+        return made;
+    }
     m = fuse_prepare(p, m);
     m->plans = arena_new(p->keep, struct plan_module);
     m->plans->launches = p->options->blocks > 0;

@@ -278,7 +278,7 @@ static struct ir_module *run_one(struct pass *p, const struct row *row, struct i
     return p->diags->errors ? NULL : result;
 }
 
-struct plan_module *pass_run(struct pass *p, struct ir_module *in, struct ir_module **last)
+static struct plan_module *run_all(struct pass *p, struct ir_module *in, struct ir_module **last)
 {
     struct ir_module *m = in;
     size_t errors = p->diags->errors;
@@ -301,4 +301,11 @@ struct plan_module *pass_run(struct pass *p, struct ir_module *in, struct ir_mod
         if (p->options->stop_after && strcmp(p->options->stop_after, rows[i].name) == 0) return NULL;
     }
     return p->diags->errors || stage_of(m) != PASS_MEMORY ? NULL : m->plans;
+}
+
+struct plan_module *pass_run(struct pass *p, struct ir_module *in, struct ir_module **last)
+{
+    struct plan_module *plans = run_all(p, in, last);
+    pass_forget(&p->fused);
+    return plans;
 }

@@ -32,6 +32,13 @@ struct pass_time {
     bool changed; /* or made anew, where nobody asked */
 };
 
+/* What pass fuse makes of a module, where another pass needed to know it already. */
+struct pass_fused {
+    const struct ir_module *of;
+    struct ir_module *made;
+    struct plan_module *plans;
+};
+
 struct pass {
     const struct pass_options *options;
     struct diags *diags;  /* the user's mistakes found by a pass: not differentiable, sharding, memory */
@@ -39,6 +46,7 @@ struct pass {
     struct arena *keep;   /* lives as long as the result */
     bool owned;           /* nobody else has the module at hand: a pass with nothing to rewrite may set its stage */
     const char *dumped;   /* dump_changed: the last text */
+    struct pass_fused fused;
     VEC(struct pass_time) times;
 };
 

@@ -99,7 +99,7 @@ static void again(struct cli_view *v)
     if (!a) return;
     head(v, "remat");
     str_add(&v->out, "made again: ");
-    if (level == 0) str_add(&v->out, "what is element-wise of what is kept, where that is large");
+    if (level == 0) str_add(&v->out, "what is element-wise of what is kept, where that is large or takes no time");
     if (level == 1) str_add(&v->out, "all but products (level 1)");
     if (level > 1) str_addf(&v->out, "whole blocks (level %.0f)", level);
     if (blocks) str_add(&v->out, "; "), add_count(v, blocks, "block"), str_add(&v->out, " of the document");
