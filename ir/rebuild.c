@@ -37,8 +37,8 @@ ir_value *ir_rebuild(const struct ir_func *from, struct ir_func *to, ir_rewrite 
 {
     struct ir_builder b = {.f = to};
     if (to->count == 1 &&
-        to->capacity < from->count) { /* about as many: growing by copies would cost more than the rest */
-        to->capacity = from->count + 16;
+        to->capacity < from->count) { /* or some more: growing by copies would cost more than the rest */
+        to->capacity = from->count + from->count / 16 + 16;
         to->nodes = arena_new_array(&to->module->arena, struct ir_node, to->capacity);
     }
     ir_value *map = arena_new_array(scratch, ir_value, from->count);

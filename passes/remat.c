@@ -201,6 +201,8 @@ static void rebuild(struct remat *r, struct ir_func *to)
 {
     const struct ir_func *f = r->f;
     r->b = (struct ir_builder){.f = to};
+    to->capacity = f->count + f->count / 8 + 16;
+    to->nodes = arena_new_array(&to->module->arena, struct ir_node, to->capacity);
     r->map = arena_new_array(&r->pass->scratch, ir_value, f->count);
     r->again = arena_new_array(&r->pass->scratch, ir_value, f->count);
     for (size_t i = 0; i < f->params.count; i++) {
