@@ -37,7 +37,8 @@ enum {
     AHEAD_TILE = 64,
     AHEAD_PACKED = 16,
     AHEAD_TURNED = 64,
-    AHEAD_TAPS = 24
+    AHEAD_TAPS = 24,
+    LEAST_AHEAD = 4
 };
 
 struct lower_dot_run {

@@ -325,6 +325,19 @@ static void prefetch_tile(struct lower_dot_product *p)
     prefetch(p, p->rows_local, &at, AHEAD_TILE * p->packed_rows, p->packed_rows);
 }
 
+/* Steps of k that lines of x so many bytes apart are asked for ahead; 0: not at all. Of 16 registers a tile takes six
+ * cycles for a step, so that a few steps are enough, and lines that fight for the same cache sets must not throw each
+ * other out before they are read: those ahead take an eighth of these sets. */
+static int64_t steps_ahead(const struct lower_dot_product *p, int64_t apart)
+{
+    int64_t sets = WAY_BYTES / CACHE_LINE;
+    if (p->l->target->vector_registers >= 32) return AHEAD_TAPS;
+    for (int64_t lines = apart / CACHE_LINE; apart % CACHE_LINE == 0 && lines % 2 == 0 && sets > 1; lines /= 2)
+        sets /= 2;
+    int64_t ahead = sets * WAYS / 8;
+    return ahead < LEAST_AHEAD ? 0 : ahead < AHEAD_TAPS ? ahead : AHEAD_TAPS;
+}
+
 /* Rows of a view of taps of which each step of k is in another line of the cache: both ends of what a tile reads. Where
  * a line of the image ends meanwhile, what is between it and the next one is less than what it is ahead. */
 static void prefetch_taps(struct lower_dot_product *p, nest_var inner, int64_t rows)
@@ -340,9 +353,10 @@ static void prefetch_taps(struct lower_dot_product *p, nest_var inner, int64_t r
     for (uint32_t i = 0; i < at.term_count; i++)
         if (at.term[i].var == inner) step = at.term[i].scale;
     if (step * bytes < CACHE_LINE) return;
-    nest_prefetch(&l->b, buffer, lower_pos_index(l, &at), AHEAD_TAPS * step);
-    if (rows > 1)
-        nest_prefetch(&l->b, buffer, lower_pos_index(l, &at), AHEAD_TAPS * step + (rows - 1) * (p->pairs ? 2 : 1));
+    int64_t ahead = steps_ahead(p, step * bytes) * step;
+    if (ahead) nest_prefetch(&l->b, buffer, lower_pos_index(l, &at), ahead);
+    if (ahead && rows > 1)
+        nest_prefetch(&l->b, buffer, lower_pos_index(l, &at), ahead + (rows - 1) * (p->pairs ? 2 : 1));
 }
 
 struct steps { /* of k: `extent` of the last part, or a leaf */
