@@ -6,6 +6,8 @@
  *     panel    packed once, where it is read often
  *       block  of the leading parts of k, if the panel would not stay in the second cache: tiles wait in a local
  *         other parts of the rows, row blocks, the ragged one
+ *
+ * Where all tiles of a chunk may wait in the second cache, blocks are outside and panels inside (`wide`).
  */
 #include "codegen/lower/lower_dot.h"
 #include <string.h>
@@ -27,6 +29,7 @@ struct parts {
     nest_var block;
 };
 typedef void rows_body(struct parts *, uint32_t rows);
+typedef void panel_body(struct parts *);
 
 /* ---------------------------------------------------------------- the tile */
 
@@ -179,14 +182,20 @@ static void finish(struct parts *o, uint32_t rows) { dot_finish_tile(o->p, rows,
 
 /* ---------------------------------------------------------------- panels */
 
+/* The loops over blocks of k. */
+static void open_blocks(struct lower_dot_product *p)
+{
+    const struct lower_axis *k = &p->l->axes[AXIS_K];
+    for (uint32_t i = 0; i < p->outer_parts; i++)
+        if (k->part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, k->part[i], 1, NULL);
+}
+
 static void one_panel(struct parts *o)
 {
     struct lower_dot_product *p = o->p;
-    const struct lower_axis *k = &p->l->axes[AXIS_K];
     struct lower_dot_place before = dot_place(p);
     if (p->local_tile) each_rows(o, clear);
-    for (uint32_t i = 0; i < p->outer_parts; i++)
-        if (k->part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, k->part[i], 1, NULL);
+    open_blocks(p);
     if (p->pack) dot_pack_panel(p, o->vectors, o->masked, p->k);
     each_rows(o, tile);
     dot_return(p, &before);
@@ -200,7 +209,17 @@ static void open_panel(struct parts *o, bool rest)
     o->masked = rest && p->tail_columns % p->width != 0;
 }
 
-static void all_panels(struct parts *o, const nest_var *shared)
+/* What a block of k adds to the tiles of one panel, and what is left to do with them. */
+static void add_panel(struct parts *o)
+{
+    struct lower_dot_product *p = o->p;
+    if (p->pack) dot_pack_panel(p, o->vectors, o->masked, p->k);
+    each_rows(o, tile);
+}
+
+static void finish_panel(struct parts *o) { each_rows(o, finish); }
+
+static void all_panels(struct parts *o, const nest_var *shared, panel_body *body)
 {
     struct lower_dot_product *p = o->p;
     struct lower_dot_place before = dot_place(p);
@@ -211,10 +230,22 @@ static void all_panels(struct parts *o, const nest_var *shared)
             dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(p->l, AXIS_N), p->panels, p->panel_columns, NULL);
         if (!shared && rest) p->at[AXIS_N].offset += p->panels * p->panel_columns;
         open_panel(o, rest);
-        one_panel(o);
+        body(o);
         if (shared) close_cut(p, &c, &before);
         else dot_return(p, &before);
     }
+}
+
+/* All panels by one block of k, then by the next one: lines of x come to the cache once for all of them. */
+static void panels_by_blocks(struct parts *o)
+{
+    struct lower_dot_product *p = o->p;
+    struct lower_dot_place before = dot_place(p);
+    each_rows(o, clear);
+    open_blocks(p);
+    all_panels(o, NULL, add_panel);
+    dot_return(p, &before);
+    all_panels(o, NULL, finish_panel);
 }
 
 /* ---------------------------------------------------------------- parts */
@@ -268,6 +299,18 @@ static int64_t block_bytes(const struct lower_dot_product *p, int64_t steps)
     return steps * p->panel_columns * 4 + (int64_t)((double)under * (double)steps / (double)all);
 }
 
+/* May a tile do so many steps of k in one go? What a block of them reads is to stay in the second cache. Small tiles
+ * read the panel, and a line of x for each step of a kernel's gradient, so often that these are to stay in the first
+ * one. */
+static bool is_short(const struct lower_dot_product *p, int64_t steps)
+{
+    const struct cg_target *t = p->l->target;
+    int64_t bytes = block_bytes(p, steps), lines = steps * (CACHE_LINE + p->panel_columns * 4);
+    if (t->vector_registers >= 32) return bytes <= BLOCK_BYTES;
+    if (is_by_steps(p) && (lines < bytes ? lines : bytes) > t->l1_bytes / 8 * 7) return false;
+    return bytes <= t->l2_bytes / 2;
+}
+
 /* Steps of k that a tile does in one go: leading parts stay outside, the last of these cut in two, as long as what the
  * others read would leave the second cache. */
 static void choose_k(struct lower_dot_product *p)
@@ -275,9 +318,9 @@ static void choose_k(struct lower_dot_product *p)
     struct lower_axis *k = &p->l->axes[AXIS_K];
     int64_t rest = k->extent;
     p->outer_parts = 0;
-    while (p->outer_parts + 1 < k->parts && block_bytes(p, rest) > BLOCK_BYTES) {
+    while (p->outer_parts + 1 < k->parts && !is_short(p, rest)) {
         int64_t whole = k->part[p->outer_parts], inside = rest / whole, piece = whole - 1;
-        while (piece > 1 && (whole % piece || block_bytes(p, inside * piece) > BLOCK_BYTES)) piece--;
+        while (piece > 1 && (whole % piece || !is_short(p, inside * piece))) piece--;
         while (piece < whole && (whole % piece || inside * piece < LEAST_STEPS)) piece++;
         if (piece == whole) break;
         if (piece > 1 && k->parts < AXIS_PARTS) {
@@ -299,17 +342,20 @@ static void choose_k(struct lower_dot_product *p)
 static void choose_packing(struct lower_dot_product *p, int64_t rows)
 {
     bool several = p->panels + (p->tail_columns > 0) > 1;
-    int64_t least = is_by_steps(p) ? LEAST_PACKED : LEAST_PACKED / 2;
+    bool many = p->l->target->vector_registers >= 32; /* then a step's panel is two lines of the cache */
+    int64_t least = is_by_steps(p) ? many ? LEAST_PACKED : LEAST_PACKED / 3 : LEAST_PACKED / 2;
     p->pack = p->l->lane_stride != 1 || p->pairs ? rows >= 4 : several && p->packed_k > 64 && rows >= least;
     if (p->packed_k * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
 }
 
-static void choose_locals(struct parts *o)
+static void choose_locals(struct parts *o, bool by_panels)
 {
     struct lower_dot_product *p = o->p;
-    p->tile_columns = p->panel_columns;
-    int64_t rows = local_rows(o);
+    int64_t rows = local_rows(o), columns = (p->n + p->lanes - 1) / p->lanes * p->lanes;
     for (uint32_t i = 0; i < p->l->axes[AXIS_M].parts; i++) rows *= inside(o, i);
+    p->wide = p->local_tile && !by_panels && columns > p->panel_columns && p->l->axes[AXIS_N].parts == 1 &&
+              p->l->target->vector_registers < 32 && rows * columns * 4 <= p->l->target->l2_bytes / 4;
+    p->tile_columns = p->wide ? columns : p->panel_columns;
     if (p->pack) p->panel_local = nest_local(&p->l->b, p->factor, p->packed_k * p->panel_columns);
     if (p->local_tile) p->tile_local = nest_local(&p->l->b, p->sum, rows * p->tile_columns);
 }
@@ -367,7 +413,8 @@ void dot_parts(struct lower_dot_product *p)
         if (b->part[i] != 1 && !(by_batch && i == batch)) dot_open(p, NEST_SERIAL, AXIS_B, i, b->part[i], 1, NULL);
     for (uint32_t i = 0; i + 1 < n->parts; i++)
         if (n->part[i] != 1) dot_open(p, NEST_SERIAL, AXIS_N, i, n->part[i], 1, NULL);
-    choose_locals(&o);
-    all_panels(&o, by_panels ? &panel : NULL);
+    choose_locals(&o, by_panels);
+    if (p->wide) panels_by_blocks(&o);
+    else all_panels(&o, by_panels ? &panel : NULL, one_panel);
     nest_close_to(&l->b, 0);
 }
