@@ -25,7 +25,8 @@ struct parts {
     bool masked;
     uint32_t outer; /* the part of the rows whose steps are shared out; UINT32_MAX: none */
     bool by_blocks; /* row blocks are: `block` counts chunks of them */
-    int64_t chunk;  /* steps, or row blocks, that a worker takes at once; it divides all */
+    int64_t chunk;  /* steps, or row blocks, that a worker takes at once */
+    int64_t rest;   /* row blocks that are left over: a chunk of their own */
     nest_var block;
 };
 typedef void rows_body(struct parts *, uint32_t rows);
@@ -141,23 +142,35 @@ static void close_cut(struct lower_dot_product *p, const struct cut *c, const st
 static void each_rows(struct parts *o, rows_body *body)
 {
     struct lower_dot_product *p = o->p;
+    struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
-    uint32_t last = dot_last_index(p->l, AXIS_M);
+    uint32_t last = dot_last_index(l, AXIS_M);
     int64_t blocks = o->by_blocks ? o->chunk : p->blocks, rows = blocks * p->rows, chunks = p->blocks / blocks;
     open_rows_parts(o);
     struct lower_dot_place inside = dot_place(p);
+    if (o->rest) {
+        nest_open_if(&l->b, compare(l, OP_lt, o->block, chunks));
+        l->vars.items[o->block].extent = chunks;
+    }
     if (blocks > 1) dot_open(p, NEST_SERIAL, AXIS_M, last, blocks, p->rows, &p->local_row);
     body(o, p->rows);
     dot_return(p, &inside);
-    if (p->tail_rows > 0) {
-        if (o->by_blocks) {
-            nest_open_if(&p->l->b, compare(p->l, OP_eq, o->block, chunks - 1));
-            lower_pos_add_term(p->l, &p->at[AXIS_M], o->block, -rows);
-        }
-        p->at[AXIS_M].offset += chunks * rows;
-        p->local_row.offset += rows;
-        body(o, (uint32_t)p->tail_rows);
+    if (o->rest) l->vars.items[o->block].extent = chunks + 1;
+    if (o->by_blocks && o->rest + p->tail_rows > 0) {
+        nest_open_if(&l->b, compare(l, OP_eq, o->block, o->rest ? chunks : chunks - 1));
+        lower_pos_add_term(l, &p->at[AXIS_M], o->block, -rows);
     }
+    p->at[AXIS_M].offset += chunks * rows;
+    p->local_row.offset += o->rest ? 0 : rows;
+    if (o->rest) {
+        inside = dot_place(p);
+        if (o->rest > 1) dot_open(p, NEST_SERIAL, AXIS_M, last, o->rest, p->rows, &p->local_row);
+        body(o, p->rows);
+        dot_return(p, &inside);
+        p->at[AXIS_M].offset += o->rest * p->rows;
+        p->local_row.offset += o->rest * p->rows;
+    }
+    if (p->tail_rows > 0) body(o, (uint32_t)p->tail_rows);
     dot_return(p, &before);
 }
 
@@ -377,6 +390,21 @@ static int64_t chunk_of(int64_t steps, int64_t rows, int64_t least)
     return chunk;
 }
 
+/* The same of row blocks: of small tiles these need not come out even, where that makes chunks more than twice as
+ * large. */
+static int64_t choose_chunk(struct parts *o, int64_t rows)
+{
+    const struct lower_dot_product *p = o->p;
+    int64_t least = LEAST_PARALLEL / 4, wanted = (LEAST_PACKED / 3 * 2 + rows - 1) / rows;
+    if (wanted > p->blocks / least) wanted = p->blocks / least;
+    o->chunk = chunk_of(p->blocks, rows, least);
+    if (p->l->target->vector_registers >= 32 || o->chunk * 2 >= wanted) return p->blocks / o->chunk;
+    int64_t count = (p->blocks + wanted - 1) / wanted;
+    o->chunk = (p->blocks + count - 1) / count;
+    o->rest = p->blocks % o->chunk;
+    return p->blocks / o->chunk + (o->rest > 0);
+}
+
 void dot_parts(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
@@ -401,8 +429,7 @@ void dot_parts(struct lower_dot_product *p)
     } else if (by_panels) {
         shared = panels;
     } else if (o.by_blocks) {
-        o.chunk = chunk_of(p->blocks, lines * p->rows, LEAST_PARALLEL / 4);
-        shared = p->blocks / o.chunk;
+        shared = choose_chunk(&o, lines * p->rows);
         o.block = dot_open(p, NEST_PARALLEL, AXIS_M, dot_last_index(l, AXIS_M), shared, o.chunk * p->rows, NULL);
     }
     nest_var panel = 0;
