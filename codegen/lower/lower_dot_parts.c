@@ -28,11 +28,19 @@ struct parts {
     int64_t chunk;  /* steps, or row blocks, that a worker takes at once */
     int64_t rest;   /* row blocks that are left over: a chunk of their own */
     nest_var block;
+    int64_t rows[2]; /* of a tile, and of one of the last panel */
 };
 typedef void rows_body(struct parts *, uint32_t rows);
 typedef void panel_body(struct parts *);
 
 /* ---------------------------------------------------------------- the tile */
+
+/* Are rows, not steps, neighbours in the tensor? */
+static bool is_by_steps(const struct lower_dot_product *p)
+{
+    uint32_t runs = p->x.count[AXIS_K];
+    return runs && p->x.run[AXIS_K][runs - 1].stride != (p->pairs ? 2 : 1);
+}
 
 /* Cycles of a step of k over all rows and columns: two multiply-adds or loads each, of which four wait for one. */
 static double cost_of(int64_t rows, int64_t vectors)
@@ -53,10 +61,57 @@ static double cost_of_tiles(int64_t m, int64_t rows, int64_t whole, int64_t vect
     return cost;
 }
 
-static void choose_tile(struct lower_dot_product *p)
+static void set_rows(struct lower_dot_product *p, int64_t rows)
 {
+    p->rows = (uint32_t)rows;
+    p->blocks = p->m / rows;
+    p->tail_rows = p->m % rows;
+}
+
+/* The same as measured with 16 registers: of 15 loads for 14 multiply-adds some meet in the same bank, eight
+ * multiply-adds do not quite hide that four wait for one, and a panel comes from the second cache. */
+static double cost_of_small(int64_t rows, int64_t vectors)
+{
+    double work = (double)(rows * vectors) / 2, loads = 0.6 * (double)(rows + vectors);
+    double cycles = work > loads ? work : loads;
+    return (cycles < 4.6 ? 4.6 : cycles) + 0.2 + 0.1 * (double)vectors;
+}
+
+/* Rows of the tiles of panels of so many vectors that take the fewest cycles, which go to *cost; `ragged`: what it
+ * counts times that some are left over, for which there is code of its own. */
+static int64_t rows_of_small(int64_t m, int64_t vectors, double ragged, double *cost)
+{
+    int64_t most = (15 - vectors) / vectors, best = 0;
+    for (int64_t rows = m < most ? m : most; rows > 0; rows--) {
+        double all = (double)(m / rows) * cost_of_small(rows, vectors);
+        if (m % rows) all = ragged * (all + cost_of_small(m % rows, vectors));
+        if (best && all >= *cost) continue;
+        *cost = all, best = rows;
+    }
+    return best;
+}
+
+/* Tiles of 16 registers whose rows are not shared out: the last panel, of what is left over, has rows of its own. */
+static void choose_small_tile(struct parts *o, int64_t whole)
+{
+    struct lower_dot_product *p = o->p;
+    double best = 0;
+    for (int64_t vectors = whole < 4 ? whole : 4; vectors > 0; vectors--) {
+        double cost, last = 0;
+        int64_t rows = rows_of_small(p->m, vectors, 1.01, &cost), rest = whole % vectors;
+        int64_t last_rows = rest ? rows_of_small(p->m, rest, 1.15, &last) : rows;
+        cost = cost * (double)(whole / vectors) + last;
+        if (best > 0 && cost >= best) continue;
+        best = cost;
+        p->vectors = (uint32_t)vectors, o->rows[0] = rows, o->rows[1] = last_rows;
+    }
+}
+
+static void choose_any_tile(struct parts *o, int64_t whole)
+{
+    struct lower_dot_product *p = o->p;
     bool many = p->l->target->vector_registers >= 32;
-    int64_t registers = many ? 32 : 16, whole = (p->n + p->lanes - 1) / p->lanes;
+    int64_t registers = many ? 32 : 16;
     double best = 0;
     for (int64_t vectors = 1; vectors <= (many ? 6 : 4) && vectors <= whole; vectors++) {
         int64_t most = (registers - 1 - vectors) / vectors;
@@ -67,13 +122,18 @@ static void choose_tile(struct lower_dot_product *p)
             if (p->m % r == 0 && p->m % rows && cost_of_tiles(p->m, r, whole, vectors) < 1.03 * cost) rows = r;
         if (vectors > 1 && cost >= best) continue;
         best = cost;
-        p->rows = (uint32_t)rows, p->vectors = (uint32_t)vectors;
+        o->rows[0] = o->rows[1] = rows, p->vectors = (uint32_t)vectors;
     }
+}
+
+static void choose_tile(struct parts *o, bool small)
+{
+    struct lower_dot_product *p = o->p;
+    (small ? choose_small_tile : choose_any_tile)(o, (p->n + p->lanes - 1) / p->lanes);
     p->panel_columns = p->vectors * p->width;
     p->panels = p->n / p->panel_columns;
     p->tail_columns = p->n % p->panel_columns;
-    p->blocks = p->m / p->rows;
-    p->tail_rows = p->m % p->rows;
+    set_rows(p, o->rows[0]);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -195,42 +255,13 @@ static void finish(struct parts *o, uint32_t rows) { dot_finish_tile(o->p, rows,
 
 /* ---------------------------------------------------------------- panels */
 
-/* The loops over blocks of k. */
-static void open_blocks(struct lower_dot_product *p)
-{
-    const struct lower_axis *k = &p->l->axes[AXIS_K];
-    for (uint32_t i = 0; i < p->outer_parts; i++)
-        if (k->part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, k->part[i], 1, NULL);
-}
-
-static void one_panel(struct parts *o)
-{
-    struct lower_dot_product *p = o->p;
-    struct lower_dot_place before = dot_place(p);
-    if (p->local_tile) each_rows(o, clear);
-    open_blocks(p);
-    if (p->pack) dot_pack_panel(p, o->vectors, o->masked, p->k);
-    each_rows(o, tile);
-    dot_return(p, &before);
-    if (p->local_tile) each_rows(o, finish);
-}
-
 static void open_panel(struct parts *o, bool rest)
 {
     struct lower_dot_product *p = o->p;
     o->vectors = rest ? (uint32_t)((p->tail_columns + p->width - 1) / p->width) : p->vectors;
     o->masked = rest && p->tail_columns % p->width != 0;
+    set_rows(p, o->rows[rest]);
 }
-
-/* What a block of k adds to the tiles of one panel, and what is left to do with them. */
-static void add_panel(struct parts *o)
-{
-    struct lower_dot_product *p = o->p;
-    if (p->pack) dot_pack_panel(p, o->vectors, o->masked, p->k);
-    each_rows(o, tile);
-}
-
-static void finish_panel(struct parts *o) { each_rows(o, finish); }
 
 static void all_panels(struct parts *o, const nest_var *shared, panel_body *body)
 {
@@ -249,16 +280,29 @@ static void all_panels(struct parts *o, const nest_var *shared, panel_body *body
     }
 }
 
-/* All panels by one block of k, then by the next one: lines of x come to the cache once for all of them. */
-static void panels_by_blocks(struct parts *o)
+static void add_block(struct parts *o)
+{
+    if (o->p->pack) dot_pack_panel(o->p, o->vectors, o->masked, o->p->k);
+    each_rows(o, tile);
+}
+
+static void finish_panel(struct parts *o) { each_rows(o, finish); }
+
+/* The open panel by one block of k after the other, or all panels by each block: lines of x then come to the cache
+ * once. */
+static void all_blocks(struct parts *o)
 {
     struct lower_dot_product *p = o->p;
+    const struct lower_axis *k = &p->l->axes[AXIS_K];
     struct lower_dot_place before = dot_place(p);
-    each_rows(o, clear);
-    open_blocks(p);
-    all_panels(o, NULL, add_panel);
+    if (p->local_tile) each_rows(o, clear);
+    for (uint32_t i = 0; i < p->outer_parts; i++)
+        if (k->part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, k->part[i], 1, NULL);
+    if (p->wide) all_panels(o, NULL, add_block);
+    else add_block(o);
     dot_return(p, &before);
-    all_panels(o, NULL, finish_panel);
+    if (p->wide) all_panels(o, NULL, finish_panel);
+    else if (p->local_tile) finish_panel(o);
 }
 
 /* ---------------------------------------------------------------- parts */
@@ -270,13 +314,6 @@ static void set_parts(struct lower_axis *axis, const int64_t *part, uint32_t cou
     if (all != axis->extent || count > AXIS_PARTS) return;
     memcpy(axis->part, part, count * sizeof *part);
     axis->parts = count;
-}
-
-/* Are rows, not steps, neighbours in the tensor? */
-static bool is_by_steps(const struct lower_dot_product *p)
-{
-    uint32_t runs = p->x.count[AXIS_K];
-    return runs && p->x.run[AXIS_K][runs - 1].stride != (p->pairs ? 2 : 1);
 }
 
 /* The parts that the axes of a view of taps have: lines of the image, taps and their runs. */
@@ -410,8 +447,8 @@ void dot_parts(struct lower_dot_product *p)
     struct lower *l = p->l;
     struct parts o = {.p = p, .outer = UINT32_MAX};
     const struct lower_axis *m = &l->axes[AXIS_M], *n = &l->axes[AXIS_N], *b = &l->axes[AXIS_B];
-    choose_tile(p);
-    choose_k(p);
+    bool small = l->target->vector_registers < 32 && !is_by_steps(p);
+    choose_tile(&o, small);
     int64_t lines = m->extent / p->m, panels = p->panels + (p->tail_columns > 0), shared = 1;
     uint32_t batch = largest(b, b->parts), line = largest(m, m->parts - 1);
     int64_t blocks = p->blocks + (p->tail_rows > 0);
@@ -420,6 +457,11 @@ void dot_parts(struct lower_dot_product *p)
     if (by_lines && panels >= LEAST_PARALLEL / 2 && m->extent / m->part[line] < LEAST_PACKED) by_lines = false;
     bool by_panels = !by_batch && !by_lines && panels >= LEAST_PARALLEL / 2 && n->parts == 1;
     o.by_blocks = !by_batch && !by_lines && !by_panels && p->blocks > 1;
+    if (o.by_blocks && small) { /* of all panels the same */
+        choose_tile(&o, false);
+        o.by_blocks = p->blocks > 1;
+    }
+    choose_k(p);
     if (by_batch) {
         dot_open(p, NEST_PARALLEL, AXIS_B, batch, shared = b->part[batch], 1, NULL);
     } else if (by_lines) {
@@ -441,7 +483,7 @@ void dot_parts(struct lower_dot_product *p)
     for (uint32_t i = 0; i + 1 < n->parts; i++)
         if (n->part[i] != 1) dot_open(p, NEST_SERIAL, AXIS_N, i, n->part[i], 1, NULL);
     choose_locals(&o, by_panels);
-    if (p->wide) panels_by_blocks(&o);
-    else all_panels(&o, by_panels ? &panel : NULL, one_panel);
+    if (p->wide) all_blocks(&o);
+    else all_panels(&o, by_panels ? &panel : NULL, all_blocks);
     nest_close_to(&l->b, 0);
 }
