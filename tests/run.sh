@@ -14,7 +14,7 @@ if [ "${SANITIZE:-0}" = 1 ]; then
     ctest --test-dir build-asan --output-on-failure -j "$jobs" -L sanitize
     stepc_build build-tsan tsan thread_tests
     echo "== tests of threads under TSan"
-    ctest --test-dir build-tsan --output-on-failure -L threads
+    ctest --test-dir build-tsan --output-on-failure -j "$jobs" -L threads
 fi
 stepc_build build dev
 echo "== tests"

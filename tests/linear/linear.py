@@ -35,7 +35,6 @@ FUNCTIONS = {  # expression of the matrices `model`; b: inputs; the same in NumP
     "eigenvalues": ("eigh(model + swapaxes(model, -1, -2))[0]", lambda a, b: np.linalg.eigh(a + turn(a))[0]),
     "eigenvectors": ("eigh(model + swapaxes(model, -1, -2) + diag(arange(%(n)d)) * 9.0)[1] ** 2",
                      lambda a, b: np.linalg.eigh(a + turn(a) + 9 * np.diag(np.arange(a.shape[-1])))[1] ** 2),
-    "singular values": ("svd(model)[1]", lambda a, b: np.linalg.svd(a)[1]),
     "triangle": ("qr(model)[1] ** 2", lambda a, b: np.linalg.qr(a)[1] ** 2),
 }
 
@@ -52,7 +51,7 @@ def symmetric(n, rng):
 
 
 SHAPES = ((100, 100), (3, 40, 40))
-EDGES = {"cholesky": ((9, 9), (33, 33), (64, 64), (257, 257), (2, 2, 17, 17)), "solve": ((9, 9), (33, 33), (64, 64), (257, 257), (2, 2, 17, 17)),
+EDGES = {"cholesky": ((9, 9), (33, 33), (64, 64), (2, 2, 17, 17)), "solve": ((9, 9), (33, 33), (64, 64), (2, 2, 17, 17)),
          "lower": ((33, 33),), "slogdet": ((9, 9), (33, 33)), "eigenvectors": ((9, 9), (33, 33))}
 
 
@@ -112,6 +111,12 @@ class TestLinear(runner.Case):
         b = np.ones(a.shape[:-1] + (3,)) if b is None else b
         return self.played(expression, a, b, np.zeros(a.shape if out is None else out))[1]
 
+    def parts(self, expression, a, *shapes):
+        """What an expression with several results gives, from one document."""
+        sizes = [int(np.prod(s)) for s in shapes]
+        whole = self.value("concatenate([%s])" % ", ".join("ravel((%s)[%d])" % (expression, i) for i in range(len(shapes))), a, out=(sum(sizes),))
+        return [part.reshape(s).astype("f8") for part, s in zip(np.split(whole, np.cumsum(sizes)[:-1]), shapes)]
+
     def test_nearly_singular(self):
         """Condition numbers of 1e5 in float32: residuals like those of LAPACK."""
         rng = np.random.default_rng(5)
@@ -150,7 +155,7 @@ class TestLinear(runner.Case):
         """Orthogonal, and eigenvectors, whatever the matrix: errors like those of any float32."""
         for n in (2, 37, 100):
             a = symmetric(n, np.random.default_rng(n)).astype("f4")
-            values, q = self.value("eigh(model)[0]", a, out=a.shape[:2]).astype("f8"), self.value("eigh(model)[1]", a).astype("f8")
+            values, q = self.parts("eigh(model)", a, a.shape[:2], a.shape)
             for i, (m, v, u) in enumerate(zip(a.astype("f8"), values, q)):
                 size = 2e-7 * (n + 10) * (np.linalg.norm(m, 2) or 1)
                 self.assertTrue((np.diff(v) >= 0).all())
@@ -165,7 +170,7 @@ class TestLinear(runner.Case):
             a = np.concatenate([symmetric(n, rng), rng.standard_normal((3, n, n)) * np.logspace(0, -9, n)])
             a = np.concatenate([a, a], -1)[..., :m].astype("f4") if m != n else a.astype("f4")
             shapes = (a.shape[:-1] + (k,), a.shape[:1] + (k,), a.shape[:1] + (k, m))
-            parts = [self.value("svd(model, full_matrices=False)[%d]" % i, a, out=s).astype("f8") for i, s in enumerate(shapes)]
+            parts = self.parts("svd(model, full_matrices=False)", a, *shapes)
             for i, (x, u, s, v) in enumerate(zip(a.astype("f8"), *parts)):
                 size = 2e-7 * (k + 10) * (np.linalg.norm(x, 2) or 1)
                 self.assertTrue((np.diff(s) <= 0).all() and (s >= 0).all())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""resume.py STEPC: compiling on from the text after any pass.
+"""resume.py STEPC [EVERY]: compiling on from the text after any pass, or after every so manyth.
 
 The object is the very same that one go makes, and --stop-after of that pass prints the text again. A pass that needs
 another stage than a text is at says so.
@@ -50,7 +50,7 @@ def resumes(job):
             return [f"{document} {flags}: {whole.stderr}"]
         wrong = []
         texts = sorted(glob.glob(folder + "/*.sir"))
-        for text in texts:
+        for text in texts[::int(sys.argv[2]) if len(sys.argv) > 2 else 1]:
             rest = stepc("compile", text, "--verify-each", "-o", folder + "/rest.so", *flags)
             if rest.returncode or read(folder + "/whole.so") != read(folder + "/rest.so"):
                 wrong.append(f"{document} {flags}: {os.path.basename(text)} makes another object\n{rest.stderr}")
