@@ -69,10 +69,17 @@ __attribute__((weak)) bool rt_views_keep(struct step_instance *t)
     return false;
 }
 
-__attribute__((weak)) bool rt_views_touch(struct step_instance *t, const void *data, const int64_t *stride,
-                                          const int64_t *shape, int32_t rank, size_t item)
+__attribute__((weak)) bool rt_views_touch(struct step_instance *t, const struct step_array *a, const int64_t *stride,
+                                          size_t item)
 {
-    (void)t, (void)data, (void)stride, (void)shape, (void)rank, (void)item;
+    (void)t, (void)a, (void)stride, (void)item;
+    return false;
+}
+
+__attribute__((weak)) bool rt_views_write(struct step_instance *t, const struct stepc_slot *s,
+                                          const struct step_array *a, const int64_t *stride, step_status *status)
+{
+    (void)t, (void)s, (void)a, (void)stride, (void)status;
     return false;
 }
 

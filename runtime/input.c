@@ -48,7 +48,7 @@ static step_status bind_array(struct step_instance *t, struct rt_bound *bound, c
     b->base = (const char *)a.data + rt_part_shift(t, s, b->shape, b->stride);
     b->dense = rt_dense(b->stride, b->shape, s->rank, item) && (uintptr_t)a.data % item == 0 &&
                (size_t)(b->step_stride < 0 ? -b->step_stride : b->step_stride) % item == 0 &&
-               !rt_views_touch(t, a.data, stride, a.shape, a.rank, item);
+               !rt_views_touch(t, &a, stride, item);
     return STEP_OK;
 }
 

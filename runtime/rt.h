@@ -629,8 +629,10 @@ step_status rt_create(const struct stepc_program *, const struct step_options *,
 void rt_views_settle(struct step_instance *); /* the state may lie elsewhere than before */
 bool rt_views_keep(struct step_instance *);   /* the memory is left to views, which free it */
 /* Whether an array of the host reaches into memory that views show and calls write. Strides in bytes. */
-bool rt_views_touch(struct step_instance *, const void *data, const int64_t *stride, const int64_t *shape, int32_t rank,
-                    size_t item);
+bool rt_views_touch(struct step_instance *, const struct step_array *, const int64_t *stride, size_t item);
+/* Writes a tensor from such an array; false: it is none, and nothing was written. */
+bool rt_views_write(struct step_instance *, const struct stepc_slot *, const struct step_array *, const int64_t *stride,
+                    step_status *);
 void rt_destroy(struct step_instance *);
 step_status rt_init(struct step_instance *);
 step_status rt_init_values(struct step_instance *); /* within a call */

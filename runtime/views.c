@@ -119,14 +119,13 @@ void rt_views_settle(struct step_instance *t)
     d->state = d->ahead = t->viewed;
 }
 
-bool rt_views_touch(struct step_instance *t, const void *data, const int64_t *stride, const int64_t *shape,
-                    int32_t rank, size_t item)
+bool rt_views_touch(struct step_instance *t, const struct step_array *a, const int64_t *stride, size_t item)
 {
     if (!atomic_load(&t->views)) return false;
-    uintptr_t low = (uintptr_t)data, high = low + item;
-    for (int32_t i = 0; i < rank; i++) {
-        int64_t reach = stride[i] * (shape[i] - 1);
-        if (shape[i] < 1) return false;
+    uintptr_t low = (uintptr_t)a->data, high = low + item;
+    for (int32_t i = 0; i < a->rank; i++) {
+        int64_t reach = stride[i] * (a->shape[i] - 1);
+        if (a->shape[i] < 1) return false;
         if (reach < 0) low += (uintptr_t)reach;
         else high += (uintptr_t)reach;
     }
@@ -134,6 +133,26 @@ bool rt_views_touch(struct step_instance *t, const void *data, const int64_t *st
     uintptr_t state = (uintptr_t)d->state, result = (uintptr_t)d->result;
     return (low < state + t->program->state_bytes && high > state) ||
            (low < result + t->program->result_bytes && high > result);
+}
+
+/* Written from a view of the instance itself, a tensor would change while it is read: a copy is written. */
+bool rt_views_write(struct step_instance *t, const struct stepc_slot *s, const struct step_array *a,
+                    const int64_t *stride, step_status *status)
+{
+    int64_t near[RT_MAX_RANK];
+    size_t item = rt_dtype_bytes(s->dtype), bytes = item;
+    if (!rt_views_touch(t, a, stride, item)) return false;
+    rt_c_strides(near, a->shape, a->rank, item);
+    for (int32_t i = 0; i < a->rank; i++) bytes *= (size_t)a->shape[i];
+    char *copy = rt_host_get(t, bytes);
+    if (!copy) {
+        *status = rt_fail(t, STEP_ENOMEM, "write: no memory for %zu bytes of \"%s\"", bytes, s->name);
+        return true;
+    }
+    rt_copy(copy, near, a->data, stride, a->shape, a->rank, item);
+    rt_scatter(t, s, copy + rt_part_shift(t, s, a->shape, near), near);
+    rt_host_put(t, copy, bytes);
+    return true;
 }
 
 bool rt_views_keep(struct step_instance *t) { return atomic_fetch_or(&t->views, VIEWS_ENDED) != 0; }

@@ -280,12 +280,12 @@ const char *str_nearest(const char *name, const char *const *names, size_t count
 }
 
 /* ---------------------------------------------------------------- globs
- * The positions of the pattern are the states of a small automaton, kept as a set of bits, so that no pattern can
+ * The positions of the pattern are the states of a small automaton, kept as a set, so that no pattern can
  * make the match slower than its length times the path's. Moves that read nothing only go forward. */
 
 enum { GLOB_LIMIT = 1024 }; /* bytes of a pattern; longer ones match nothing */
 struct glob_set {
-    uint64_t bits[GLOB_LIMIT / 64 + 1];
+    bool has[GLOB_LIMIT + 4]; /* bytes: bits take three times as much code, in every object */
 };
 struct glob {
     const char *pattern;
@@ -295,8 +295,8 @@ struct glob {
     struct glob_set now;
 };
 
-static void glob_add(struct glob_set *set, size_t at) { set->bits[at / 64] |= (uint64_t)1 << (at % 64); }
-static bool glob_has(const struct glob_set *set, size_t at) { return set->bits[at / 64] >> (at % 64) & 1; }
+static void glob_add(struct glob_set *set, size_t at) { set->has[at] = true; }
+static bool glob_has(const struct glob_set *set, size_t at) { return set->has[at]; }
 
 /* Finds the groups of braces, from the right: a brace that is not closed is an ordinary character. */
 static void glob_braces(struct glob *g)

@@ -325,9 +325,13 @@ def bytes_of(text):
 
 
 def group_size(line):
-    """[4,2]<=[8]: four groups of two; {{0,1},{2,3}}: two groups of two."""
-    made = re.search(r"replica_groups=\[(\d+),(\d+)\]", line)
-    return int(made.group(2)) if made else len(re.search(r"replica_groups=\{\{([\d,]*)\}", line).group(1).split(","))
+    """[4,2]<=[8]: four groups of two; {{0,1},{2,3}}: two groups of two; mesh['a'=4,'b'=2] {'b'}: groups along b; {'a':(2)2}: along a part
+    of a, of two."""
+    counted, listed, mesh = (re.search(r"replica_groups=" + form, line) for form in (r"\[\d+,(\d+)\]", r"\{\{([\d,]*)\}", r"mesh\[(.*?)\] *\{(.*?)\}"))
+    if counted or listed:
+        return int(counted.group(1)) if counted else len(listed.group(1).split(","))
+    extents = dict(re.findall(r"'(\w+)'=(\d+)", mesh.group(1)))
+    return math.prod(int(part or extents[name]) for name, part in re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", mesh.group(2)))
 
 
 def traffic(text):
