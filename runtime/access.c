@@ -1,14 +1,6 @@
 /* read and write: single tensors between arrays of the host and the instance. */
 #include "runtime/rt.h"
 
-/* Whether a call has computed a metric or an output, which begins as zeros. */
-static bool is_made(const struct step_instance *t, const struct stepc_slot *s)
-{
-    for (uint32_t k = RT_STEP; k < RT_ENTRIES; k++) /* not those that begin */
-        if (t->ran >> k & 1 && rt_slot_made_by(t->entries[k].table, s)) return true;
-    return s->computed;
-}
-
 static step_status access(struct step_instance *t, const struct step_array *from, const char *call)
 {
     struct step_array a;
@@ -24,7 +16,6 @@ static step_status access(struct step_instance *t, const struct step_array *from
     if (s->role == STEP_INPUT) why = "an input, which is not kept";
     else if (!t->initialized) why = "call init or load first";
     else if (!rt_slot_stored(s) && write) why = "computed, not stored";
-    else if (!rt_slot_stored(s) && !is_made(t, s)) why = "no call has computed it";
     if (!status && why) status = rt_fail(t, STEP_EINVAL, "%s: \"%s\": %s", call, a.name, why);
     if (t->ranks > 1 && s->role != STEP_INPUT) status = t->program->mesh->same(t, status, s, &a, stride, write);
     if (!status && !write && s->computed) status = rt_derive(t); /* with the other ranks */

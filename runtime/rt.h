@@ -249,7 +249,6 @@ struct step_instance {
     /* the call in progress */
     _Atomic int busy, interrupted;
     enum rt_entry_kind running;
-    uint32_t ran; /* which kinds of entries have run: bits */
     uint32_t microbatches;
     struct rt_fp fp; /* of the caller of a step */
     struct rt_signal job, done;

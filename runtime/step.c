@@ -11,7 +11,6 @@ step_status rt_run_entry(struct step_instance *t, enum rt_entry_kind kind)
     const struct stepc_entry *e = t->entries[kind].table;
     struct rt_device *d = &t->devices[0];
     t->running = kind;
-    t->ran |= 1u << kind;
     if (kind < RT_STEP) rt_state_changed(t);
     if (!e->whole || t->local_count > 1) t->program->team->run(t);
     else { /* nobody to wake */ t->device_ops->launch_entry(&d->workers[0], e, d->maps[kind].pointers);

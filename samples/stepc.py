@@ -775,7 +775,7 @@ class Step:
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A copy of a tensor: of the whole one, also where devices hold parts; bfloat16 as its bits (`numbers`). STEP_ENOTFOUND: no
-        such tensor; STEP_EINVAL: an input, a metric or output that no call has computed yet, or before `init` or `load`."""
+        such tensor; STEP_EINVAL: an input, or before `init` or `load`. Metrics and outputs are those of the last call, zeros before."""
         t, keep = self._find(name), []  # type: Any, List[Any]
         out, array = self._room(t, keep)
         self._check(self._read(self._instance, ctypes.byref(array)))

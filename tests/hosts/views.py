@@ -29,9 +29,6 @@ name = "layers.0.kernel"
 refused(stepc.StepError, "needs compile --views", lambda: plain.view(name))
 refused(stepc.StepError, 'did you mean "layers.0.kernel"', lambda: m.view("layers.0.kernl"))
 refused(stepc.StepError, "is an input", lambda: m.view("x"))
-refused(stepc.StepError, "no call has computed it", lambda: m[m.names(stepc.METRIC)[0]])
-for step in m, plain:
-    step.step(**data(m, 9))
 views = {n: m.view(n) for role in (stepc.PARAM, stepc.OPT_STATE, stepc.STATE, stepc.METRIC) for n in m.names(role)}
 arrays = {n: np.asarray(v) for n, v in views.items()}
 assert len(arrays) > 8 and {a.dtype.kind for a in arrays.values()} > {"f"}

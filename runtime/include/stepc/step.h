@@ -210,7 +210,7 @@ struct step_api {
     size_t (*tensor_count)(const struct step_instance *, uint32_t role);
     step_status (*tensor_at)(const struct step_instance *, uint32_t role, size_t index, struct step_tensor *out);
     step_status (*tensor_find)(const struct step_instance *, const char *name, struct step_tensor *out);
-    step_status (*read)(struct step_instance *, const struct step_array *out); /* metrics: those of the last call */
+    step_status (*read)(struct step_instance *, const struct step_array *out); /* metrics: of the last call; 0 before */
     step_status (*write)(struct step_instance *, const struct step_array *in);
     /* a tensor where it lies, to be read only (the older form cannot say so), in objects of `compile --views`; it shows
      * what later calls write. Whoever has it calls its deleter, from any thread, also after destroy: the memory stays

@@ -77,8 +77,8 @@ START_TEST(inputs)
     ck_assert_int_eq(rt_read(t, &a), STEP_EINVAL);
     a.name = "loss", a.rank = 0;
     ck_assert_int_eq(rt_write(t, &a), STEP_EINVAL);
-    ck_assert_int_eq(rt_read(t, &a), STEP_EINVAL); /* not 0: there was no step */
-    ck_assert_msg(strstr(rt_last_error(t), "no call has computed it"), "%s", rt_last_error(t));
+    ck_assert_int_eq(rt_read(t, &a), STEP_OK);
+    ck_assert_float_eq(data.x[0], 0); /* there was no step */
     struct step_batch batch = data.batch;
     batch.microbatches = 2;
     ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EUNSUPPORTED);
