@@ -34,7 +34,7 @@ class TestOnGpu(forms.TestAttention):
 
     def test_heads(self):
         for depth in (40, 64, 80, 128):
-            self.agree(document(1, depth + 117, 2 * depth, [heads(num_heads=2, qkv_features=2 * depth, is_causal=depth != 64)]))
+            self.agree(document(1, 2 * depth + 117, 2 * depth, [heads(num_heads=2, qkv_features=2 * depth, is_causal=depth != 64)]))
 
     def test_other_lengths(self):
         """Queries and keys of different numbers, both no multiples of a tile; few numbers that are weighted."""
