@@ -148,13 +148,13 @@ static int32_t *find_partings(const struct remat *r)
 static ir_value find_turn(const struct remat *r, const bool *is, uint64_t *bytes)
 {
     uint64_t *ends = arena_new_array(&r->pass->scratch, uint64_t, r->f->count + 1), now = 0, most = 0;
-    const uint32_t *stretch = stretches(r);
+    const uint32_t *stretch = r->few ? stretches(r) : NULL;
     const int32_t *parted = r->few ? find_partings(r) : NULL;
     ir_value turn = 0, end = r->few ? last_product(r, is) : r->f->count;
     for (ir_value v = 1; v < end; v++) {
-        bool ewise = ir_ops[ir_get(r->f, v)->op].emit == EMIT_ewise;
+        bool ewise = r->few && ir_ops[ir_get(r->f, v)->op].emit == EMIT_ewise;
         bool counts = is[v] && r->last[0][v] < r->f->count; /* results have a place of their own */
-        if (counts && !(r->few && ewise && stretch[v] == stretch[r->last[0][v]]))
+        if (counts && !(ewise && stretch[v] == stretch[r->last[0][v]]))
             now += bytes_of(r->f, v), ends[r->last[0][v]] += bytes_of(r->f, v);
         now -= ends[v];
         if (now > most && !(parted && parted[v + 1])) most = now, turn = v + 1;

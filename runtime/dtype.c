@@ -59,18 +59,20 @@ double rt_number_at(const void *data, uint32_t dtype, int64_t i)
 
 void rt_number_put(void *data, uint32_t dtype, int64_t i, double x)
 {
-    uint64_t bits; /* of an integer the low bytes are what is put; unknown dtypes have none */
-    float odd;
     switch (dtype) {
-    case STEP_F16:
-    case STEP_BF16:
-        odd = k_float_to_odd(x);
-        ((uint16_t *)data)[i] = dtype == STEP_F16 ? k_f16_of_float(odd) : k_bf16_of_float(odd);
-        break;
+    case STEP_BOOL: ((uint8_t *)data)[i] = x != 0; break;
+    case STEP_U8: ((uint8_t *)data)[i] = (uint8_t)x; break;
+    case STEP_I8: ((int8_t *)data)[i] = (int8_t)x; break;
+    case STEP_U16: ((uint16_t *)data)[i] = (uint16_t)x; break;
+    case STEP_I16: ((int16_t *)data)[i] = (int16_t)x; break;
+    case STEP_U32: ((uint32_t *)data)[i] = (uint32_t)x; break;
+    case STEP_I32: ((int32_t *)data)[i] = (int32_t)x; break;
+    case STEP_U64: ((uint64_t *)data)[i] = (uint64_t)x; break;
+    case STEP_I64: ((int64_t *)data)[i] = (int64_t)x; break;
+    case STEP_F16: ((uint16_t *)data)[i] = k_f16_of_float(k_float_to_odd(x)); break;
+    case STEP_BF16: ((uint16_t *)data)[i] = k_bf16_of_float(k_float_to_odd(x)); break;
     case STEP_F32: ((float *)data)[i] = (float)x; break;
     case STEP_F64: ((double *)data)[i] = x; break;
-    default:
-        bits = dtype == STEP_BOOL ? x != 0 : x < 0 ? (uint64_t)(int64_t)x : (uint64_t)x;
-        memcpy((char *)data + i * rt_dtype_bytes(dtype), &bits, rt_dtype_bytes(dtype));
+    default: break;
     }
 }

@@ -124,8 +124,8 @@ bool rt_views_touch(struct step_instance *t, const struct step_array *a, const i
     if (!atomic_load(&t->views)) return false;
     uintptr_t low = (uintptr_t)a->data, high = low + item;
     for (int32_t i = 0; i < a->rank; i++) {
-        int64_t reach = stride[i] * (a->shape[i] - 1);
         if (a->shape[i] < 1) return false;
+        int64_t reach = stride[i] * (a->shape[i] - 1);
         if (reach < 0) low += (uintptr_t)reach;
         else high += (uintptr_t)reach;
     }
