@@ -180,7 +180,10 @@ struct vector_loop {
     uint32_t sums[16], sum_count; /* registers that get partial sums per copy */
     bool tile;
     bool crowded; /* more such registers than `sums` holds: one vector at a time, no partial sums */
+    bool lengthy; /* so much code that it is printed once, with a mask, where the extent is not known */
 };
+
+enum { LENGTHY = 1500 };
 
 /* Instructions that a statement becomes, roughly. */
 static uint32_t weight_of(const struct nest_stmt *s)
@@ -216,6 +219,7 @@ static void plan_loop(struct emit *e, const struct nest_stmt *s, struct vector_l
     *loop = (struct vector_loop){.stmt = s};
     uint32_t weight = weigh(e, s->body.items, s->body.count, loop), elements = 0;
     loop->copies = weight <= 10 ? 4 : weight <= 40 ? 2 : 1;
+    loop->lengthy = weight > LENGTHY;
     for (uint32_t i = 0; i < loop->sum_count; i++) elements += e->regs[loop->sums[i]].count;
     while (loop->copies > 1 && loop->copies * elements > 12) loop->copies /= 2;
     if (loop->tile || loop->crowded) loop->copies = 1;
@@ -315,17 +319,20 @@ static void print_unknown(struct emit *e, struct vector_loop *loop, LLVMValueRef
 {
     int64_t lanes = e->lanes, round = lanes * loop->copies;
     ASSERT(!loop->tile);
-    LLVMValueRef count = LLVMBuildNSWSub(e->b, to, from, "");
-    LLVMValueRef rounds_end = LLVMBuildNSWAdd(e->b, from, LLVMBuildAnd(e->b, count, emit_i64(e, -round), ""), "");
-    open_sums(e, loop, loop->copies);
-    struct emit_loop l = emit_loop_begin(e, from, rounds_end, round, false);
-    for (uint32_t copy = 0; copy < loop->copies; copy++)
-        print_vector(e, loop, plus(e, l.index, copy * lanes), NULL, copy);
-    emit_loop_end(e, l);
-    close_sums(e, loop, loop->copies);
-    l = emit_loop_begin(e, rounds_end, to, lanes, false);
+    LLVMValueRef rest = from;
+    if (!loop->lengthy) {
+        LLVMValueRef count = LLVMBuildNSWSub(e->b, to, from, "");
+        rest = LLVMBuildNSWAdd(e->b, from, LLVMBuildAnd(e->b, count, emit_i64(e, -round), ""), "");
+        open_sums(e, loop, loop->copies);
+        struct emit_loop l = emit_loop_begin(e, from, rest, round, false);
+        for (uint32_t copy = 0; copy < loop->copies; copy++)
+            print_vector(e, loop, plus(e, l.index, copy * lanes), NULL, copy);
+        emit_loop_end(e, l);
+        close_sums(e, loop, loop->copies);
+    }
+    struct emit_loop l = emit_loop_begin(e, rest, to, lanes, false);
     LLVMValueRef left = LLVMBuildNSWSub(e->b, to, l.index, "");
-    if (loop->copies > 1) /* more than a vector: all lanes */
+    if (loop->copies > 1 || loop->lengthy) /* more than a vector: all lanes */
         left = emit_call2(e, "llvm.smin", left, emit_i64(e, lanes));
     print_vector(e, loop, l.index, tail_mask(e, left), 0);
     emit_loop_end(e, l);
