@@ -44,5 +44,5 @@ if(PYTHON AND TARGET stepc)
   set_tests_properties(cuda.play PROPERTIES FIXTURES_REQUIRED packed)
   set_tests_properties(cuda.pack cuda.play cuda.stand_in cuda.objects cuda.products cuda.cublaslt cuda.attention cuda.peers cuda.processes cuda.recorded cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES TIMEOUT 1800
     ENVIRONMENT "STEPC_CUDA_DRIVER=$<TARGET_FILE:stand_in>;STAND_IN_CACHE=${CMAKE_BINARY_DIR}/cuda/cache;STAND_IN_DEVICES=16;STEPC_NCCL=$<TARGET_FILE:stand_in_nccl>;STEPC_CUBLASLT=$<TARGET_FILE:stand_in_cublaslt>")
-  set_tests_properties(cuda.peers cuda.processes cuda.recorded cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES PROCESSORS 2)
+  set_tests_properties(cuda.peers cuda.recorded cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES PROCESSORS 2)
 endif()

@@ -185,7 +185,7 @@ class Limits(runner.Case):
     def test_memory_of_the_machine(self):
         """What is lacking is not always what --limit allows."""
         path, said = self.write("m.json", document([repeat(1000, {"type": "layer_norm"}), {"type": "linear", "features": 30}])), set()
-        for mebi in range(64, 4000, 8):
+        for mebi in range(64, 4000, 24):
             done = subprocess.run(["sh", "-c", "ulimit -v %d; exec \"$@\"" % (mebi * 1024), "sh", self.program, "check", path], capture_output=True, text=True)
             said |= {done.stderr} if "out of memory" in done.stderr else set()
             if not done.returncode:
@@ -218,8 +218,8 @@ class Limits(runner.Case):
                  "formulas": document(loss=nested("gammaln(%s)", 40)), "terms": document(loss="mean(%s)" % "+".join(["model"] * 900)),
                  "definitions": document([{"type": "d50"}], define={"d0": {"body": LINEAR}, **{
                      "d%d" % i: {"body": {"type": "d%d" % (i - 1)}} for i in range(1, 51)}}),
-                 "views": document([LINEAR, repeat(2000, {"type": "expr", "expr": "concatenate([x[1:], x[:1]])"})]),
-                 "arithmetic": document([LINEAR, repeat(2000, {"type": "expr", "expr": "x * 1.5 + 1"})])}
+                 "views": document([LINEAR, repeat(1200, {"type": "expr", "expr": "concatenate([x[1:], x[:1]])"})]),
+                 "arithmetic": document([LINEAR, repeat(1200, {"type": "expr", "expr": "x * 1.5 + 1"})])}
         for name, model in texts.items():
             path = self.write("m.json", model)
             codes = []

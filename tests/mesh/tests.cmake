@@ -10,7 +10,7 @@ if(PYTHON AND TARGET stepc AND stepc_plugins)
   set_tests_properties(mesh.mpi PROPERTIES PROCESSORS 2 TIMEOUT 600 SKIP_RETURN_CODE 77)
   add_dependencies(stepc stepc_mpi)
   add_test(NAME mesh.faults COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/faults.py --stepc $<TARGET_FILE:stepc>)
-  set_tests_properties(mesh.faults PROPERTIES PROCESSORS 2 TIMEOUT 900 SKIP_RETURN_CODE 77)
+  set_tests_properties(mesh.faults PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
 endif()
 
 # What slides over a dimension that is split, on meshes against one device.
@@ -22,7 +22,7 @@ endif()
 # The same bits on every mesh, for any number of threads and microbatches, on every instruction set.
 if(PYTHON AND TARGET stepc)
   add_test(NAME mesh.invariant COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/invariant.py $<TARGET_FILE:stepc>)
-  set_tests_properties(mesh.invariant PROPERTIES PROCESSORS 2 TIMEOUT 900 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+  set_tests_properties(mesh.invariant PROPERTIES TIMEOUT 900 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
 endif()
 
 # Layouts that are forced, and those that are not.
