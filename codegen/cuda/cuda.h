@@ -102,14 +102,18 @@ const char *cuda_op(struct arena *, enum ir_op, enum ir_dtype result, enum ir_dt
                     const char *const *args);
 const char *cuda_fma(struct arena *, enum ir_dtype, const char *const *args);
 
-/* cuda_nvrtc.c: texts to cubins, for "compute_80" to PTX. NULL, or what is wrong with the machine (no NVRTC, or one
- * that does not know an architecture). A text that does not compile is a defect: it is saved as <save> and the
- * compiler stops. */
+/* cuda_nvrtc.c: texts to cubins, for "compute_80" to PTX. Sources of one text (one pointer) share its PTX where it is
+ * the same for their architectures. NULL, or what is wrong with the machine (no NVRTC, or one that does not know an
+ * architecture). A text that does not compile is a defect: it is saved as <save> and the compiler stops. */
 struct cuda_source {
     const char *text, *arch;
     struct cg_bytes code;
 };
 const char *cuda_nvrtc(struct cuda_source *, size_t count, const char *save, struct arena *);
+
+/* cuda_ptx.c: a text whose kernels have this PTX, which NVVM made of it, as their bodies; those that need what is
+ * declared beside them are left as they are. NULL: the PTX has another form. */
+const char *cuda_with_ptx(const char *text, const char *ptx, struct arena *);
 
 /* cuda_share.c: the kernels of all entries, and which one each group launches. Gives how many there are. */
 struct cuda_shared {

@@ -55,22 +55,32 @@ static void save_text(const struct cg_cuda *cuda, const char *temps, struct aren
     fclose(file);
 }
 
-/* The kernels from `first` on that are compiled together, as a text of its own: what takes NVRTC long is cut into
- * pieces for several cores, always the same ones, and none is so small that reading the prelude counts. */
-static const char *piece(const struct cg_cuda *cuda, uint32_t first, uint32_t *count, struct arena *arena)
+/* Kernels that are compiled together, as a text of its own. */
+struct piece {
+    const char *text;
+    uint32_t first, count;
+};
+typedef VEC(struct piece) pieces;
+
+/* What takes NVRTC long is cut into pieces for several cores, always the same ones, and none is so small that reading
+ * the prelude counts. There is one at least. */
+static void cut(const struct cg_cuda *cuda, pieces *to, struct arena *arena)
 {
     enum { PIECE = 1 << 15 };
-    size_t all = strlen(cuda->text), begin = cuda->kernels.count ? cuda->begins.items[first] : all, end = all;
-    uint32_t next = first;
-    while (next < cuda->kernels.count) {
-        end = ++next < cuda->kernels.count ? cuda->begins.items[next] : all;
-        if (end - begin >= PIECE) break;
-    }
-    *count = next - first;
-    struct str text = STR(arena);
-    str_add_n(&text, cuda->text, cuda->kernels.count ? cuda->begins.items[0] : all);
-    str_add_n(&text, cuda->text + begin, end - begin);
-    return str_text(&text);
+    uint32_t next = 0, all = (uint32_t)cuda->kernels.count;
+    size_t size = strlen(cuda->text), head = all ? cuda->begins.items[0] : size;
+    do {
+        uint32_t first = next;
+        size_t begin = all ? cuda->begins.items[first] : size, end = size;
+        struct str text = STR(arena);
+        while (next < all) {
+            end = ++next < all ? cuda->begins.items[next] : size;
+            if (end - begin >= PIECE) break;
+        }
+        str_add_n(&text, cuda->text, head);
+        str_add_n(&text, cuda->text + begin, end - begin);
+        vec_push(arena, to, ((struct piece){str_text(&text), first, next - first}));
+    } while (next < all);
 }
 
 int cuda_build(struct cg_cuda *cuda, const struct cg_tables *of, const struct cg_options *options, const char *temps,
@@ -79,6 +89,7 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_tables *of, const struct cg
     const char *save = arena_format(arena, "%s.rejected.cu", options->output);
     bool known = *options->target.cuda_arch != 0; /* a mistake is a mistake also where there is no NVRTC */
     VEC(struct cuda_source) sources = {NULL, 0, 0};
+    pieces parts = {NULL, 0, 0};
     for (const char *at = options->target.cuda_arch; *at; at += strcspn(at, ","), at += *at == ',')
         known &= is_arch(arena_string_n(arena, at, strcspn(at, ",")));
     if (!known) {
@@ -89,18 +100,18 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_tables *of, const struct cg
     *why = NULL;
     cuda_print_module(cuda, of->entries, of->count, &of->plans->module->mesh, arena);
     save_text(cuda, temps, arena);
+    cut(cuda, &parts, arena);
     for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {
-        size_t length = strcspn(at, ",");
-        struct cuda_image image = {.arch = arena_string_n(arena, at, length)};
-        at += length;
-        bool own = strcmp(image.arch, "text") == 0; /* NVRTC is not asked for */
-        do {
-            const char *text = piece(cuda, image.first, &image.count, arena);
-            image.cubin = own ? (struct cg_bytes){text, strlen(text) + 1} : (struct cg_bytes){NULL, 0};
-            if (!own) vec_push(arena, &sources, ((struct cuda_source){.text = text, .arch = image.arch}));
+        const char *arch = arena_string_n(arena, at, strcspn(at, ","));
+        bool own = strcmp(arch, "text") == 0; /* NVRTC is not asked for */
+        at += strlen(arch);
+        for (size_t i = 0; i < parts.count; i++) {
+            const struct piece *p = &parts.items[i];
+            struct cuda_image image = {.arch = arch, .first = p->first, .count = p->count};
+            if (own) image.cubin = (struct cg_bytes){p->text, strlen(p->text) + 1};
+            else vec_push(arena, &sources, ((struct cuda_source){.text = p->text, .arch = arch}));
             vec_push(arena, &cuda->images, image);
-            image.first += image.count;
-        } while (image.first < cuda->kernels.count);
+        }
     }
     if (sources.count) *why = cuda_nvrtc(sources.items, sources.count, save, arena);
     for (size_t i = 0, k = 0; !*why && i < cuda->images.count; i++)

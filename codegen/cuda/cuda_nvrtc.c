@@ -90,35 +90,45 @@ static const char *check_arch(const struct nvrtc *n, const char *arch, struct ar
                         str_text(&list));
 }
 
+static bool is_ptx(const char *arch) { return strncmp(arch, "compute_", 8) == 0; }
+
+/* 80 or 90, for which NVVM makes the same PTX but for the line that names one: their multiprocessors have as many
+ * registers and warps, by which it decides what is computed again. Those of sm_86 and sm_89 do not. 0: another one. */
+static int common_number(const char *arch)
+{
+    const char *number = strchr(arch, '_') + 1;
+    return strcmp(number, "80") == 0 ? 80 : strcmp(number, "90") == 0 ? 90 : 0;
+}
+
 /* ---------------------------------------------------------------- several at a time */
 
+struct job {
+    const char *text, *arch, *ptx; /* what NVVM has made of the text; NULL: nothing yet */
+    int status;
+    struct arena own; /* of the thread that does it */
+    char *data;       /* of a text with errors: what NVRTC says */
+    size_t size;
+};
 struct work {
     const struct nvrtc *nvrtc;
-    struct cuda_source *sources;
-    struct result { /* of a source */
-        int status;
-        struct arena own; /* of the thread that made it */
-        char *data;       /* of a text with errors: what NVRTC says */
-        size_t size;
-    } *results;
-    size_t count;
+    VEC(struct job *) jobs;
     atomic_size_t next;
 };
 
 /* What one of two functions that ask for a size and its bytes gives. */
 static int take(nvrtc_program program, int (*ask)(nvrtc_program, size_t *), int (*get)(nvrtc_program, char *),
-                struct result *r)
+                struct job *j)
 {
-    int status = ask(program, &r->size);
+    int status = ask(program, &j->size);
     if (status) return status;
-    r->data = arena_alloc(&r->own, r->size + 1);
-    return get(program, r->data);
+    j->data = arena_alloc(&j->own, j->size + 1);
+    return get(program, j->data);
 }
 
-static void compile(const struct nvrtc *n, const struct cuda_source *source, struct result *r)
+static void compile(const struct nvrtc *n, struct job *j, const char *text)
 {
     char arch[64];
-    snprintf(arch, sizeof arch, "--gpu-architecture=%s", source->arch);
+    snprintf(arch, sizeof arch, "--gpu-architecture=%s", j->arch);
     const char *options[] = {arch,
                              "--std=c++17",
                              "--fmad=false",
@@ -129,47 +139,115 @@ static void compile(const struct nvrtc *n, const struct cuda_source *source, str
                              "--minimal" /* no declarations of the runtime's; the same code */};
     const int known = (int)(sizeof options / sizeof *options) - (n->major < 13);
     nvrtc_program program = NULL;
-    r->status = n->create(&program, source->text, "step.cu", 0, NULL, NULL);
-    if (r->status) return;
-    r->status = n->compile(program, known, options);
-    bool ptx = strncmp(source->arch, "compute_", 8) == 0; /* its size counts a zero at the end */
-    if (r->status == NVRTC_COMPILATION) take(program, n->log_size, n->log, r);
-    else if (!r->status) r->status = take(program, ptx ? n->ptx_size : n->cubin_size, ptx ? n->ptx : n->cubin, r);
+    j->status = n->create(&program, text, "step.cu", 0, NULL, NULL);
+    if (j->status) return;
+    j->status = n->compile(program, known, options);
+    bool ptx = is_ptx(j->arch); /* its size counts a zero at the end */
+    if (j->status == NVRTC_COMPILATION) take(program, n->log_size, n->log, j);
+    else if (!j->status) j->status = take(program, ptx ? n->ptx_size : n->cubin_size, ptx ? n->ptx : n->cubin, j);
     n->destroy(&program);
 }
 
-static void *compile_some(void *context)
+/* PTX with another architecture's name. */
+static bool rename_target(struct job *j)
+{
+    static const char target[] = "\n.target sm_";
+    const char *at = strstr(j->ptx, target);
+    if (!at) return false;
+    at += strlen(target);
+    j->data = arena_format(&j->own, "%.*s%s%s", (int)(at - j->ptx), j->ptx, strchr(j->arch, '_') + 1,
+                           at + strspn(at, "0123456789"));
+    j->size = strlen(j->data) + 1;
+    return true;
+}
+
+/* From PTX where there is some and NVRTC takes it, otherwise from the text. */
+static void make(const struct nvrtc *n, struct job *j)
+{
+    if (j->ptx && is_ptx(j->arch) && rename_target(j)) return;
+    const char *text = j->ptx && !is_ptx(j->arch) ? cuda_with_ptx(j->text, j->ptx, &j->own) : NULL;
+    if (text) compile(n, j, text);
+    if (!text || j->status == NVRTC_COMPILATION) compile(n, j, j->text);
+}
+
+static void *make_some(void *context)
 {
     struct work *w = context;
-    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->count;) compile(w->nvrtc, &w->sources[i], &w->results[i]);
+    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->jobs.count;) make(w->nvrtc, w->jobs.items[i]);
     return NULL;
 }
 
 /* Threads that cannot be had are not missed: this one does what is left. */
-static void compile_all(struct work *w)
+static void make_all(struct work *w)
 {
     pthread_t threads[MOST_THREADS];
     cpu_set_t set;
     sigset_t all, old;
     size_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1, started = 0;
-    size_t most = cores < w->count ? cores : w->count;
+    size_t most = cores < w->jobs.count ? cores : w->jobs.count;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (started + 1 < most && started < MOST_THREADS && !pthread_create(&threads[started], NULL, compile_some, w))
+    while (started + 1 < most && started < MOST_THREADS && !pthread_create(&threads[started], NULL, make_some, w))
         started++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    compile_some(w);
+    make_some(w);
     while (started) pthread_join(threads[--started], NULL);
 }
 
-static _Noreturn void rejected(const struct nvrtc *n, const struct cuda_source *source, const struct result *r,
-                               const char *save)
+/* A text for architectures that have its PTX in common; it is made for the least of them. */
+struct group {
+    const char *text;
+    int least;
+    size_t members;
+    struct job ptx;
+};
+
+static struct group *find_group(struct group *groups, size_t *count, const struct cuda_source *source)
+{
+    int number = common_number(source->arch);
+    size_t i = 0;
+    while (i < *count && !(number && groups[i].least && groups[i].text == source->text)) i++;
+    struct group *g = &groups[i];
+    if (i == *count) *g = (struct group){.text = source->text, .least = number}, ++*count;
+    g->least = number < g->least ? number : g->least;
+    g->members++;
+    return g;
+}
+
+/* First the PTX for several and what nobody shares, then the rest. */
+static void make_sources(const struct nvrtc *n, const struct cuda_source *sources, struct job *jobs, size_t count,
+                         struct arena *arena)
+{
+    struct work first = {.nvrtc = n}, rest = {.nvrtc = n};
+    struct group *groups = arena_new_array(arena, struct group, count + 1);
+    struct group **of = arena_new_array(arena, struct group *, count + 1);
+    size_t group_count = 0;
+    for (size_t i = 0; i < count; i++) of[i] = find_group(groups, &group_count, &sources[i]);
+    for (size_t i = 0; i < group_count; i++) {
+        struct group *g = &groups[i];
+        if (g->members < 2) continue;
+        g->ptx = (struct job){.text = g->text, .arch = arena_format(arena, "compute_%d", g->least)};
+        vec_push(arena, &first.jobs, &g->ptx);
+    }
+    for (size_t i = 0; i < count; i++) {
+        jobs[i] = (struct job){.text = sources[i].text, .arch = sources[i].arch};
+        if (of[i]->members < 2) vec_push(arena, &first.jobs, &jobs[i]);
+        else vec_push(arena, &rest.jobs, &jobs[i]);
+    }
+    make_all(&first);
+    for (size_t i = 0; i < count; i++)
+        if (of[i]->members > 1 && !of[i]->ptx.status) jobs[i].ptx = of[i]->ptx.data;
+    make_all(&rest);
+    for (size_t i = 0; i < group_count; i++) arena_free(&groups[i].ptx.own);
+}
+
+static _Noreturn void rejected(const struct nvrtc *n, const struct job *j, const char *save)
 {
     FILE *file = fopen(save, "w");
-    bool saved = file && fputs(source->text, file) >= 0;
+    bool saved = file && fputs(j->text, file) >= 0;
     if (file) saved = fclose(file) == 0 && saved;
-    BUG("NVRTC does not compile the generated kernels (%s; text %s %s):\n%s", n->error(r->status),
-        saved ? "saved as" : "could not be saved as", save, r->data ? r->data : "");
+    BUG("NVRTC does not compile the generated kernels (%s; text %s %s):\n%s", n->error(j->status),
+        saved ? "saved as" : "could not be saved as", save, j->data ? j->data : "");
 }
 
 const char *cuda_nvrtc(struct cuda_source *sources, size_t count, const char *save, struct arena *arena)
@@ -178,16 +256,15 @@ const char *cuda_nvrtc(struct cuda_source *sources, size_t count, const char *sa
     const char *why = open_nvrtc(&n, arena);
     for (size_t i = 0; !why && i < count; i++) why = check_arch(&n, sources[i].arch, arena);
     if (why) return why;
-    struct work work = {
-        .nvrtc = &n, .sources = sources, .results = arena_new_array(arena, struct result, count + 1), .count = count};
-    compile_all(&work);
+    struct job *jobs = arena_new_array(arena, struct job, count + 1);
+    make_sources(&n, sources, jobs, count, arena);
     for (size_t i = 0; i < count; i++) {
-        struct result *r = &work.results[i];
-        if (r->status == NVRTC_COMPILATION) rejected(&n, &sources[i], r, save);
-        if (!why && (r->status || !r->size)) /* out of memory, parts of the library missing */
-            why = arena_format(arena, "NVRTC made no code for %s: %s", sources[i].arch, n.error(r->status));
-        if (r->data) sources[i].code = (struct cg_bytes){arena_copy(arena, r->data, r->size), r->size};
-        arena_free(&r->own);
+        struct job *j = &jobs[i];
+        if (j->status == NVRTC_COMPILATION) rejected(&n, j, save);
+        if (!why && (j->status || !j->size)) /* out of memory, parts of the library missing */
+            why = arena_format(arena, "NVRTC made no code for %s: %s", sources[i].arch, n.error(j->status));
+        if (j->data) sources[i].code = (struct cg_bytes){arena_copy(arena, j->data, j->size), j->size};
+        arena_free(&j->own);
     }
     return why;
 }

@@ -211,7 +211,7 @@ END_TEST
 START_TEST(nvrtc_compiles)
 {
 #ifndef __SANITIZE_ADDRESS__
-    cuda_harness_nvrtc(&harness);
+    cuda_harness_cubins(&harness);
 #endif
 }
 END_TEST

@@ -72,7 +72,67 @@ END_TEST
 START_TEST(nvrtc_compiles)
 {
     print_all();
-    cuda_harness_nvrtc(&harness);
+    cuda_harness_cubins(&harness);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- PTX as bodies */
+
+#define TEXT \
+    "struct table {\n    int x;\n};\n" \
+    "extern \"C\" __global__ void __launch_bounds__(128) kernel_0(float *b0, long long hi)\n{\n    b0[hi] = 0;\n}\n\n" \
+    "extern \"C\" __global__ void __launch_bounds__(64) kernel_1(float *b0)\n{\n    b0[0] = sinf(b0[0]);\n}\n\n"
+#define HEAD "//\n// Generated\n//\n\n.version 9.0\n.target sm_80\n.address_size 64\n\n\t// .globl\tkernel_0\n"
+#define FIRST \
+    ".visible .entry kernel_0(\n\t.param .u64 kernel_0_param_0\n)\n.maxntid 128, 1, 1\n{\n\t.reg .b64 " \
+    "\t%rd<2>;\n$L_1:\n\tret;\n\n}\n"
+#define SECOND ".visible .entry kernel_1(\n)\n{\n\tmov.u64 %rd1, __table_of_sine;\n\tret;\n}\n"
+#define DATA ".global .align 4 .b8 __table_of_sine[24] = {65, 144};\n"
+
+static const char *with_ptx(const char *ptx) { return cuda_with_ptx(TEXT, ptx, &arena); }
+
+/* Bodies are PTX, but where that needs data that stand beside it; what is no entry, or not the text's, is not taken. */
+START_TEST(bodies_of_ptx)
+{
+    ck_assert_str_eq(with_ptx(HEAD FIRST SECOND),
+                     "struct table {\n    int x;\n};\n"
+                     "extern \"C\" __global__ void __launch_bounds__(128) kernel_0(float *b0, long long hi)\n{\n"
+                     "    asm(R\"ptx({\n\t.reg .b64 \t%rd<2>;\n$L_1:\n\tret;\n\n})ptx\");\n}\n\n"
+                     "extern \"C\" __global__ void __launch_bounds__(64) kernel_1(float *b0)\n{\n"
+                     "    asm(R\"ptx({\n\tmov.u64 %rd1, __table_of_sine;\n\tret;\n})ptx\");\n}\n\n");
+    const char *mixed = with_ptx(HEAD DATA FIRST SECOND);
+    ck_assert_msg(strstr(mixed, "asm(R\"ptx({\n\t.reg .b64 \t%rd<2>;") != NULL, "%s", mixed);
+    ck_assert_msg(strstr(mixed, "(float *b0)\n{\n    b0[0] = sinf(b0[0]);\n}\n") != NULL, "%s", mixed);
+    static const char *const others[] = {"",
+                                         HEAD,
+                                         HEAD FIRST,
+                                         HEAD SECOND FIRST,
+                                         HEAD FIRST SECOND FIRST,
+                                         HEAD FIRST ".visible .entry kernel_1(\n)\n{\n\tret;\n",
+                                         HEAD ".func (.param .b64 func_retval0) power(\n)\n{\n\tret;\n}\n" FIRST SECOND,
+                                         HEAD ".global .align 4 .b8 table[2] = {\n1, 2};\n" FIRST SECOND};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        ck_assert_msg(with_ptx(others[i]) == NULL, "%zu: %s", i, with_ptx(others[i]));
+}
+END_TEST
+
+/* Some kernels: what is made of PTX for several is, byte for byte, what is made of the text for one. */
+START_TEST(nvrtc_shares_ptx)
+{
+    static const char *const archs[] = {"sm_80", "sm_90", "compute_90", "sm_86"};
+    enum { ARCHS = sizeof archs / sizeof *archs };
+    static struct cuda_harness few;
+    struct cuda_source together[ARCHS], alone;
+    if (!sample_count) build_all();
+    cuda_harness_init(&few, &arena);
+    for (size_t i = 0; i < sample_count; i += sample_count / 20) cuda_harness_add(&few, samples[i].nest);
+    if (!cuda_harness_nvrtc(&few, archs, ARCHS, together)) return;
+    for (size_t i = 0; i < ARCHS; i++) {
+        ck_assert(cuda_harness_nvrtc(&few, &archs[i], 1, &alone));
+        ck_assert_msg(alone.code.size == together[i].code.size &&
+                          memcmp(alone.code.data, together[i].code.data, alone.code.size) == 0,
+                      "%s beside others differs from %s alone", archs[i], archs[i]);
+    }
 }
 END_TEST
 
@@ -94,4 +154,8 @@ START_TEST(wrong_parallel_loops)
 }
 END_TEST
 
-int main(void) { return run_case("cuda_emit", CASE_OF(240, cpu_agrees, nvrtc_compiles, wrong_parallel_loops)); }
+int main(void)
+{
+    return run_case("cuda_emit",
+                    CASE_OF(240, cpu_agrees, nvrtc_compiles, bodies_of_ptx, nvrtc_shares_ptx, wrong_parallel_loops));
+}
