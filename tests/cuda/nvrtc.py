@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""What the compiler asks NVRTC for, seen by a stand-in (nvrtc/nvrtc.c): PTX once for sm_80 and sm_90, cubins of that PTX where it can
+be the body of a kernel, and of the text where not.
+
+    STAND_IN_NVRTC=build/cuda/nvrtc tests/cuda/nvrtc.py build/stepc
+"""
+import os
+import re
+import sys
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner
+
+DOCUMENT = {
+    "stepc": 1, "name": "both", "inputs": {"x": {"shape": [8, 6]}, "y": {"shape": [8, 3]}},
+    "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 16}, {"type": "tanh"}, {"type": "linear", "features": 3}]},
+    "loss": "mean((model - y)**2)", "optimizer": {"type": "sgd", "learning_rate": 0.01}}
+INLINE = b'asm(R"ptx({'
+
+
+class Calls(runner.SharedCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        runner.write_json(cls.path("model.json"), DOCUMENT)
+
+    def calls(self, archs, **env):
+        """What was asked for each piece of the text, and the object's bytes."""
+        calls, so = self.path("calls"), self.path("step.so")
+        if os.path.exists(calls):
+            os.remove(calls)
+        runner.call(self.program, "compile", self.path("model.json"), "-o", so, "--target=cuda", "--cuda-arch=" + archs,
+                    env={"LD_LIBRARY_PATH": os.environ["STAND_IN_NVRTC"], "STAND_IN_NVRTC_CALLS": calls, **env})
+        with open(calls) as f:
+            asked = f.read().split("\n")[:-1]
+        with open(so, "rb") as f:
+            return sorted(asked), f.read()
+
+    def test_one(self):
+        for arch in ("sm_80", "sm_90", "sm_86", "compute_90"):
+            asked, data = self.calls(arch)
+            self.assertEqual(asked, [arch + " text"])
+            self.assertNotIn(INLINE, data)
+
+    def test_several(self):
+        asked, data = self.calls("sm_80,sm_90,compute_90,sm_86")
+        self.assertEqual(asked, ["compute_80 text", "sm_80 inline", "sm_86 text", "sm_90 inline"])
+        self.assertEqual(re.findall(rb"\n\.target sm_(\d+)\n", data), [b"90"])
+        kernels = data.count(b'extern "C" __global__') // 3
+        self.assertEqual(data.count(INLINE), 2 * kernels)
+        self.assertEqual(self.calls("sm_90,compute_90")[0], ["compute_90 text", "sm_90 inline"])
+
+    def test_kernels_with_data_keep_their_text(self):
+        asked, data = self.calls("sm_80,sm_90", STAND_IN_NVRTC_PTX="data")
+        self.assertEqual(asked, ["compute_80 text", "sm_80 inline", "sm_90 inline"])
+        kernels = data.count(b'extern "C" __global__') // 2
+        self.assertEqual(data.count(INLINE), 2 * (kernels - 1))
+        self.assertNotIn(b"data_outside", data)
+
+    def test_another_form(self):
+        asked, data = self.calls("sm_80,sm_90", STAND_IN_NVRTC_PTX="function")
+        self.assertEqual(asked, ["compute_80 text", "sm_80 text", "sm_90 text"])
+        self.assertNotIn(INLINE, data)
+
+    def test_refused(self):
+        asked, data = self.calls("sm_80,sm_90", STAND_IN_NVRTC_REFUSES="1")
+        self.assertEqual(asked, ["compute_80 text", "sm_80 inline", "sm_80 text", "sm_90 inline", "sm_90 text"])
+        self.assertNotIn(INLINE, data)
+
+
+if __name__ == "__main__":
+    runner.main()
