@@ -87,24 +87,27 @@ static bool weigh(struct fe_step *s, struct fe_rows_part *part, const struct fe_
     return true;
 }
 
-/* A microbatch's part of a weighted sum, and the mean from the whole sum. */
+/* A microbatch's part of a weighted sum, and the mean from the whole sum. The sum is of float32 at least: the weights
+ * of a batch, its tokens, are more than float16 can hold or bfloat16 can count. */
 static ir_value times_weight(struct ir_builder *b, ir_value v, struct fe_term weight)
 {
     struct fe_term x = term_tensor(v), none = term_number(0);
+    if (ir_dtype_bytes((enum ir_dtype)ir_type(b->f, v)->dtype) < ir_dtype_bytes(IR_F32)) x = term_cast(b, x, IR_F32);
     struct fe_term weighted = term_mul(b, x, term_cast_like(b, weight, x));
     return term_where(b, term_eq(b, weight, none), none, weighted).v;
 }
 
-static ir_value by_weight(struct ir_builder *b, ir_value sum, struct fe_term total)
+static ir_value by_weight(struct ir_builder *b, ir_value sum, struct fe_term total, enum ir_dtype dtype)
 {
     struct fe_term x = term_tensor(sum), none = term_number(0), mean = term_div(b, x, term_cast_like(b, total, x));
-    return term_where(b, term_eq(b, total, none), none, mean).v;
+    return ir_cast(b, term_where(b, term_eq(b, total, none), none, mean).v, dtype);
 }
 
-/* How a result was accumulated; a mean by weight is a sum of weighted parts first. A sum of bools says whether any is
- * true (jax.numpy: True + True is True): it is counted. */
+/* How a result of this dtype was accumulated; a mean by weight is a sum of weighted parts first. A sum of bools says
+ * whether any is true (jax.numpy: True + True is True): it is counted. */
 struct accumulated {
     uint32_t at;
+    enum ir_dtype dtype;
     bool weighted, any;
 };
 
@@ -112,20 +115,21 @@ static struct accumulated add_result(struct fe_step *s, struct fe_rows_part *par
                                      int64_t kind, struct fe_term weight)
 {
     static const int64_t one[] = {1};
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(part->b.f, v)->dtype;
     bool weighted = weight.v && (kind == FE_MEAN || kind == FE_RUNNING_MEAN);
     if (kind == FE_CONCATENATE && !ir_type(part->b.f, v)->rank)
         v = ir_reshape(&part->b, v, 1, one); /* one per microbatch */
-    bool any = kind == FE_SUM && ir_type(part->b.f, v)->dtype == IR_BOOL;
+    bool any = kind == FE_SUM && dtype == IR_BOOL;
     if (weighted) v = times_weight(&part->b, v, weight), kind = FE_SUM;
     if (any) v = ir_cast(&part->b, v, IR_I32);
-    return (struct accumulated){fe_part_result(s, part, name, v, kind), weighted, any};
+    return (struct accumulated){fe_part_result(s, part, name, v, kind), dtype, weighted, any};
 }
 
 static ir_value get_result(struct ir_builder *b, ir_value tuple, struct accumulated from, struct fe_term total)
 {
     ir_value v = ir_proj(b, tuple, from.at);
     if (from.any) return ir_cast(b, v, IR_BOOL);
-    return from.weighted ? by_weight(b, v, total) : v;
+    return from.weighted ? by_weight(b, v, total, from.dtype) : v;
 }
 
 static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grads, const struct optim_clipped *clipped,
@@ -150,9 +154,11 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
     for (uint32_t i = 0; i < s->metric_count; i++) {
         if (!inner.metrics[i]) continue;
         kind = a->kind;
-        if (i)
-            good &= fe_step_metric_kind(s, &s->metrics[i], a->kinds, a->rows, a->kind,
-                                        ir_type(part.b.f, inner.metrics[i]), &kind);
+        if (i && !fe_step_metric_kind(s, &s->metrics[i], a->kinds, a->rows, a->kind,
+                                      ir_type(part.b.f, inner.metrics[i]), &kind)) {
+            good = false;
+            continue; /* what cannot be averaged cannot be weighed */
+        }
         at[s->param_count + i] = add_result(s, &part, s->metrics[i].name, inner.metrics[i], kind, weight);
     }
     uint32_t weights = weight.v ? fe_part_result(s, &part, "weight", weight.v, FE_SUM) : 0;

@@ -61,6 +61,17 @@ class Meaning(runner.Case):
         for text, extent in (("diff(x[:, :0], axis=1)", 0), ("diff(x[:, :1], axis=1)", 0), ("diff(x[:, :1], n=3, axis=1)", 0), ("diff(x[:, :2], axis=1)", 1)):
             self.assertEqual(self.steps(document(loss="sum(model)", metrics={"m": "1.0 * (%s).shape[1] + sum(%s)" % (text, text)}), 1)[1][0]["m"], extent, text)
 
+    def test_weights_of_short_floats(self):
+        """Means by weight of 16-bit numbers are as precise as these: tokens of a batch are more than float16 holds or bfloat16 counts."""
+        def train(dtype, **more):
+            return self.steps(document(precision={"params": dtype}, loss="mean(astype(model, 'float32')**2)", metrics={"f": "mean(30 * x)", "h": "mean(astype(30 * x, 'float16'))", "b": "mean(astype(30 * x, 'bfloat16'))"}, **more), 3)
+        for dtype, rtol in (("float16", 2e-3), ("bfloat16", 2e-2)):
+            (whole, lines), (tensors, parts) = train(dtype), train(dtype, accumulate={"microbatch_size": 1, "weight": "1001 * sum(x)"})
+            np.testing.assert_allclose(tensors["kernel"], whole["kernel"], rtol, rtol)
+            np.testing.assert_allclose([line["loss"] for line in parts], [line["loss"] for line in lines], rtol)
+            self.assertEqual([[line[k] for k in "fhb"] for line in parts], 3 * [[30, 30, 30]])
+        self.refused(document(metrics={"all": "all(x > 0)"}, accumulate={"microbatch_size": 4, "weight": "sum(x)"}), "E0432", "bool[]", "/metrics/all")
+
     def test_repeat(self):
         """Copies of a block with two results are those written one after the other."""
         pair = {"type": "graph", "nodes": [{"name": "g", "type": "linear", "features": 4, "use_bias": False}], "output": "(g, g * 2)"}
