@@ -527,6 +527,13 @@ struct stepc_finite { /* finite.c */
                     int64_t at, int64_t rows);
     void (*told)(struct step_instance *, enum rt_entry_kind); /* of what eval or infer gives, if it is not finite */
 };
+struct rt_outputs { /* that a call of infer fills */
+    const struct step_array *arrays;
+    size_t count;
+};
+struct stepc_arrays {                                                        /* apart.c */
+    step_status (*apart)(struct step_instance *, const struct rt_outputs *); /* each was checked by itself */
+};
 struct stepc_trace { /* trace.c */
     step_status (*begin)(struct step_instance *, const char *path);
     step_status (*stop)(struct step_instance *); /* writes the file */
@@ -622,6 +629,10 @@ step_status rt_settings_apply(struct step_instance *, const struct rt_settings *
 
 /* An instance over tables that need not be those of this object; also in step_tools.h. */
 step_status rt_create(const struct stepc_program *, const struct step_options *, struct step_instance **);
+
+/* ---------------------------------------------------------------- apart.c */
+
+step_status rt_outputs_apart(struct step_instance *, const struct rt_outputs *);
 
 /* ---------------------------------------------------------------- views.c, or the weak ones of api_table.c */
 

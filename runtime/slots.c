@@ -204,11 +204,12 @@ int32_t rt_hyper_find(const struct step_instance *t, const char *name, double va
         if (slots[i].role == RT_HYPER && (strcmp(hyper_name(&slots[i]), name) == 0 || strcmp(slots[i].name, name) == 0))
             s = &slots[i];
     bool follows = s && s->flags & STEP_FROZEN;
-    bool none = isnan(value) && s && !isnan(s->initial); /* NaN: the schedule, where there is one */
+    /* NaN: the schedule, where there is one. */
+    bool none = s && !isfinite((float)value) && !(isnan(value) && isnan(s->initial));
     if (s && !follows && !none) return (int32_t)(s - slots);
     *status = rt_fail(t, s ? STEP_EINVAL : STEP_ENOTFOUND,
                       follows ? "\"%s\" cannot be set: it follows a schedule"
-                      : s     ? "\"%s\" cannot be NaN"
+                      : s     ? "\"%s\" cannot be NaN or infinite"
                               : "no hyper-parameter \"%s\"",
                       name);
     return -1;

@@ -298,18 +298,19 @@ static step_status hypers_apply(struct step_instance *t, const struct step_batch
 
 /* ---------------------------------------------------------------- step, step_n */
 
+static const char call_names[][6] = {[RT_STEP] = "step", [RT_EVALUATE] = "eval", [RT_INFER] = "infer"};
+
 static step_status batch_check(struct step_instance *t, const struct step_batch *from, struct step_batch *batch,
                                enum rt_entry_kind kind)
 {
-    static const char names[][6] = {[RT_STEP] = "step", [RT_EVALUATE] = "eval", [RT_INFER] = "infer"};
     if (!rt_take(batch, sizeof *batch, from))
-        return rt_fail(t, STEP_EINVAL, "%s: null pointer or wrong size field", names[kind]);
+        return rt_fail(t, STEP_EINVAL, "%s: null pointer or wrong size field", call_names[kind]);
     if (!t->entries[kind].table)
-        return rt_fail(t, STEP_EUNSUPPORTED, "this object was compiled without %s", names[kind]);
-    if (!t->initialized) return rt_fail(t, STEP_EINVAL, "%s: call init or load first", names[kind]);
+        return rt_fail(t, STEP_EUNSUPPORTED, "this object was compiled without %s", call_names[kind]);
+    if (!t->initialized) return rt_fail(t, STEP_EINVAL, "%s: call init or load first", call_names[kind]);
     t->microbatches = 0;
     if (kind != RT_STEP && (batch->flags || batch->accept || batch->microbatches))
-        return rt_fail(t, STEP_EINVAL, "%s: flags, accept and microbatches of a batch are of a step", names[kind]);
+        return rt_fail(t, STEP_EINVAL, "%s: flags, accept and microbatches are of a step", call_names[kind]);
     if (!batch->microbatches) return STEP_OK;
     const struct rt_entry *e = &t->entries[kind];
     for (uint32_t i = 0; e->commands && i < e->table->command_count; i++)
@@ -396,7 +397,7 @@ step_status rt_step_n(struct step_instance *t, const struct step_batch *batch, u
 
 step_status rt_derive(struct step_instance *t)
 {
-    if (!t->entries[RT_DERIVE].table) return rt_fail(t, STEP_EINTERNAL, "no entry computes what is computed");
+    if (!t->entries[RT_DERIVE].table) return rt_fail(t, STEP_EINTERNAL, "no entry computes it");
     struct rt_fp fp = rt_fp_enter();
     step_status status = rt_run_entry(t, RT_DERIVE);
     rt_fp_leave(fp);
@@ -432,13 +433,8 @@ static step_status output_find(struct step_instance *t, const struct step_array 
     return rt_fail(t, STEP_ENOTFOUND, "infer has no output \"%s\"", a->name);
 }
 
-struct outputs {
-    const struct step_array *arrays;
-    size_t count;
-};
-
 /* First all are checked, then, with `fetch`, they are copied. */
-static step_status outputs_go(struct step_instance *t, const struct outputs *o, bool fetch)
+static step_status outputs_go(struct step_instance *t, const struct rt_outputs *o, bool fetch)
 {
     const char *at = (const char *)o->arrays;
     step_status status = STEP_OK;
@@ -469,7 +465,7 @@ static void fill_evaluated(struct step_instance *t, struct step_result *out, uin
 }
 
 static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *from,
-                                   const char *weights, struct step_result *result, const struct outputs *outputs)
+                                   const char *weights, struct step_result *result, const struct rt_outputs *outputs)
 {
     struct step_batch batch = {0};
     struct call_hypers hypers;
@@ -486,6 +482,7 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
     if (computed) status = rt_derive(t);
     if (!status) rt_point_weights(t, kind, w);
     if (!status) status = outputs_go(t, outputs, false);
+    if (!status && t->program->arrays) status = t->program->arrays->apart(t, outputs);
     if (!status) status = hypers_apply(t, &batch, &hypers);
     status = rt_bind(t, &batch, kind, 0, status);
     const struct stepc_finite *finite = t->program->finite;
@@ -503,9 +500,9 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
 
 /* eval and infer: an entry that changes nothing, by the weights of that name. */
 static step_status evaluate(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *batch,
-                            const char *weights, struct step_result *result, struct outputs outputs)
+                            const char *weights, struct step_result *result, struct rt_outputs outputs)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", kind == RT_INFER ? "infer" : "eval");
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", call_names[kind]);
     step_status status = rt_enter(t, false);
     if (status) return status;
     struct rt_fp fp = rt_fp_enter();
@@ -517,11 +514,11 @@ static step_status evaluate(struct step_instance *t, enum rt_entry_kind kind, co
 step_status rt_eval(struct step_instance *t, const struct step_batch *batch, const char *weights,
                     struct step_result *result)
 {
-    return evaluate(t, RT_EVALUATE, batch, weights, result, (struct outputs){0});
+    return evaluate(t, RT_EVALUATE, batch, weights, result, (struct rt_outputs){0});
 }
 
 step_status rt_infer(struct step_instance *t, const struct step_batch *batch, const char *weights,
                      const struct step_array *outputs, size_t count)
 {
-    return evaluate(t, RT_INFER, batch, weights, NULL, (struct outputs){outputs, count});
+    return evaluate(t, RT_INFER, batch, weights, NULL, (struct rt_outputs){outputs, count});
 }

@@ -167,4 +167,4 @@ step_status rt_dlpack_legacy(struct step_instance *t, const char *name, struct D
     return export(t, name, NULL, out);
 }
 
-const char stepc_part_views = 1;
+const struct stepc_arrays stepc_part_views = {rt_outputs_apart};

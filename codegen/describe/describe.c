@@ -372,7 +372,11 @@ static bool left_out(const struct describe *d, const char *name)
 static void name_parts(struct describe *d, struct stepc_program *r)
 {
     bool team = false, mesh = false, blas = false, indices = false;
-    for (size_t i = 0; i < d->module->slots.count; i++) indices |= d->module->slots.items[i].index_limit > 0;
+    uint32_t outputs = 0;
+    for (size_t i = 0; i < d->module->slots.count; i++) {
+        indices |= d->module->slots.items[i].index_limit > 0;
+        outputs += d->module->slots.items[i].role == IR_ROLE_OUTPUT;
+    }
     for (uint32_t i = 0; i < d->module->mesh.axis_count; i++) mesh |= d->module->mesh.size[i] > 1;
     for (uint32_t i = 0; i < d->entry_count; i++) {
         const struct cg_entry *entry = &d->entries[i];
@@ -390,7 +394,7 @@ static void name_parts(struct describe *d, struct stepc_program *r)
     r->indices = part(d, indices, "stepc_part_indices");
     r->finite = part(d, d->target->sites != NULL, "stepc_part_finite");
     r->sites = (void *)(d->target->sites ? string(d, cg_sites_text(d->target->sites, d->e->arena)) : NULL);
-    r->views = part(d, d->target->views, "stepc_part_views");
+    r->arrays = part(d, d->target->views || outputs > 1, d->target->views ? "stepc_part_views" : "stepc_part_outputs");
     r->trace = part(d, (team || mesh) && !left_out(d, "trace"), "stepc_part_trace");
     bool pieces = mesh || r->state_bytes > STEPC_FILE_BYTES;
     r->checkpoint = part(d, !left_out(d, "checkpoint"),
@@ -426,7 +430,7 @@ static void copy_memory(const struct describe *d, uint64_t out[8])
 static const uint64_t program_pointers = P(name) | P(manifest) | P(features) | P(slots) | P(entries) | P(constants) |
                                          P(axis_names) | P(axis_sizes) | P(cuda) | P(team) | P(mesh) | P(blas) |
                                          P(gpu) | P(indices) | P(checkpoint) | P(packed) | P(kernels) | P(gemms) |
-                                         P(finite) | P(sites) | P(trace) | P(views) | P(choice) | P(gpus);
+                                         P(finite) | P(sites) | P(trace) | P(arrays) | P(choice) | P(gpus);
 #undef P
 
 /* `gpus`: the constant of the other program, NULL: none; `first`: its manifest is the object's. */

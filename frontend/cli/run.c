@@ -18,6 +18,7 @@ static int read_set(struct run *r, const char *text)
         .name = arena_string_n(r->cli->arena, text, (size_t)(equals - text))}; /* step 0: the first of this run */
     set.value = strtod(equals + 1, &end);
     if (end == equals + 1 || (*end && end != at)) return cli_usage(r->cli, "--set %s: the value is not a number", text);
+    if (isinf((float)set.value)) return cli_usage(r->cli, "--set %s: the value is not finite in float32", text);
     if (at) {
         errno = 0;
         unsigned long long step = strtoull(at + 1, &end, 10);

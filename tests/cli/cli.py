@@ -877,7 +877,7 @@ class Cli(runner.Case):
             path = self.write("set.json", json.dumps(dict(DOCUMENT, optimizer=optimizer)))
             self.assertIn(says, self.stepc("run", path, "--steps", "1", "--data", data, "--set", name + "=0.5", code=1).stderr)
         self.assertIn("the run ends with step 2; nothing is set", self.stepc("run", self.model, "--steps", "2", "--data", data, "--set", "learning_rate=1@3").stderr)
-        for bad in ("learning_rate", "learning_rate=x", "learning_rate=1@0", "learning_rate=1@x", "=1"):
+        for bad in ("learning_rate", "learning_rate=x", "learning_rate=1@0", "learning_rate=1@x", "=1", "learning_rate=inf", "learning_rate=-inf@2", "learning_rate=1e39"):
             self.stepc("run", self.model, "--steps", "1", "--data", data, "--set", bad, code=2)
         losses = lambda *more: [json.loads(line)["loss"] for line in self.stepc(
             "run", self.model, "-q", "--steps", "6", "--data", data, "--metrics", "-", *more).stdout.splitlines()]

@@ -118,6 +118,67 @@ static void wrong_outputs(const struct step_array *in, const struct step_array *
     for (int i = 0; i < 4; i++) CHECK(score[i] == 0); /* nothing was written before all was checked */
 }
 
+/* Outputs that write over each other are refused before any of them is written; those that lie between each other are
+ * not, nor is one that an input has been read from. */
+static void overlapping_outputs(const struct step_array *in, const struct step_array *good)
+{
+    union {
+        float f[64];
+        int32_t i[64];
+        uint16_t h[128];
+    } room, copy;
+    static const int64_t every_other[] = {2}, back[] = {-2}, wide[] = {14, 2}, tight[] = {13, 2};
+    float kept[8];
+    struct step_batch batch = {.size = sizeof batch, .inputs = in, .input_count = 2};
+    const struct {
+        float *score;
+        int32_t *class_of;
+        uint16_t *half;
+        const int64_t *score_strides, *class_strides, *half_strides;
+        const char *pair;
+    } cases[] = {
+        {room.f, room.i + 4, room.h + 16, NULL, NULL, NULL, NULL},
+        {room.f, room.i + 1, room.h + 16, every_other, every_other, NULL, NULL},
+        {room.f + 6, room.i + 1, room.h + 16, back, every_other, NULL, NULL},
+        {room.f + 6, room.i + 7, room.h + 16, back, back, NULL, NULL},
+        {room.f + 60, room.i, room.h + 8, NULL, NULL, wide, NULL},
+        {room.f + 10, room.i, room.h + 8, NULL, NULL, wide, "\"model.score\" and \"model.half\""},
+        {room.f, room.i, room.h + 16, NULL, NULL, NULL, "\"model.score\" and \"model.class\""},
+        {room.f, room.i + 3, room.h + 16, NULL, NULL, NULL, "\"model.score\" and \"model.class\""},
+        {room.f + 3, room.i, room.h + 16, NULL, NULL, NULL, "\"model.score\" and \"model.class\""},
+        {room.f, room.i + 2, room.h + 20, every_other, every_other, NULL, "\"model.score\" and \"model.class\""},
+        {room.f + 6, room.i + 4, room.h + 22, back, every_other, NULL, "\"model.score\" and \"model.class\""},
+        {room.f + 40, room.i, room.h + 7, NULL, NULL, NULL, "\"model.class\" and \"model.half\""},
+        {room.f + 40, room.i + 8, room.h, NULL, NULL, tight, "\"model.class\" and \"model.half\""}};
+    CHECK(s->infer(t, &batch, NULL, good, 3) == STEP_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct step_array out[3];
+        memcpy(out, good, sizeof out);
+        memset(&room, 77, sizeof room);
+        out[0].data = cases[i].score, out[0].strides = cases[i].score_strides;
+        out[1].data = cases[i].class_of, out[1].strides = cases[i].class_strides;
+        out[2].data = cases[i].half, out[2].strides = cases[i].half_strides;
+        if (cases[i].pair) {
+            refused(STEP_EINVAL, cases[i].pair, in, 2, out, 3);
+            memset(&copy, 77, sizeof copy);
+            CHECK(memcmp(&room, &copy, sizeof room) == 0);
+            continue;
+        }
+        CHECK(s->infer(t, &batch, NULL, out, 3) == STEP_OK);
+        for (int k = 0; k < 4; k++) {
+            CHECK(cases[i].score[k * (out[0].strides ? out[0].strides[0] : 1)] == score[k]);
+            CHECK(cases[i].class_of[k * (out[1].strides ? out[1].strides[0] : 1)] == class_of[k]);
+        }
+        for (int k = 0; k < 24; k++)
+            CHECK(cases[i].half[out[2].strides ? k / 6 * out[2].strides[0] + k % 6 * out[2].strides[1] : k] == half[k]);
+    }
+    memcpy(kept, x, sizeof kept);
+    struct step_array over = good[0];
+    over.data = x;
+    CHECK(s->infer(t, &batch, NULL, &over, 1) == STEP_OK && memcmp(x, score, sizeof score) == 0);
+    memcpy(x, kept, sizeof kept);
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 3);
@@ -170,6 +231,7 @@ int main(int argc, char **argv)
 
     wrong_inputs(in, out);
     wrong_outputs(in, out);
+    overlapping_outputs(in, out);
     struct step_batch no_size = two;
     no_size.size = 1;
     CHECK(s->infer(t, &no_size, NULL, out, 3) == STEP_EINVAL && s->infer(t, NULL, NULL, out, 3) == STEP_EINVAL &&

@@ -196,8 +196,9 @@ extern const struct stepc_checkpoint stepc_part_checkpoint_pieces, stepc_part_re
     stepc_part_directories_pieces;
 extern const struct stepc_checkpoint stepc_part_files; /* of files alone */
 extern const struct stepc_finite stepc_part_finite;    /* `sites` is there */
+extern const struct stepc_arrays stepc_part_outputs;   /* several outputs */
 extern const struct stepc_choice stepc_part_choice;    /* `gpus` is there */
-extern const char stepc_part_views; /* asked for; only to be named: its functions stand for weak ones */
+extern const struct stepc_arrays stepc_part_views;     /* asked for; its other functions stand for weak ones */
 void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, uint64_t nans,
                          int64_t element, int64_t scale);
 
@@ -241,7 +242,7 @@ struct stepc_program {
     const struct stepc_finite *finite;
     const char *sites;
     const struct stepc_trace *trace;
-    const char *views;
+    const struct stepc_arrays *arrays;
     /* Of an object for several kinds of devices: the same for GPUs, and who chooses. NULL: none */
     const struct stepc_choice *choice;
     const struct stepc_program *gpus;

@@ -272,6 +272,13 @@ START_TEST(hypers)
     ck_assert_int_eq(rt_hyper_set(t, "learning_rate", (double)NAN),
                      STEP_EINVAL); /* there is no schedule to go back to */
     ck_assert_msg(strstr(rt_last_error(t), "cannot be NaN") != NULL, "%s", rt_last_error(t));
+    for (int i = 0; i < 3; i++) { /* nor anything that float32 does not hold */
+        ck_assert_int_eq(rt_hyper_set(t, "learning_rate", (double[]){(double)INFINITY, (double)-INFINITY, 1e39}[i]),
+                         STEP_EINVAL);
+        ck_assert_msg(strstr(rt_last_error(t), "infinite") != NULL, "%s", rt_last_error(t));
+    }
+    call.value = (double)INFINITY;
+    ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EINVAL);
     call.value = (double)NAN;
     toy_read(t, "w", before, 3);
     ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EINVAL);
@@ -381,7 +388,7 @@ static void veto(int64_t devices)
     ck_assert_mem_eq(momentum[0], momentum[1], sizeof momentum[0]);
     ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_OK); /* without a result, too */
     ck_assert_uint_eq(asked.calls, 3);
-    struct step_hyper rate = {.size = sizeof rate, .name = "learning_rate", .value = (double)INFINITY};
+    struct step_hyper rate = {.size = sizeof rate, .name = "learning_rate", .value = 3e38};
     batch.hypers = &rate, batch.hyper_count = 1; /* the host learns that it is not finite; a policy goes before it */
     ck_assert_int_eq(rt_step(t, &batch, &r), STEP_OK);
     ck_assert_uint_eq(asked.flags, STEP_NONFINITE);
@@ -474,7 +481,7 @@ static void commits(int64_t devices)
     ck_assert_int_eq(rt_step(t, &batch, &r), STEP_OK);
     ck_assert_int_eq(rt_commit(t, 1), STEP_EINVAL);
     ck_assert_int_eq(rt_step_n(t, &compute, 1, &r), STEP_EINVAL);
-    rate.value = (double)INFINITY;
+    rate.value = 3e38;
     compute.hypers = &rate, compute.hyper_count = 1, compute.flags |= STEP_ON_NONFINITE_SKIP;
     ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK);
     ck_assert_uint_eq(r.flags, STEP_NONFINITE | STEP_SKIPPED); /* the policy has decided */

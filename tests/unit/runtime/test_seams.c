@@ -125,13 +125,17 @@ static void *train(void *party)
     GO(rt_step(p->t, &batch, &r));
     if (r.flags != (STEP_NONFINITE | STEP_SKIPPED)) GO(rt_fail(p->t, STEP_EINTERNAL, "the step was not skipped"));
     p->data.y[0] = good;
-    struct step_hyper rate = {
-        .size = sizeof rate, .name = "learning_rate", .value = p == &ranks[0] ? 0.1 : (double)INFINITY};
-    batch.hypers = &rate,
-    batch.hyper_count = 1; /* what only the other rank's parameters show stops the first one too */
+    float rates[] = {0.1f, (float)INFINITY}; /* what only the other rank's parameters show stops the first one too */
+    struct step_array rate = {.size = sizeof rate,
+                              .name = "hyperparameters.learning_rate",
+                              .data = rates + (p != &ranks[0]),
+                              .dtype = STEP_F32};
+    GO(rt_write(p->t, &rate));
     GO(rt_step(p->t, &batch, &r));
     if (r.flags != (STEP_NONFINITE | STEP_SKIPPED)) GO(rt_fail(p->t, STEP_EINTERNAL, "the ranks do not agree"));
-    batch.hyper_count = 0, batch.flags = STEP_COMPUTE; /* one rank says no, then all say yes */
+    rate.data = rates;
+    GO(rt_write(p->t, &rate));
+    batch.flags = STEP_COMPUTE; /* one rank says no, then all say yes */
     GO(rt_step(p->t, &batch, &r));
     step_status answer = rt_commit(p->t, p == &ranks[0]);
     if (answer != (p == &ranks[0] ? STEP_ECANCELLED : STEP_OK))

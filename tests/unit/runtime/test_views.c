@@ -34,7 +34,7 @@ static struct toy_data data;
 static struct step_instance *ready(int64_t devices)
 {
     toy_build(&toy, devices, true, false);
-    toy.program.views = &stepc_part_views; /* named: views.c is linked */
+    toy.program.arrays = &stepc_part_views; /* named: views.c is linked */
     struct step_instance *t = toy_create(&toy.program, 1);
     toy_fill(&data, 1);
     ck_assert_msg(t != NULL, "%s", rt_last_error(NULL));
