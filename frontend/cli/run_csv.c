@@ -275,6 +275,18 @@ static int place(struct csv *c)
                : cli_failed(c->r->cli, EXIT_ENVIRONMENT, "%s: no memory for its rows: %s", c->f->path, strerror(errno));
 }
 
+/* What follows a carriage return alone would be dropped with the line that seems to end there. */
+static int check_ends(struct csv *c)
+{
+    c->line = 1;
+    for (const char *at = c->at; *at; at++) {
+        c->line += *at == '\n';
+        if (*at == '\r' && !strchr("\r\n", at[1]))
+            return wrong(c, "a carriage return within the line; lines end with a line feed, or with both");
+    }
+    return 0;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
@@ -293,7 +305,8 @@ static int read_table(struct csv *c, const char *name)
     if (memchr(c->text, 0, size))
         return cli_failed(c->r->cli, EXIT_WRONG, "%s: no table: it holds bytes of value 0", c->f->path);
     c->at = strncmp(c->text, "\xef\xbb\xbf", 3) == 0 ? c->text + 3 : c->text;
-    int code = read_head(c, name);
+    int code = check_ends(c);
+    if (!code) code = read_head(c, name);
     if (!code) code = place(c);
     for (uint64_t row = 0; !code && row < c->rows; row++, c->line++) code = read_line(c, row);
     if (!code && c->at[strspn(c->at, " \t\r\n")]) return wrong(c, "the line is empty, and more lines follow");

@@ -338,6 +338,7 @@ class Rows(runner.SharedCase):
                            ((table("wide", cells(5, 4, "3000000000")),), "does not fit into int32"),
                            ((table("more", cells(2, 4, "1,2")),), "more.csv:3: more cells than the 5 columns"), ((table("less", cells(2, 4, "1").replace(",1\n", "\n", 1)),), "4 cells for 5 columns"),
                            ((table("line", "\n".join(lines[:4] + [""] + lines[4:])),), "line.csv:5: the line is empty"),
+                           ((table("mac", "\n".join(lines[:4]) + "\r" + "\n".join(lines[4:])),), "mac.csv:4: a carriage return within the line"),
                            ((table("head", "\n".join(lines[:1])),), "holds no row"), ((table("none", ""),), "empty"), ((table("bare", "\n".join(lines[1:])),), "no head"),
                            ((table("lost", cells(0, 2, "x.5")),), "a row of this input has 4 numbers"), ((table("twice", cells(0, 2, "x.1")),), "is there twice"),
                            ((table("other", cells(0, 4, "Y")),), '"Y" is no input of this step'), (("z=" + p("x.csv"), "y=" + p("y.csv")), '"z" is no input of this step'),
