@@ -350,7 +350,10 @@ static ir_value node(struct scope *s, ir_value v)
 static ir_value weighed(struct scope *s, const struct ir_result *result, const struct fact *f, int64_t kind, ir_value v,
                         ir_value total)
 {
-    uint32_t place = ir_get(s->from, result->value)->place;
+    const struct ir_module *m = s->r->from;
+    int32_t slot = ir_slot_find(m, result->name); /* a metric's own place: the value may be another one's, too */
+    bool metric = slot >= 0 && m->slots.items[slot].role == IR_ROLE_METRIC && m->slots.items[slot].place;
+    uint32_t place = metric ? m->slots.items[slot].place : ir_get(s->from, result->value)->place;
     if (kind == SUM && f->kind == COUNTED)
         refuse(
             s, place,

@@ -140,6 +140,9 @@ class Partial(runner.SharedCase):
             runner.write_json(self.path("refused.json"), document(FULL, loss=loss, metrics={"of": "mean(model)"}, partial_batches=True, **more))
             _, text = self.run_stepc("check", self.path("refused.json"))
             self.assertRegex(text, r"refused.json:\d+:\d+: error\[E0436\].*" + said, loss)
+        runner.write_json(self.path("refused.json"), document(FULL, loss="mean(model)", metrics={"first": "mean(x)", "second": "sum(x)"}, partial_batches=True, **MICRO))
+        _, text = self.run_stepc("check", self.path("refused.json"))
+        self.assertIn("at /metrics/second", text)  # the sum is a part of the mean before it, too
 
     def test_meshes(self):
         for name in ("cross entropy", "weighted", "batch norm", "tokens", "root"):
