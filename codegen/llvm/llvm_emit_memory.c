@@ -259,6 +259,17 @@ static void store_vector(struct emit *e, LLVMValueRef raw, LLVMValueRef at, enum
     else aligned_store(e, raw, at, dtype);
 }
 
+/* Lanes that are so many elements apart, where no instruction stores them: LLVM would make vectors of addresses, which
+ * take registers from the loops beside this one. */
+static void store_apart(struct emit *e, LLVMValueRef raw, LLVMTypeRef unit, LLVMValueRef base, int64_t apart,
+                        enum ir_dtype dtype)
+{
+    for (uint32_t lane = 0; lane < e->lanes; lane++) {
+        LLVMValueRef v = LLVMBuildExtractElement(e->b, raw, LLVMConstInt(e->i32, lane, 0), "");
+        aligned_store(e, v, step(e, unit, base, emit_i64(e, apart * lane)), dtype);
+    }
+}
+
 /* Whole vectors of all of a local that ends in room for the last of them: without a mask, so that what is stored can be
  * loaded again before it has reached the cache. A loop over a part of it would write what stands behind. */
 static bool has_room(const struct emit *e, const struct nest_stmt *s)
@@ -324,6 +335,10 @@ void emit_store(struct emit *e, const struct nest_stmt *s)
     if (checked) check(e, s, s->buffer % EMIT_CHECK_WAYS, spread, mask);
     if (place.kind == PLACE_NEIGHBOURS) {
         store_vector(e, raw, place.base, dtype, has_room(e, s) ? NULL : mask);
+        return;
+    }
+    if (!mask && place.offsets && LLVMIsConstant(place.offsets) && e->target->vector_bytes < 64) {
+        store_apart(e, raw, memory, place.base, emit_lane_scale(e, &s->index), dtype);
         return;
     }
     LLVMTypeRef types[] = {LLVMTypeOf(raw), LLVMVectorType(e->ptr, e->lanes)};
