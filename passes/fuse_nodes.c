@@ -160,22 +160,53 @@ static bool steps_of_view(const struct fuse *z, ir_value v, struct steps *out)
            steps_of(&from, ir_type(z->f, n->args[0]), n->attr[0].v, n->attr[0].n, out);
 }
 
-/* Rows of a product, or what it sums, that lie in short runs (windows of an image): turned once, rather than in every
- * product that reads them. */
+/* The slice under reshapes; NULL: there is none. */
+static const struct ir_node *slice_of(const struct fuse *z, ir_value v)
+{
+    while (ir_get(z->f, v)->op == OP_reshape) v = ir_get(z->f, v)->args[0];
+    return ir_get(z->f, v)->op == OP_slice ? ir_get(z->f, v) : NULL;
+}
+
+/* Its steps in what it is cut out of. */
+static void steps_of_slice(const struct fuse *z, const struct ir_node *slice, struct steps *out)
+{
+    const struct ir_type *from = ir_type(z->f, slice->args[0]);
+    int64_t stride[IR_MAX_RANK], apart = 1;
+    for (uint32_t i = from->rank; i-- > 0; apart *= from->dim[i])
+        stride[i] = apart * (slice->attr[2].n ? slice->attr[2].v[i] : 1);
+    out->n = 0;
+    for (uint32_t i = 0; i < from->rank; i++) add_step(out, slice->type.dim[i], stride[i]);
+}
+
+/* Rows in runs that no tile divides, unless it has too few of them to hide how long a sum takes. */
+static bool is_ragged(const struct fuse *z, int64_t run)
+{
+    enum { FEW_ROWS = 4 };
+    int64_t rows = z->pass->options->panel_rows;
+    while (rows > FEW_ROWS && run % rows) rows--;
+    return rows == FEW_ROWS;
+}
+
+/* Rows of a product, or what it sums, that lie in short runs (windows of an image, every second pixel): turned, or
+ * brought together, once, rather than in every product that reads them. */
 static bool is_scattered(const struct fuse *z, const struct ir_node *dot)
 {
-    enum { LEAST_RUN = 14, LEAST_COLUMNS = 16 };
+    enum { LEAST_RUN = 14, LEAST_COLUMNS = 16, LEAST_OF_SLICE = 128 };
     const struct ir_type *x = ir_type(z->f, dot->args[0]), *y = ir_type(z->f, dot->args[1]);
     struct pass_dims rows = pass_free_dims(x, dot->attr[0], dot->attr[2]);
     struct pass_dims columns = pass_free_dims(y, dot->attr[1], dot->attr[3]);
     struct steps all, of;
-    int64_t width = 1;
-    for (uint32_t i = 0; i < columns.n; i++) width *= y->dim[columns.v[i]];
-    if (width < LEAST_COLUMNS || dot->attr[5].n || !steps_of_view(z, dot->args[0], &all)) return false;
+    int64_t width = dot->attr[5].n ? dot->attr[5].v[0] : 1;
+    const struct ir_node *slice = slice_of(z, dot->args[0]);
+    for (uint32_t i = 0; i < columns.n && !dot->attr[5].n; i++) width *= y->dim[columns.v[i]];
+    if (width < (slice ? LEAST_OF_SLICE : LEAST_COLUMNS) || dot->attr[5].n > (slice != NULL)) return false;
+    if (slice) steps_of_slice(z, slice, &all);
+    else if (!steps_of_view(z, dot->args[0], &all)) return false;
     for (uint32_t k = 0; k < 2; k++) {
         const int64_t *dims = k ? dot->attr[2].v : rows.v;
         if (!steps_of(&all, x, dims, k ? dot->attr[2].n : rows.n, &of)) return true;
-        if (of.n > 1 && of.extent[of.n - 1] < LEAST_RUN) return true;
+        if (of.n > 1 && of.extent[of.n - 1] < LEAST_RUN && !slice) return true;
+        if (of.n > 1 && !k && slice && is_ragged(z, of.extent[of.n - 1])) return true;
     }
     return false;
 }
@@ -222,7 +253,8 @@ static void mark_stored(struct fuse *z, ir_value v)
         break;
     case FUSE_DOT:
         if (node->attr[5].n > 1) z->node[node->args[0]].needs_buffer = true;
-        else if (has_transpose(z, node->args[0]) && is_scattered(z, node)) store(z, node->args[0]);
+        else if ((has_transpose(z, node->args[0]) || slice_of(z, node->args[0])) && is_scattered(z, node))
+            store(z, node->args[0]);
         else if (!z->node[node->args[0]].tile) store_operand(z, node->args[0]);
         if (node->attr[5].n == 1) z->node[node->args[1]].needs_buffer = true;
         else if (node->attr[6].n && is_small_beside(z, node) && has_transpose(z, node->args[1]))

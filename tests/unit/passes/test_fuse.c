@@ -134,6 +134,31 @@ START_TEST(shared_rows_lie_in_panels)
 }
 END_TEST
 
+/* Every second pixel, whose rows lie in runs that no tile divides, is copied once for products of many columns; not for
+ * few, where runs have a tile, and where there is none to divide them. */
+START_TEST(rows_in_ragged_runs_are_copied)
+{
+    static const struct {
+        int64_t size, columns;
+        uint32_t rows, copies;
+    } cases[] = {{28, 128, 6, 1}, {28, 64, 6, 0}, {24, 128, 6, 0}, {28, 128, 14, 0}, {34, 128, 14, 1}, {28, 128, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_rows = cases[i].rows;
+        int64_t size = cases[i].size, half = size / 2, zero[4] = {0}, limit[] = {2, size, size, 32},
+                by[] = {1, 2, 2, 1};
+        ir_value image = param(&x, IR_ROLE_INPUT, F32(2, size, size, 32));
+        ir_value pixels = ir_reshape(&x.b, ir_slice(&x.b, image, zero, limit, by), 2, (int64_t[]){2 * half * half, 32});
+        output(&x, product(&x, pixels, param(&x, IR_ROLE_PARAM, F32(32, cases[i].columns)), 1, 0));
+        const struct plan *p = finish(&x);
+        ck_assert_uint_eq(kinds(p, GROUP_DOT), 1);
+        ck_assert_msg(kinds(p, GROUP_MAP) == cases[i].copies, "%zu: %u copies", i, kinds(p, GROUP_MAP));
+        drop(&x);
+    }
+}
+END_TEST
+
 /* Of bfloat16, two steps of the contraction lie side by side, where the CPU multiplies them so; else it is widened. An
  * odd number of steps gets one more. */
 START_TEST(panels_of_pairs)
@@ -507,8 +532,8 @@ END_TEST
 int main(void)
 {
     return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, shared_rows_lie_in_panels,
-                                    panels_of_pairs, taps_of_pairs, padding_of_a_gpu, operands_of_loops_lie_in_panels,
-                                    layer_norm_is_two_kernels, adam_is_one_kernel, layers_and_memory,
-                                    tensors_end_to_end, crowds_of_small_tensors, taps_stay_or_are_laid_out,
-                                    taps_of_channels_are_read, repeated_slices_are_stored));
+                                    rows_in_ragged_runs_are_copied, panels_of_pairs, taps_of_pairs, padding_of_a_gpu,
+                                    operands_of_loops_lie_in_panels, layer_norm_is_two_kernels, adam_is_one_kernel,
+                                    layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
+                                    taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
 }
