@@ -11,7 +11,8 @@ enum {
     DIRECT_BYTES = 64 * 1024,
     COSTLY_EPILOGUE = 12,
     PACK_K = 64,
-    TEAM_CHUNKS = 16
+    TEAM_CHUNKS = 16,
+    SMALL_STEPS = 32 /* of a product whose tiles go by their cost, at least */
 };
 /* Of products whose columns are shared out: rows and elements of y at least, bytes of x that are packed at a time; of
  * those whose k-major rows are, rows at least, or many steps. */
@@ -40,6 +41,12 @@ enum {
     AHEAD_TAPS = 24,
     LEAST_AHEAD = 4
 };
+
+/* What it counts times that a tile has fewer rows: in a convolution, in a product (where the code of a tile takes along
+ * what follows it), in a last panel, whose code is not shared. */
+#define RAGGED 1.01
+#define RAGGED_CODE 1.1
+#define LAST_RAGGED 1.15
 
 struct lower_dot_run {
     int64_t extent, stride;
@@ -153,6 +160,9 @@ void dot_choose_rows(struct lower_dot_product *);
 void dot_choose_blocks(struct lower_dot_product *);
 void dot_choose_chunks(struct lower_dot_product *, bool parallel);
 void dot_choose_locals(struct lower_dot_product *, bool panels_parallel);
+/* Rows of the tiles of panels of so many vectors that take the fewest cycles, which go to *cost; `ragged`: what it
+ * counts times that some are left over, for which there is code of its own. */
+int64_t dot_rows_of_small(int64_t m, int64_t vectors, double ragged, double *cost);
 double dot_epilogue_cost(const struct lower_dot_product *); /* of an element, in operations */
 
 /* lower_dot_matrix.c: tiles of a CPU's matrix unit, if it is to be made so: what it wants packed, packing, a tile. */

@@ -68,29 +68,6 @@ static void set_rows(struct lower_dot_product *p, int64_t rows)
     p->tail_rows = p->m % rows;
 }
 
-/* The same as measured with 16 registers: of 15 loads for 14 multiply-adds some meet in the same bank, eight
- * multiply-adds do not quite hide that four wait for one, and a panel comes from the second cache. */
-static double cost_of_small(int64_t rows, int64_t vectors)
-{
-    double work = (double)(rows * vectors) / 2, loads = 0.6 * (double)(rows + vectors);
-    double cycles = work > loads ? work : loads;
-    return (cycles < 4.6 ? 4.6 : cycles) + 0.2 + 0.1 * (double)vectors;
-}
-
-/* Rows of the tiles of panels of so many vectors that take the fewest cycles, which go to *cost; `ragged`: what it
- * counts times that some are left over, for which there is code of its own. */
-static int64_t rows_of_small(int64_t m, int64_t vectors, double ragged, double *cost)
-{
-    int64_t most = (15 - vectors) / vectors, best = 0;
-    for (int64_t rows = m < most ? m : most; rows > 0; rows--) {
-        double all = (double)(m / rows) * cost_of_small(rows, vectors);
-        if (m % rows) all = ragged * (all + cost_of_small(m % rows, vectors));
-        if (best && all >= *cost) continue;
-        *cost = all, best = rows;
-    }
-    return best;
-}
-
 /* Tiles of 16 registers whose rows are not shared out: the last panel, of what is left over, has rows of its own. */
 static void choose_small_tile(struct parts *o, int64_t whole)
 {
@@ -98,8 +75,8 @@ static void choose_small_tile(struct parts *o, int64_t whole)
     double best = 0;
     for (int64_t vectors = whole < 4 ? whole : 4; vectors > 0; vectors--) {
         double cost, last = 0;
-        int64_t rows = rows_of_small(p->m, vectors, 1.01, &cost), rest = whole % vectors;
-        int64_t last_rows = rest ? rows_of_small(p->m, rest, 1.15, &last) : rows;
+        int64_t rows = dot_rows_of_small(p->m, vectors, RAGGED, &cost), rest = whole % vectors;
+        int64_t last_rows = rest ? dot_rows_of_small(p->m, rest, LAST_RAGGED, &last) : rows;
         cost = cost * (double)(whole / vectors) + last;
         if (best > 0 && cost >= best) continue;
         best = cost;

@@ -88,6 +88,69 @@ void dot_choose_way(struct lower_dot_product *p)
     p->tall = p->columns || p->shared_rows || p->by_columns || p->matrix || apart;
 }
 
+/* Cycles of a step of k over all rows and columns of a tile, as measured with 16 registers: of 15 loads for 14
+ * multiply-adds some meet in the same bank, eight multiply-adds do not quite hide that four wait for one, and a panel
+ * comes from the second cache. */
+static double cost_of_small(int64_t rows, int64_t vectors)
+{
+    double work = (double)(rows * vectors) / 2, loads = 0.6 * (double)(rows + vectors);
+    double cycles = work > loads ? work : loads;
+    return (cycles < 4.6 ? 4.6 : cycles) + 0.2 + 0.1 * (double)vectors;
+}
+
+/* Vectors have a register each, and one is for what all of them are multiplied with; a single row reads them where they
+ * stand. */
+static int64_t most_rows_of_small(int64_t vectors) { return vectors >= 8 ? 1 : (15 - vectors) / vectors; }
+
+static double cost_of_rows(int64_t m, int64_t rows, int64_t vectors, double ragged)
+{
+    double cost = (double)(m / rows) * cost_of_small(rows, vectors);
+    return m % rows ? ragged * (cost + cost_of_small(m % rows, vectors)) : cost;
+}
+
+int64_t dot_rows_of_small(int64_t m, int64_t vectors, double ragged, double *cost)
+{
+    int64_t most = most_rows_of_small(vectors), best = 0;
+    *cost = 0;
+    for (int64_t rows = m < most ? m : most; rows > 0; rows--) {
+        double all = cost_of_rows(m, rows, vectors, ragged);
+        if (best && all >= *cost) continue;
+        *cost = all, best = rows;
+    }
+    return best;
+}
+
+/* Tiles of 16 registers that go by what all of them cost. Rows of a view, or in several runs, have one that divides
+ * them: of what sticks out of a run positions are found by division, step by step. So have those of a few steps, which
+ * wait for their stores. */
+static bool is_small(const struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    return l->target->vector_registers < 32 && !l->target->cuda && !p->tall && !p->even && is_stored(l, p->x.value) &&
+           p->x.count[AXIS_M] <= 1 && p->k >= SMALL_STEPS;
+}
+
+/* Where a tile has all rows, a single one has up to eight vectors, four lines of the cache, as each step of k is in
+ * lines of its own. Columns that are rows in memory are packed by two vectors: more of them would fight for the same
+ * cache sets. Numbers that are no powers of two and do not divide all would cut heads, or what else columns are,
+ * anywhere. */
+static uint32_t vectors_of_small(const struct lower_dot_product *p, int64_t whole)
+{
+    int64_t most = p->l->lane_stride == 1 ? 8 : whole <= 3 ? 3 : 2, best = 1;
+    double least = 0;
+    for (int64_t vectors = 1; vectors <= most && vectors <= whole; vectors++) {
+        double cost;
+        int64_t rows = dot_rows_of_small(p->m, vectors, RAGGED_CODE, &cost), rest = whole % vectors;
+        bool cuts = rest && (vectors & (vectors - 1)) && (vectors != 3 || whole % 2 == 0);
+        if (cuts || (vectors > 3 && rows < p->m)) continue;
+        cost *= (double)(whole / vectors);
+        if (rest && rows) cost += LAST_RAGGED * cost_of_rows(p->m, rows, rest, 1);
+        if (vectors > 1 && cost >= least) continue;
+        least = cost, best = vectors;
+    }
+    return (uint32_t)best;
+}
+
 void dot_choose_columns(struct lower_dot_product *p)
 {
     p->lanes = p->l->lanes;
@@ -95,6 +158,7 @@ void dot_choose_columns(struct lower_dot_product *p)
     int64_t whole = (p->n + p->lanes - 1) / p->lanes;
     bool many = p->l->target->vector_registers >= 32;
     if (p->tall) p->vectors = (uint32_t)(cg_panel_columns(p->l->target) / p->lanes);
+    else if (is_small(p)) p->vectors = vectors_of_small(p, whole);
     else if (whole <= 3) p->vectors = (uint32_t)whole;
     else if (whole % 3 == 0) p->vectors = 3;
     else if (whole % 4 == 0 && many) p->vectors = 4;
@@ -121,6 +185,10 @@ void dot_choose_rows(struct lower_dot_product *p)
             p->rows = (uint32_t)r;
             break;
         }
+    if (is_small(p)) {
+        double cost;
+        p->rows = (uint32_t)dot_rows_of_small(p->m, p->vectors, RAGGED_CODE, &cost);
+    }
     if (p->shared_rows) p->rows = (uint32_t)ir_type(p->l->f, p->x.value)->dim[ir_type(p->l->f, p->x.value)->rank - 1];
     if (p->rows == 0) p->rows = 1;
     p->blocks = p->m / p->rows;
