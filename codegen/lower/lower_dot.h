@@ -12,7 +12,9 @@ enum {
     COSTLY_EPILOGUE = 12,
     PACK_K = 64,
     TEAM_CHUNKS = 16,
-    SMALL_STEPS = 32 /* of a product whose tiles go by their cost, at least */
+    LEAST_PACKED_ROWS = 4, /* from which on columns that are rows in memory are packed */
+    TURNED_ROWS = 6,       /* up to which they are turned for each tile, with 16 registers */
+    SMALL_STEPS = 32       /* of a product whose tiles go by their cost, at least */
 };
 /* Of products whose columns are shared out: rows and elements of y at least, bytes of x that are packed at a time; of
  * those whose k-major rows are, rows at least, or many steps. */
@@ -82,6 +84,7 @@ struct lower_dot_product {
     int64_t group;                /* panels that a worker takes at once, where these are shared out */
     bool by_columns;              /* they are, because there are more columns than rows */
     bool tall;                    /* tiles are, two vectors wide */
+    bool turned;                  /* blocks of y are in registers, for each tile */
     int64_t blocks, tail_rows;    /* whole row blocks */
     int64_t chunk;                /* row blocks of a chunk */
     int64_t chunks;
@@ -163,6 +166,8 @@ void dot_choose_locals(struct lower_dot_product *, bool panels_parallel);
 /* Rows of the tiles of panels of so many vectors that take the fewest cycles, which go to *cost; `ragged`: what it
  * counts times that some are left over, for which there is code of its own. */
 int64_t dot_rows_of_small(int64_t m, int64_t vectors, double ragged, double *cost);
+/* How many lines that are so many bytes apart the first cache holds. */
+int64_t dot_lines_apart(int64_t apart);
 double dot_epilogue_cost(const struct lower_dot_product *); /* of an element, in operations */
 
 /* lower_dot_matrix.c: tiles of a CPU's matrix unit, if it is to be made so: what it wants packed, packing, a tile. */

@@ -151,13 +151,44 @@ static uint32_t vectors_of_small(const struct lower_dot_product *p, int64_t whol
     return (uint32_t)best;
 }
 
+/* Few rows, and columns that are rows in memory: a vector of these gets its steps of k from a block of as many steps
+ * that is turned in registers, beside which the tile has room; a packed panel would be read too seldom. */
+static bool is_turned(const struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    int64_t rows = l->target->vector_registers < 32 ? TURNED_ROWS : LEAST_PACKED_ROWS - 1;
+    return l->lane_stride != 1 && !l->target->cuda && !p->even && !p->leaf && !p->pairs && !p->tall && p->m <= rows &&
+           p->width == p->lanes && p->k >= p->lanes && l->axes[AXIS_K].parts == 1 && p->y.count[AXIS_K] == 1 &&
+           p->y.run[AXIS_K][0].stride == 1;
+}
+
+int64_t dot_lines_apart(int64_t apart)
+{
+    int64_t sets = WAY_BYTES / CACHE_LINE;
+    for (int64_t lines = apart / CACHE_LINE; apart % CACHE_LINE == 0 && lines % 2 == 0 && sets > 1; lines /= 2)
+        sets /= 2;
+    return sets * WAYS;
+}
+
+/* A single row has two vectors, so that one is added to while the other waits for its sum, if the first cache holds the
+ * lines of so many columns, and those behind them, at once. */
+static uint32_t vectors_of_turned(const struct lower_dot_product *p)
+{
+    uint32_t runs = p->y.count[AXIS_N];
+    int64_t bytes = (int64_t)ir_dtype_bytes(ir_type(p->l->f, p->y.value)->dtype);
+    int64_t apart = runs ? p->y.run[AXIS_N][runs - 1].stride * bytes : 0;
+    return p->m == 1 && p->n >= 8 * p->lanes && dot_lines_apart(apart) >= 4 * p->lanes ? 2 : 1;
+}
+
 void dot_choose_columns(struct lower_dot_product *p)
 {
     p->lanes = p->l->lanes;
     p->width = p->n < p->lanes ? p->n : p->lanes;
+    p->turned = is_turned(p);
     int64_t whole = (p->n + p->lanes - 1) / p->lanes;
     bool many = p->l->target->vector_registers >= 32;
     if (p->tall) p->vectors = (uint32_t)(cg_panel_columns(p->l->target) / p->lanes);
+    else if (p->turned) p->vectors = vectors_of_turned(p);
     else if (is_small(p)) p->vectors = vectors_of_small(p, whole);
     else if (whole <= 3) p->vectors = (uint32_t)whole;
     else if (whole % 3 == 0) p->vectors = 3;
@@ -260,7 +291,7 @@ void dot_choose_blocks(struct lower_dot_product *p)
     bool reused = p->m > 2 * (int64_t)p->rows;
     p->pack = p->columns                        ? false
               : p->by_columns                   ? !packed_already(p)
-              : l->lane_stride != 1 || p->pairs ? p->m >= 4
+              : l->lane_stride != 1 || p->pairs ? p->m >= LEAST_PACKED_ROWS && !p->turned
                                                 : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
     if (!one_part && p->pack && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
     uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];

@@ -330,11 +330,8 @@ static void prefetch_tile(struct lower_dot_product *p)
  * other out before they are read: those ahead take an eighth of these sets. */
 static int64_t steps_ahead(const struct lower_dot_product *p, int64_t apart)
 {
-    int64_t sets = WAY_BYTES / CACHE_LINE;
     if (p->l->target->vector_registers >= 32) return AHEAD_TAPS;
-    for (int64_t lines = apart / CACHE_LINE; apart % CACHE_LINE == 0 && lines % 2 == 0 && sets > 1; lines /= 2)
-        sets /= 2;
-    int64_t ahead = sets * WAYS / 8;
+    int64_t ahead = dot_lines_apart(apart) / 8;
     return ahead < LEAST_AHEAD ? 0 : ahead < AHEAD_TAPS ? ahead : AHEAD_TAPS;
 }
 
@@ -364,11 +361,61 @@ struct steps { /* of k: `extent` of the last part, or a leaf */
     uint32_t part;
 };
 
+/* So many times some steps of k, by blocks of lanes by lanes, each of which is turned in registers. */
+static void accumulate_turned(struct lower_dot_product *p, uint32_t acc, uint32_t rows, uint32_t vectors, int64_t count,
+                              int64_t steps)
+{
+    struct lower *l = p->l;
+    uint32_t part_n = dot_last_index(l, AXIS_N), part_k = dot_last_index(l, AXIS_K);
+    struct lower_dot_place before = dot_place(p);
+    uint32_t reg = nest_reg(&l->b, p->factor, (uint32_t)p->lanes, true, 0);
+    dot_open(p, NEST_SERIAL, AXIS_K, part_k, count, steps, &p->local_k);
+    nest_var vector = dot_open(p, NEST_UNROLL, AXIS_N, part_n, vectors, p->lanes, NULL);
+    dot_open(p, NEST_UNROLL, AXIS_K, part_k, steps / p->lanes, p->lanes, &p->local_k);
+    struct lower_dot_place corner = dot_place(p);
+    nest_var column = dot_open(p, NEST_UNROLL, AXIS_N, part_n, p->lanes, 1, NULL);
+    dot_open(p, NEST_VECTOR, AXIS_K, part_k, p->lanes, 1, NULL);
+    nest_set(&l->b, reg, reg_index(l, UINT32_MAX, 0, column), dot_operand_value(p, &p->y));
+    dot_return(p, &corner);
+    nest_turn(&l->b, reg, (uint32_t)p->lanes);
+    nest_var step = dot_open(p, NEST_UNROLL, AXIS_K, part_k, p->lanes, 1, &p->local_k);
+    nest_var row = dot_open(p, NEST_UNROLL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, NULL);
+    struct lower_pos packed = packed_row(p, row);
+    nest_value x = p->pack_rows ? nest_load(&l->b, p->rows_local, lower_pos_index(l, &packed), 0)
+                                : dot_operand_value(p, &p->x);
+    dot_open(p, NEST_VECTOR, AXIS_N, part_n, p->lanes, 1, NULL);
+    struct nest_index index = reg_index(l, row, vectors, vector);
+    nest_value y = nest_get(&l->b, reg, reg_index(l, UINT32_MAX, 0, step));
+    nest_set(&l->b, acc, index, dot_multiply_add(p, x, y, nest_get(&l->b, acc, index)));
+    dot_return(p, &before);
+}
+
+/* All steps of k that are whole blocks, and goes along; of a column those of a whole line of the cache, which others
+ * that fight for the same set would throw out before the next block. */
+static int64_t accumulate_blocks(struct lower_dot_product *p, uint32_t acc, uint32_t rows, uint32_t vectors,
+                                 int64_t extent)
+{
+    int64_t line = CACHE_LINE / 4, done = 0;
+    for (int64_t size = line > p->lanes ? line : p->lanes;; size = p->lanes) {
+        int64_t count = (extent - done) / size;
+        if (count) accumulate_turned(p, acc, rows, vectors, count, size);
+        p->at[AXIS_K].offset += count * size;
+        p->local_k.offset += count * size;
+        done += count * size;
+        if (size == p->lanes) return done;
+    }
+}
+
 static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows, uint32_t vectors, bool masked,
                        struct steps steps)
 {
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
+    if (p->turned && !masked) steps.extent -= accumulate_blocks(p, acc, rows, vectors, steps.extent);
+    if (p->turned && !steps.extent) {
+        dot_return(p, &before);
+        return;
+    }
     uint32_t right = nest_reg(&l->b, p->factor, vectors, true, 0);
     nest_var inner = UINT32_MAX;
     if (p->leaf) open_leaf(p, steps.part, steps.piece);

@@ -30,6 +30,10 @@ CASES = [
     ("einsum('bthd,hdc->btc', a, b)", (3, 100, 5, 48), (5, 48, 500)), ("einsum('btc,hcd->bthd', a, b)", (3, 100, 256), (7, 256, 64)),
     ("transpose(reshape(a @ b, (4, 64, 9, 48)), (0, 2, 1, 3))", (256, 300), (300, 432)),
 ]
+# few rows: more vectors of a row, and columns that are rows in memory turned in registers, by whole lines of the cache, halves and less
+THIN = [("a @ b", (1, 700), (700, 333)), ("a @ b", (2, 519), (519, 264)), ("a @ transpose(b)", (1, 530), (77, 530)), ("a @ transpose(b)", (1, 520), (200, 520)),
+        ("a @ transpose(b)", (1, 512), (64, 512)), ("a @ transpose(b)", (3, 100), (17, 100)), ("a @ transpose(b)", (5, 1031), (19, 1031)),
+        ("a @ transpose(b)", (6, 40), (64, 40)), ("einsum('btc,ndc->btnd', a, b)", (1, 2, 72), (5, 8, 72)), ("a @ transpose(b)", (2, 2500), (40, 2500))]
 # of bfloat16, whose pairs CPUs with AVX512_BF16 multiply: whole pairs, halves of them in between, rows of y beside each other and apart
 PAIRS = [CASES[0], CASES[1], CASES[3], ("a @ b", (229, 5004), (5004, 67)), ("a @ b", (40, 64), (64, 24)), ("a @ b", (300, 40), (40, 5000)),
          ("a @ transpose(b)", (515, 640), (200, 640)), ("a @ transpose(b)", (400, 1024), (1000, 1024)), ("a @ transpose(b)", (333, 2056), (259, 2056)),
@@ -71,6 +75,8 @@ def cases():
     for number, (expr, *shapes) in enumerate(CASES):
         for behind in (BEHIND[0], BEHIND[1 + number % 2]):
             yield behind.replace("%s", expr), shapes, "float32"
+    for expr, *shapes in THIN:
+        yield expr, shapes, "float32"
     for number, (expr, *shapes) in enumerate(PAIRS):
         yield expr, shapes, "bfloat16"
         if number % 3 == 1:
