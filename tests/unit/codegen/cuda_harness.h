@@ -19,6 +19,7 @@ struct cuda_harness {
     uint32_t count;
     const struct nest *nests[CUDA_MOST];
     struct cuda_kernel kernels[CUDA_MOST];
+    size_t begins[CUDA_MOST]; /* of their text */
     struct map known;
     void *handle;
 };
@@ -40,6 +41,7 @@ static inline uint32_t cuda_harness_add(struct cuda_harness *h, const struct nes
     if (known != MAP_NONE) return known;
     ck_assert_uint_lt(h->count, CUDA_MOST);
     static const struct cuda_calls calls; /* of one set of buffers each */
+    h->begins[h->count] = h->text.length;
     h->kernels[h->count] = cuda_emit(&h->text, nest, arena_format(h->arena, "kernel_%u", h->count), &calls, h->arena);
     h->nests[h->count] = nest;
     map_set_number(&h->known, hash, h->count);
@@ -99,25 +101,34 @@ static inline void cuda_harness_launch(struct cuda_harness *h, uint32_t k, void 
     free(scratch);
 }
 
-/* Code for several architectures; skipped where there is no NVRTC. */
-static inline bool cuda_harness_nvrtc(struct cuda_harness *h, const char *const *archs, size_t count,
-                                      struct cuda_source *sources)
+/* Code for the sources; false, and skipped, where there is no NVRTC. */
+static inline bool cuda_harness_nvrtc(struct cuda_harness *h, struct cuda_source *sources, size_t count)
 {
-    for (size_t i = 0; i < count; i++) sources[i] = (struct cuda_source){str_text(&h->text), archs[i], {0}};
     const char *why = cuda_nvrtc(sources, count, "/tmp/stepc-rejected.cu", h->arena);
     if (why) printf("skipped: %s\n", why);
     for (size_t i = 0; !why && i < count; i++) {
+        bool cubin = strncmp(sources[i].arch, "sm_", 3) == 0;
         ck_assert_uint_gt(sources[i].code.size, 64);
-        ck_assert(memcmp(sources[i].code.data, archs[i][0] == 's' ? "\177ELF" : "//\n/", 4) == 0);
-        printf("%u kernels for %s: %zu bytes\n", h->count, archs[i], sources[i].code.size);
+        ck_assert(memcmp(sources[i].code.data, cubin ? "\177ELF" : "//\n/", 4) == 0);
     }
     return !why;
 }
 
-/* Cubins for two. */
+/* All kernels for two architectures, in pieces for several cores. */
 static inline void cuda_harness_cubins(struct cuda_harness *h)
 {
-    struct cuda_source sources[2];
-    cuda_harness_nvrtc(h, (const char *const[]){"sm_80", "sm_90"}, 2, sources);
+    enum { PIECE = 40 };
+    struct cuda_source sources[2 * (CUDA_MOST / PIECE + 1)];
+    size_t count = 0, size = 0;
+    for (uint32_t first = 0; first < h->count; first += PIECE) {
+        size_t begin = h->begins[first], end = first + PIECE < h->count ? h->begins[first + PIECE] : h->text.length;
+        const char *text = arena_format(h->arena, "%s\n%.*s", cg_cuda_prelude, (int)(end - begin),
+                                        str_text(&h->text) + begin);
+        sources[count++] = (struct cuda_source){text, "sm_80", {0}};
+        sources[count++] = (struct cuda_source){text, "sm_90", {0}};
+    }
+    if (!cuda_harness_nvrtc(h, sources, count)) return;
+    for (size_t i = 0; i < count; i++) size += sources[i].code.size;
+    printf("%u kernels for sm_80 and sm_90: %zu bytes in %zu pieces\n", h->count, size, count);
 }
 #endif

@@ -122,13 +122,15 @@ START_TEST(nvrtc_shares_ptx)
     static const char *const archs[] = {"sm_80", "sm_90", "compute_90", "sm_86"};
     enum { ARCHS = sizeof archs / sizeof *archs };
     static struct cuda_harness few;
-    struct cuda_source together[ARCHS], alone;
+    struct cuda_source together[ARCHS];
     if (!sample_count) build_all();
     cuda_harness_init(&few, &arena);
     for (size_t i = 0; i < sample_count; i += sample_count / 20) cuda_harness_add(&few, samples[i].nest);
-    if (!cuda_harness_nvrtc(&few, archs, ARCHS, together)) return;
+    for (size_t i = 0; i < ARCHS; i++) together[i] = (struct cuda_source){str_text(&few.text), archs[i], {0}};
+    if (!cuda_harness_nvrtc(&few, together, ARCHS)) return;
     for (size_t i = 0; i < ARCHS; i++) {
-        ck_assert(cuda_harness_nvrtc(&few, &archs[i], 1, &alone));
+        struct cuda_source alone = {str_text(&few.text), archs[i], {0}};
+        ck_assert(cuda_harness_nvrtc(&few, &alone, 1));
         ck_assert_msg(alone.code.size == together[i].code.size &&
                           memcmp(alone.code.data, together[i].code.data, alone.code.size) == 0,
                       "%s beside others differs from %s alone", archs[i], archs[i]);
