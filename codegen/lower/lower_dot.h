@@ -31,8 +31,8 @@ enum {
  * distances are copied; those half as far apart, seven of a tile's 14 in a set, are faster read where they stand. */
 enum { WAY_BYTES = 4096, WAYS = 8 };
 
-/* Steps of k that a load of the tile, and one of what is packed, is ahead. Panels of more blocks of lanes by lanes, or
- * all of them of as many as so many of these, pay for the code that turns them in registers. */
+/* Steps of k that a load of the tile, and one of what is packed, is ahead. With 32 registers panels of more
+ * blocks of lanes by lanes, or all of them of as many as so many of these, pay for the code that turns them there. */
 enum {
     TURNED_BLOCKS = 64,
     TURNED_PANELS = 8,
