@@ -166,8 +166,6 @@ void dot_choose_locals(struct lower_dot_product *, bool panels_parallel);
 /* Rows of the tiles of panels of so many vectors that take the fewest cycles, which go to *cost; `ragged`: what it
  * counts times that some are left over, for which there is code of its own. */
 int64_t dot_rows_of_small(int64_t m, int64_t vectors, double ragged, double *cost);
-/* How many lines that are so many bytes apart the first cache holds. */
-int64_t dot_lines_apart(int64_t apart);
 double dot_epilogue_cost(const struct lower_dot_product *); /* of an element, in operations */
 
 /* lower_dot_matrix.c: tiles of a CPU's matrix unit, if it is to be made so: what it wants packed, packing, a tile. */
@@ -187,6 +185,8 @@ bool dot_wants_grid(const struct lower_dot_product *);
 void dot_grid(struct lower_dot_product *);
 
 /* lower_dot_tile.c */
+/* How many lines that are so many bytes apart the first cache holds. */
+int64_t dot_lines_apart(int64_t apart);
 nest_value dot_multiply_add(struct lower_dot_product *, nest_value x, nest_value y, nest_value sum);
 nest_value dot_operand_value(struct lower_dot_product *,
                              const struct lower_dot_operand *); /* where the open loops stand */

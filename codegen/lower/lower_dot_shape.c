@@ -162,14 +162,6 @@ static bool is_turned(const struct lower_dot_product *p)
            p->y.run[AXIS_K][0].stride == 1;
 }
 
-int64_t dot_lines_apart(int64_t apart)
-{
-    int64_t sets = WAY_BYTES / CACHE_LINE;
-    for (int64_t lines = apart / CACHE_LINE; apart % CACHE_LINE == 0 && lines % 2 == 0 && sets > 1; lines /= 2)
-        sets /= 2;
-    return sets * WAYS;
-}
-
 /* A single row has two vectors, so that one is added to while the other waits for its sum, if the first cache holds the
  * lines of so many columns, and those behind them, at once. */
 static uint32_t vectors_of_turned(const struct lower_dot_product *p)

@@ -326,6 +326,14 @@ static void prefetch_tile(struct lower_dot_product *p)
     prefetch(p, p->rows_local, &at, AHEAD_TILE * p->packed_rows, p->packed_rows);
 }
 
+int64_t dot_lines_apart(int64_t apart)
+{
+    int64_t sets = WAY_BYTES / CACHE_LINE;
+    for (int64_t lines = apart / CACHE_LINE; apart % CACHE_LINE == 0 && lines % 2 == 0 && sets > 1; lines /= 2)
+        sets /= 2;
+    return sets * WAYS;
+}
+
 /* Steps of k that lines of x so many bytes apart are asked for ahead; 0: not at all. Of 16 registers a tile takes six
  * cycles for a step, so that a few steps are enough, and lines that fight for the same cache sets must not throw each
  * other out before they are read: those ahead take an eighth of these sets. */
