@@ -44,10 +44,12 @@ enum {
     LEAST_AHEAD = 4
 };
 
-/* What it counts times that a tile has fewer rows: in a convolution, in a product (where the code of a tile takes along
- * what follows it), in a last panel, whose code is not shared. */
+/* What it counts times that a tile has fewer rows: in a convolution; in a product, where the code of a tile takes along
+ * what follows it, of many multiply-adds and of few; in a last panel, whose code is not shared. */
+enum { MANY_STEPS = 1 << 25 };
 #define RAGGED 1.01
 #define RAGGED_CODE 1.1
+#define RAGGED_FEW 1.25
 #define LAST_RAGGED 1.15
 
 struct lower_dot_run {

@@ -5,7 +5,9 @@
  * high-performance matrix multiplication. With at least as many rows as columns the rows are shared out and y comes in
  * panels, packed once for all (fuse_panels.c); else groups of panels are, each packed by the worker that reads it. Rows
  * of x are copied for a chunk where they lie k-major or at distances that fight for the same cache sets. Long sums go
- * by blocks of k for all panels before the next block, so that what is packed of x serves all of them. */
+ * by blocks of k for all panels before the next block, so that what is packed of x serves all of them. Other
+ * products have tiles that go by what all of them cost, where there are 16 registers, and few rows turn columns that
+ * are rows in memory for each tile. */
 #include "codegen/lower/lower_dot.h"
 
 /* ---------------------------------------------------------------- pairs */
@@ -130,6 +132,11 @@ static bool is_small(const struct lower_dot_product *p)
            p->x.count[AXIS_M] <= 1 && p->k >= SMALL_STEPS;
 }
 
+static double ragged_of(const struct lower_dot_product *p)
+{
+    return (double)p->m * (double)p->n * (double)p->k >= MANY_STEPS ? RAGGED_CODE : RAGGED_FEW;
+}
+
 /* Where a tile has all rows, a single one has up to eight vectors, four lines of the cache, as each step of k is in
  * lines of its own. Columns that are rows in memory are packed by two vectors: more of them would fight for the same
  * cache sets. Numbers that are no powers of two and do not divide all would cut heads, or what else columns are,
@@ -140,7 +147,7 @@ static uint32_t vectors_of_small(const struct lower_dot_product *p, int64_t whol
     double least = 0;
     for (int64_t vectors = 1; vectors <= most && vectors <= whole; vectors++) {
         double cost;
-        int64_t rows = dot_rows_of_small(p->m, vectors, RAGGED_CODE, &cost), rest = whole % vectors;
+        int64_t rows = dot_rows_of_small(p->m, vectors, ragged_of(p), &cost), rest = whole % vectors;
         bool cuts = rest && (vectors & (vectors - 1)) && (vectors != 3 || whole % 2 == 0);
         if (cuts || (vectors > 3 && rows < p->m)) continue;
         cost *= (double)(whole / vectors);
@@ -210,7 +217,7 @@ void dot_choose_rows(struct lower_dot_product *p)
         }
     if (is_small(p)) {
         double cost;
-        p->rows = (uint32_t)dot_rows_of_small(p->m, p->vectors, RAGGED_CODE, &cost);
+        p->rows = (uint32_t)dot_rows_of_small(p->m, p->vectors, ragged_of(p), &cost);
     }
     if (p->shared_rows) p->rows = (uint32_t)ir_type(p->l->f, p->x.value)->dim[ir_type(p->l->f, p->x.value)->rank - 1];
     if (p->rows == 0) p->rows = 1;
