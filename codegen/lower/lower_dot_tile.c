@@ -230,8 +230,9 @@ static void pack_transposed(struct lower_dot_product *p, uint32_t vectors, bool 
         if (l->axes[AXIS_K].part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, l->axes[AXIS_K].part[i], 1, &p->local_k);
     int64_t columns = masked || vectors < p->vectors ? p->tail_columns : p->panel_columns, turned = 0, steps = 0;
     int64_t blocks = columns / p->lanes * (extent / p->lanes);
-    bool few_registers = l->target->vector_registers < 32 && blocks; /* lanes are stored one by one then */
-    bool many = few_registers || blocks > TURNED_BLOCKS || blocks * p->panels > TURNED_PANELS * TURNED_BLOCKS;
+    /* With 16 registers lanes are stored one by one: all but a single block pays. */
+    bool several = l->target->vector_registers < 32 && (blocks > 1 || (blocks && p->panels > 1));
+    bool many = several || blocks > TURNED_BLOCKS || blocks * p->panels > TURNED_PANELS * TURNED_BLOCKS;
     if (many && !l->target->cuda && p->width == p->lanes) {
         turned = columns / p->lanes * p->lanes, steps = extent / p->lanes * p->lanes;
         pack_turned(p, turned, steps);
