@@ -183,7 +183,7 @@ struct vector_loop {
     bool lengthy; /* so much code that it is printed once, with a mask, where the extent is not known */
 };
 
-enum { LENGTHY = 1500 };
+enum { LENGTHY = 1500 }; /* of instructions, roughly */
 
 /* Instructions that a statement becomes, roughly. */
 static uint32_t weight_of(const struct nest_stmt *s)

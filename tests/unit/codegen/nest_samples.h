@@ -39,8 +39,8 @@ static struct sample *add(struct nest_builder *b, const char *name, int64_t lo, 
 }
 #define ADD(b, name, lo, hi, ...) add((b), (name), (lo), (hi), (const size_t[]){__VA_ARGS__, 0})
 
-/* y = x * x + 3 over [lo, hi) */
-static void flat_map(int64_t n)
+/* y = x * x + 3 over [lo, hi), and as many times more half of that and 3 */
+static void flat_map(int64_t n, int64_t times)
 {
     struct nest_builder b = begin();
     uint32_t x = nest_argument(&b, IR_F32, false, "x"), y = nest_argument(&b, IR_F32, true, "y");
@@ -50,6 +50,10 @@ static void flat_map(int64_t n)
     nest_value v = nest_load(&b, x, AT(&arena, 0, {i, 1}), 0);
     nest_value args[] = {v, v};
     nest_value two[] = {nest_op(&b, OP_mul, IR_F32, args, 2), nest_number(&b, IR_F32, 3)};
+    for (; times > 0; times--) {
+        nest_value half[] = {nest_op(&b, OP_add, IR_F32, two, 2), nest_number(&b, IR_F32, 0.5)};
+        two[0] = nest_op(&b, OP_mul, IR_F32, half, 2);
+    }
     nest_store(&b, y, AT(&arena, 0, {i, 1}), nest_op(&b, OP_add, IR_F32, two, 2), 0);
     nest_close(&b);
     ADD(&b, "flat map", n / 3, n, 4 * (size_t)n + 4, 4 * (size_t)n + 4);
@@ -335,7 +339,8 @@ static void build_all(void)
 {
     if (sample_count) return;
     static const int64_t sizes[] = {1, 15, 16, 17, 100, 1000};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) flat_map(sizes[i]);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) flat_map(sizes[i], 0);
+    flat_map(37, 400);
     for (int64_t n = 1; n <= 70; n++)
         integer_reduce(n, n % 4 == 0 ? OP_max : n % 4 == 1 ? OP_add : n % 4 == 2 ? OP_min : OP_and);
     integer_reduce(1000, OP_add);

@@ -254,4 +254,21 @@ START_TEST(tiles)
 }
 END_TEST
 
-int main(void) { return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree, flags, tiles)); }
+/* A loop of very many instructions is printed once: more of them make less code. */
+START_TEST(lengthy_loops)
+{
+    struct cg_target target = harness_target(&arena, "x86-64-v3", 2);
+    size_t size[2];
+    for (size_t i = 0; i < 2; i++) {
+        sample_count = 0;
+        flat_map(100, i ? 400 : 350);
+        size[i] = harness_object(&arena, &target, &samples[0].nest, 1).size;
+    }
+    ck_assert_uint_lt(size[1], size[0]);
+}
+END_TEST
+
+int main(void)
+{
+    return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree, flags, tiles, lengthy_loops));
+}
