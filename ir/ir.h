@@ -292,6 +292,11 @@ int64_t ir_axes_size(const struct ir_mesh *, uint32_t axes);
 /* The extent that every device holds of one that is split: rounded up, so the last parts are padded or all padding. */
 int64_t ir_part_extent(const struct ir_mesh *, int64_t extent, uint32_t axes);
 
+/* How many steps of an extent make a leaf of a sum that does not depend on how it is cut (passes/invariant.c); each of
+ * them sums `rest` products. A leaf has IR_LEAF at least, if there are so many: what a tree costs beside them. */
+enum { IR_LEAF = 8 };
+int64_t ir_leaf(int64_t extent, int64_t rest);
+
 struct ir_module *ir_module_new(const char *name);
 void ir_module_free(struct ir_module *);
 struct ir_func *ir_func_new(struct ir_module *, const char *name, bool entry);

@@ -85,6 +85,14 @@ int64_t ir_part_extent(const struct ir_mesh *mesh, int64_t extent, uint32_t axes
     return extent / parts + (extent % parts != 0);
 }
 
+int64_t ir_leaf(int64_t extent, int64_t rest)
+{
+    int64_t leaf = extent;
+    while (leaf && leaf % 2 == 0) leaf /= 2;
+    while (leaf && leaf * rest < IR_LEAF && leaf < extent) leaf *= 2;
+    return leaf;
+}
+
 uint32_t ir_place_new(struct ir_module *m, struct diag_span span, const char *pointer)
 {
     const char *copy = pointer ? arena_string(&m->arena, pointer) : NULL;

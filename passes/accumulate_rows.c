@@ -131,8 +131,8 @@ static enum kind sum_of_rows(struct pass_rows *r, struct known *in, ir_value v)
     struct ir_ints dims = n->attr[n->op == OP_dot ? 2 : 0];
     int64_t rest = 1, rows = x->dim[in->dim[n->args[0]]];
     for (uint32_t i = 0; i < dims.n; i++) rest *= dims.v[i] == in->dim[n->args[0]] ? 1 : x->dim[dims.v[i]];
-    if (n->op == OP_reduce_sum) rest = PASS_LEAF; /* as in invariant.c */
-    int64_t leaf_rows = pass_leaf(rows * r->k->count, rest > 0 ? rest : 1);
+    if (n->op == OP_reduce_sum) rest = IR_LEAF; /* as in invariant.c */
+    int64_t leaf_rows = ir_leaf(rows * r->k->count, rest > 0 ? rest : 1);
     bool floats = ir_dtype_is_float((enum ir_dtype)n->type.dtype);
     if (floats && leaf_rows && rows % leaf_rows)
         return other(
@@ -376,7 +376,7 @@ static ir_value remade(struct pass_rows *r, struct ir_builder *b, ir_value v, co
         first[0][i] = lhs.v[from], first[1][i] = rhs.v[from];
         rest *= i ? ir_type(r->flat, n->args[0])->dim[lhs.v[from]] : 1;
     }
-    leaf = rest ? pass_leaf(ir_type(r->flat, n->args[0])->dim[first[0][0]] * r->k->count, rest) : 1;
+    leaf = rest ? ir_leaf(ir_type(r->flat, n->args[0])->dim[first[0][0]] * r->k->count, rest) : 1;
     made.attr[2].v = first[0], made.attr[3].v = first[1], made.attr[4] = (struct ir_ints){&leaf, 1};
     return ir_make(b, made);
 }

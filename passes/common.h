@@ -55,11 +55,6 @@ void pass_forget(struct pass_fused *);
 /* In a sharding_constraint: the axes along which the batch lies. */
 enum { PASS_AS_BATCH = -1 };
 
-/* How many steps of an extent make a leaf (invariant.c); each of them sums `rest` products. A leaf has PASS_LEAF at
- * least, if there are so many: what a tree costs beside them. */
-enum { PASS_LEAF = 8 };
-int64_t pass_leaf(int64_t extent, int64_t rest);
-
 /* extend.c: a node `extend` in shifted copies of x, along the dimensions of the set. */
 ir_value pass_extend(struct ir_builder *, ir_value x, const struct ir_node *extend, uint32_t dims);
 /* What it puts before x or behind it, and that added to zeros of x's extent where it comes from. */

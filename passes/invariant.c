@@ -13,14 +13,6 @@
 #include "passes/shard_int.h"
 #include <string.h>
 
-int64_t pass_leaf(int64_t extent, int64_t rest)
-{
-    int64_t leaf = extent;
-    while (leaf && leaf % 2 == 0) leaf /= 2;
-    while (leaf && leaf * rest < PASS_LEAF && leaf < extent) leaf *= 2;
-    return leaf;
-}
-
 static bool is_wide(enum ir_dtype dtype) { return dtype == IR_F32 || dtype == IR_F64; }
 
 static bool rewrites(const struct ir_func *f, const struct ir_node *n)
@@ -130,7 +122,7 @@ static ir_value reduce(struct ir_builder *b, const struct ir_node *n, ir_value x
         for (uint32_t done = i + 1; done < n->attr[0].n; done++) dim -= dims[done] < dims[i];
         extent = ir_type(b->f, x)->dim[dim];
         int64_t leaf = n->op != OP_reduce_sum ? extent
-                                              : pass_leaf(extent, dims[i] == (rows < 0 ? 0 : rows) ? PASS_LEAF : rest);
+                                              : ir_leaf(extent, dims[i] == (rows < 0 ? 0 : rows) ? IR_LEAF : rest);
         rest *= extent > 0 ? extent : 1;
         x = ir_make(b,
                     (struct ir_node){.op = n->op, .arg_count = 1, .args = &x, .attr = {{&dim, 1}, {&leaf, leaf > 0}}});
@@ -155,7 +147,7 @@ static ir_value contract(struct ir_builder *b, const struct ir_node *n, const ir
         first[0][i] = lhs.v[from], first[1][i] = rhs.v[from];
         rest *= i ? x->dim[lhs.v[from]] : 1;
     }
-    if (lhs.n && rest) leaf = pass_leaf(x->dim[first[0][0]], rest);
+    if (lhs.n && rest) leaf = ir_leaf(x->dim[first[0][0]], rest);
     made.args = args;
     made.attr[2].v = first[0], made.attr[3].v = first[1];
     made.attr[4] = (struct ir_ints){&leaf, leaf > 0};
