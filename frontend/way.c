@@ -70,6 +70,7 @@ int way_read_options(const struct way *w, struct fe_options *options)
     options->text.bytes = w->limits.document;
     options->text.values = w->limits.json < UINT32_MAX ? (uint32_t)w->limits.json : UINT32_MAX;
     options->values = w->limits.values;
+    options->invariant = strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0;
     return 0;
 }
 

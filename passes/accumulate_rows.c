@@ -5,7 +5,8 @@
  * (recurrent layers) may hand rows on to their next round. All else would depend on how many microbatches there are,
  * and is refused at its place: statistics of a microbatch, roots of means, rows that are counted from 0.
  *
- * A mean over 2^k microbatches of 2^-k times as many rows scales every sum by a power of two, which rounds nothing. */
+ * A mean over 2^k microbatches of 2^-k times as many rows scales every sum by a power of two, which rounds nothing. For
+ * other numbers of microbatches the frontend makes 2^k of them (frontend/step/regroup.c). */
 #include "passes/accumulate.h"
 #include "passes/shard_int.h"
 #include <string.h>

@@ -108,6 +108,12 @@ bool fe_step_clipped_sum(struct fe_optim_state *, const struct optim_clipped *, 
 struct ir_func *fe_step_value_and_grad(struct fe_optim_state *, const ir_value **captured, uint32_t *count);
 bool fe_step_accumulation(struct fe_step *, fe_json);
 
+/* regroup.c: the rows of the microbatches that are made, where the document asks for others. */
+struct fe_rows_part;
+int64_t fe_step_regrouped(const struct fe_step *, bool clipped);
+/* Do both parts give the same sums and means of a batch, in as many parts as it takes? False: an error was recorded. */
+bool fe_step_grows_alike(struct fe_step *, const struct fe_rows_part *asked, const struct fe_rows_part *made);
+
 /* gradient.c: gradients of a loss by the trained parameters of a trace: one per parameter, 0 where not trained. */
 ir_value *fe_step_gradients(struct fe_step *, struct fe_trace *, ir_value loss);
 /* Loss, early metrics and gradients of all rows that the trace sees, at once. */

@@ -132,49 +132,79 @@ static ir_value get_result(struct ir_builder *b, ir_value tuple, struct accumula
     return from.weighted ? by_weight(b, v, total, from.dtype) : v;
 }
 
+/* One microbatch, traced with so many rows. */
+struct traced {
+    struct fe_rows_part part;
+    struct fe_outcome inner;
+    struct fe_term weight;
+    struct accumulated *at; /* by parameter, then by metric */
+    uint32_t weights;
+};
+
+static bool trace_microbatch(struct fe_step *s, struct fe_trace *trace, bool grads, const struct optim_clipped *clipped,
+                             int64_t rows, struct traced *t)
+{
+    const struct fe_accumulation *a = &s->accumulate;
+    struct optim_clipped within = clipped ? *clipped : (struct optim_clipped){0};
+    struct fe_rows_part *part = &t->part;
+    *t = (struct traced){0};
+    if (!fe_part_begin(s, part, trace, PART_MICROBATCH, rows, within.norm.v)) return false;
+    if (within.norm.v) within.norm.v = part->extra;
+    if (!inner_outcome(s, &part->trace, grads, clipped ? &within : NULL, &t->inner)) return false;
+    if (!weigh(s, part, t->inner.env, &t->weight)) return false;
+
+    t->at = arena_new_array(s->fe->arena, struct accumulated, s->param_count + s->metric_count + 1);
+    int64_t kind = clipped ? FE_SUM : a->kind;
+    bool good = true;
+    for (uint32_t i = 0; grads && i < s->param_count; i++)
+        if (t->inner.grads[i]) t->at[i] = add_result(s, part, s->params[i].path, t->inner.grads[i], kind, t->weight);
+    for (uint32_t i = 0; i < s->metric_count; i++) {
+        ir_value metric = t->inner.metrics[i];
+        if (!metric) continue;
+        kind = a->kind;
+        if (i && !fe_step_metric_kind(s, &s->metrics[i], a->kinds, rows, a->kind, ir_type(part->b.f, metric), &kind)) {
+            good = false;
+            continue; /* what cannot be averaged cannot be weighed */
+        }
+        t->at[s->param_count + i] = add_result(s, part, s->metrics[i].name, metric, kind, t->weight);
+    }
+    t->weights = t->weight.v ? fe_part_result(s, part, "weight", t->weight.v, FE_SUM) : 0;
+    return good;
+}
+
 static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grads, const struct optim_clipped *clipped,
                             struct fe_outcome *out)
 {
     struct fe *fe = s->fe;
     const struct fe_accumulation *a = &s->accumulate;
-    struct fe_outcome inner = {0};
-    struct fe_rows_part part;
-    struct optim_clipped within = clipped ? *clipped : (struct optim_clipped){0};
-    struct fe_term weight = {0}, total = {0};
-    if (!fe_part_begin(s, &part, trace, PART_MICROBATCH, a->rows, within.norm.v)) return false;
-    if (within.norm.v) within.norm.v = part.extra;
-    if (!inner_outcome(s, &part.trace, grads, clipped ? &within : NULL, &inner)) return false;
-    if (!weigh(s, &part, inner.env, &weight)) return false;
-
-    struct accumulated *at = arena_new_array(fe->arena, struct accumulated, s->param_count + s->metric_count + 1);
-    int64_t kind = clipped ? FE_SUM : a->kind;
-    bool good = true;
-    for (uint32_t i = 0; grads && i < s->param_count; i++)
-        if (inner.grads[i]) at[i] = add_result(s, &part, s->params[i].path, inner.grads[i], kind, weight);
-    for (uint32_t i = 0; i < s->metric_count; i++) {
-        if (!inner.metrics[i]) continue;
-        kind = a->kind;
-        if (i && !fe_step_metric_kind(s, &s->metrics[i], a->kinds, a->rows, a->kind,
-                                      ir_type(part.b.f, inner.metrics[i]), &kind)) {
-            good = false;
-            continue; /* what cannot be averaged cannot be weighed */
-        }
-        at[s->param_count + i] = add_result(s, &part, s->metrics[i].name, inner.metrics[i], kind, weight);
+    int64_t rows = fe_step_regrouped(s, clipped != NULL), count = a->rows * a->microbatches / rows;
+    struct traced t, asked;
+    struct fe_term total = {0};
+    if (!trace_microbatch(s, trace, grads, clipped, rows, &t))
+        return rows == a->rows ? false
+                               : fe_wrong(fe, a->json, "E0434",
+                                          "--numerics invariant: the number of microbatches has to be a power of two "
+                                          "where microbatches of %lld rows cannot be",
+                                          (long long)rows);
+    if (rows != a->rows) {
+        size_t funcs = s->module->funcs.count;
+        if (!trace_microbatch(s, trace, grads, clipped, a->rows, &asked)) return false;
+        if (!fe_step_grows_alike(s, &asked.part, &t.part)) return false;
+        s->module->funcs.count = funcs;
     }
-    uint32_t weights = weight.v ? fe_part_result(s, &part, "weight", weight.v, FE_SUM) : 0;
-    ir_value real = fe_step_real_parts(s, trace, a->real, a->microbatches);
-    if (!good || !real) return false;
+    ir_value real = fe_step_real_parts(s, trace, a->real, count);
+    if (!real) return false;
     trace->b->place = fe_place(fe, a->json);
-    ir_value tuple = fe_part_end(s, &part, trace, real, a->microbatches, a->split);
-    if (weight.v) total = term_tensor(ir_proj(trace->b, tuple, weights));
+    ir_value tuple = fe_part_end(s, &t.part, trace, real, count, a->split);
+    if (t.weight.v) total = term_tensor(ir_proj(trace->b, tuple, t.weights));
 
     ir_value *all = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; grads && i < s->param_count; i++)
-        if (inner.grads[i]) all[i] = get_result(trace->b, tuple, at[i], total);
+        if (t.inner.grads[i]) all[i] = get_result(trace->b, tuple, t.at[i], total);
     if (grads) out->grads = all;
     out->metrics = arena_new_array(fe->arena, ir_value, s->metric_count);
     for (uint32_t i = 0; i < s->metric_count; i++)
-        if (inner.metrics[i]) out->metrics[i] = get_result(trace->b, tuple, at[s->param_count + i], total);
+        if (t.inner.metrics[i]) out->metrics[i] = get_result(trace->b, tuple, t.at[s->param_count + i], total);
     out->loss = out->metrics[0];
     out->env = fe_step_outer_env(s, trace, out->loss);
     return true;

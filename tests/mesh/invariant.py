@@ -54,6 +54,12 @@ RECURRENT = {
 OPTIMIZER = {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 0.5}, {"type": "adamw", "learning_rate": 1e-2}]}
 
 
+def with_rows(base, rows):
+    """The document with so many rows in a batch."""
+    inputs = {k: {**i, "shape": [rows, *i["shape"][1:]]} for k, i in base["inputs"].items()}
+    return {**base, "inputs": inputs}
+
+
 def document(base, mesh=None, microbatches=1):
     o = {"stepc": 1, "name": "invariant", **base, "optimizer": OPTIMIZER, "seed": 1}
     sharding = o.pop("sharding")
@@ -62,7 +68,8 @@ def document(base, mesh=None, microbatches=1):
         o["mesh"] = {"axes": mesh}
         o["sharding"] = {"rules": [["batch", "data" if "data" in mesh else None]], **({"params": {k: spec(v) for k, v in sharding["params"].items()}} if "params" in sharding else {})}
     if microbatches > 1:
-        o["accumulate"] = {"microbatch_size": ROWS // microbatches, "split": "contiguous"}
+        rows = o["inputs"]["x"]["shape"][0]
+        o["accumulate"] = {"microbatch_size": rows // microbatches, "split": "contiguous"}
     return o
 
 
@@ -106,6 +113,25 @@ class Invariant(runner.Case):
         """Sums over time and rows begin with the rows; loops over time hand rows on."""
         self.same(RECURRENT, self.ways([1, 2, 4, 8]))
 
+    def test_other_numbers(self):
+        """No power of two of microbatches: 96 rows have leaves of 12, 28 leaves of 14, 30 of 15, and 12 rows are one leaf."""
+        for base in PERCEPTRON, TRANSFORMER, RECURRENT:
+            self.same(with_rows(base, 96), [(None, 3, "native", 1), ({"data": 8}, 6, "x86-64-v3", 1), ({"data": 2, "model": 2}, 12, "x86-64-v2", 2), ({"data": 3}, 3, "native", 4),
+                                            ({"data": 4}, 24, "native", 1)])
+            self.same(with_rows(base, 28), [({"data": 2}, 7, "native", 2), (None, 14, "native", 1)])
+            self.same(with_rows(base, 30), [(None, 5, "native", 1), ({"data": 2}, 3, "x86-64-v2", 1)])
+            self.same(with_rows(base, 12), [(None, 3, "native", 2), ({"data": 4}, 6, "native", 1)])
+
+    def test_other_results(self):
+        """Sums of sums, means of what counts its rows itself, and a metric with rows, in the bits of the whole batch."""
+        entropy = "softmax_cross_entropy_with_integer_labels(model, y)"
+        for loss, more in [("sum(%s)" % entropy, {"accumulator": "sum"}), ("sum(%s) / x.shape[0]" % entropy, {}), ("sum(%s / x.shape[0])" % entropy, {})]:
+            base = {**with_rows(PERCEPTRON, 96), "loss": loss, "metrics": {"right": "argmax(model, axis=-1) == y"}}
+            first, o = document(base), document(base, None, 3)
+            o["accumulate"].update(more, metrics={"right": "concat"})
+            with self.subTest(loss=loss):
+                self.assertEqual(self.bits(first), self.bits(o))
+
     def test_zeros(self):
         """A gradient of nothing but zeros: sums of microbatches begin with -0, what is drawn at the start with 0."""
         short = json.loads(json.dumps(RECURRENT).replace("[%d, 6" % ROWS, "[%d, 1" % ROWS))
@@ -128,10 +154,26 @@ class Invariant(runner.Case):
         del strided["accumulate"]["split"]
         self.assertRegex(refusal(strided), r'E0434.*runs of rows(.|\n)*"split": "contiguous"')
         self.assertRegex(refusal(document(PERCEPTRON, None, 8)), "E0434.*of which 8 are summed one after the other and a microbatch has 4")
-        odd = document(PERCEPTRON, None, 2)
-        odd["accumulate"]["microbatch_size"], odd["inputs"]["x"]["shape"][0], odd["inputs"]["y"]["shape"][0] = 32, 96, 96
-        self.assertRegex(refusal(odd), "E0434.*power of two")
         self.assertIn("--blas own", refusal(document(PERCEPTRON), "--blas", "openblas", code=2))
+
+    def test_refused_numbers(self):
+        """What three microbatches give, and others would not."""
+        def refusal(base, **more):
+            o = document(with_rows(base, 96), None, 3)
+            o["accumulate"].update(more)
+            return self.stepc("compile", self.write("refused.json", o), "-o", "refused.so", "--numerics", "invariant", code=1).stderr
+        entropy = "softmax_cross_entropy_with_integer_labels(model, y)"
+        for loss, why in [("sum(%s) / 32" % entropy, "no mean over rows"), ("mean(%s) * x.shape[0]" % entropy, "no mean over rows"), ("sqrt(mean(%s))" % entropy, "/loss"),
+                          ("mean(%s) + sum(%s)" % (entropy, entropy), "/loss"), ("mean(%s) + mean(x / x.shape[0])" % entropy, "/loss"), ("sum(%s) / (x.shape[0] - 1)" % entropy, "a number that counts rows"),
+                          ("mean((model - mean(model, axis=0))**2)", "rows that depend on a sum over rows"), ("mean(model @ transpose(model))", "rows that depend on each other"),
+                          ("mean(model * transpose(reshape(model, (10, -1))))", "/loss"), ("mean(arange(x.shape[0]) * %s)" % entropy, "/loss"), ("mean(cumsum(model, axis=0))", "/loss"),
+                          ("mean(%s[:3])" % entropy, "/loss"), ("mean(reshape(model, (32, -1)))", "microbatches of 24 rows")]:
+            with self.subTest(loss=loss):
+                self.assertRegex(refusal({**PERCEPTRON, "loss": loss}), "E0434.*" + why)
+        self.assertRegex(refusal(PERCEPTRON, accumulator="sum"), "E0434.*no sum over rows")
+        self.assertRegex(refusal(PERCEPTRON, num_real_microbatches=2), "E0434.*power of two")
+        self.assertRegex(refusal(PERCEPTRON, split="strided"), "E0434.*runs of rows")
+        self.assertRegex(refusal(CONVOLUTIONS), "E0434.*/model/layers/1")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,403 @@
+/* --numerics invariant: microbatches whose number is no power of two. Sums over rows are trees over the whole batch
+ * with a power of two of leaves (passes/invariant.c), of which a third or a fifth of the rows holds no whole subtree.
+ * But where losses, metrics and gradients do not depend on how many microbatches there are, it is free which ones are
+ * made: those of the next power of two, or of a leaf if they would be smaller than that.
+ *
+ * That they do not depend on it is shown by tracing a microbatch twice, with the rows that the document asks for and
+ * with those that are to be. Both must be the same but for extents and numbers that grow with the rows, and these are
+ * reckoned with as with units: a sum over rows has the degree 1, what is divided by a number of rows one less. Sums of
+ * microbatches need the degree 1, means 0, in which nothing is found that is not linear in sums over rows. A number
+ * that the document writes itself is the same in both, so it has the degree 0. */
+#include "frontend/step/assemble.h"
+#include <math.h>
+#include <string.h>
+
+struct growth {
+    int64_t degree;
+    bool sum;                   /* over rows, or linear in such sums */
+    bool zero;                  /* of every degree */
+    const struct growth *parts; /* of a tuple */
+};
+
+/* One function with so many rows, and with others. */
+struct twins {
+    struct fe *fe;
+    int64_t rows[2];
+    const struct ir_func *f[2];
+    ir_value *twin; /* by value of f[0] */
+    struct growth *growth;
+    const char *why;
+    uint32_t place;
+};
+
+struct operand {
+    struct growth is;
+    int32_t dim; /* along which there are rows; -1: there are none */
+};
+
+static bool compare(struct twins *, const struct growth *params, struct growth *results);
+
+static bool fail(struct twins *t, ir_value v, const char *why)
+{
+    t->why = why, t->place = ir_get(t->f[0], v)->place;
+    return false;
+}
+
+/* ---------------------------------------------------------------- numbers and extents */
+
+static const struct ir_node *number_of(const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    while (n->op == OP_broadcast || n->op == OP_reshape) n = ir_get(f, n->args[0]);
+    return ir_is_number(n) ? n : NULL;
+}
+
+static bool is_inverse(const struct ir_node *n, double x, double *of)
+{
+    if (!(x > 0 && x <= 1) || 1 / x > 9e15) return false;
+    *of = floor(1 / x + 0.5);
+    return ir_element_round((enum ir_dtype)n->type.dtype, 1 / *of) == x;
+}
+
+static bool number_growth(const struct twins *t, const struct ir_node *n, const struct ir_node *m, struct growth *g)
+{
+    double x = ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0), y, p, q;
+    y = ir_element_get((enum ir_dtype)m->type.dtype, m->data, 0);
+    double from = (double)t->rows[0], to = (double)t->rows[1];
+    *g = (struct growth){.zero = x == 0 && y == 0};
+    if (n->type.dtype != m->type.dtype) return false;
+    if (memcmp(n->data, m->data, ir_dtype_bytes((enum ir_dtype)n->type.dtype)) == 0) return true;
+    if (fabs(x) < 9e15 / to && fabs(y) < 9e15 / from && x * to == y * from) return g->degree = 1, true;
+    if (!is_inverse(n, x, &p) || !is_inverse(m, y, &q) || p * to != q * from) return false;
+    return g->degree = -1, true;
+}
+
+/* A number that divides: a power of two does so as a factor. */
+static bool divisor(const struct ir_func *f, const struct ir_node *n, double *x)
+{
+    const struct ir_node *number = n->op == OP_div || n->op == OP_mul ? number_of(f, n->args[1]) : NULL;
+    if (!number) return false;
+    *x = ir_element_get((enum ir_dtype)number->type.dtype, number->data, 0);
+    return n->op == OP_div || is_inverse(number, *x, x);
+}
+
+/* Are the types the same but for one dimension that has rows? */
+static bool type_rows(const struct twins *t, const struct ir_type *x, const struct ir_type *y, int32_t *dim)
+{
+    *dim = -1;
+    if (x->dtype != y->dtype || x->rank != y->rank) return false;
+    for (uint32_t d = 0; d < x->rank; d++) {
+        if (x->dim[d] == y->dim[d]) continue;
+        int64_t each = x->dim[d] / t->rows[0];
+        if (*dim >= 0 || x->dim[d] % t->rows[0] || y->dim[d] != each * t->rows[1]) return false;
+        *dim = (int32_t)d;
+    }
+    return true;
+}
+
+static bool same_ints(struct ir_ints x, struct ir_ints y)
+{
+    return x.n == y.n && (!x.n || memcmp(x.v, y.v, x.n * sizeof *x.v) == 0);
+}
+
+static bool same_attributes(const struct ir_node *n, const struct ir_node *m)
+{
+    for (uint32_t i = 0; i < IR_MAX_ATTR; i++)
+        if (!same_ints(n->attr[i], m->attr[i])) return false;
+    return true;
+}
+
+/* Along `dim` a slice takes all, and elsewhere the same. */
+static bool same_parts(const struct twins *t, const struct ir_node *n, const struct ir_node *m, int32_t dim)
+{
+    bool sized = n->op == OP_dynamic_slice;
+    for (uint32_t d = 0; d < n->type.rank; d++) {
+        int64_t x = ir_type(t->f[0], n->args[0])->dim[d], y = ir_type(t->f[1], m->args[0])->dim[d];
+        if ((int32_t)d == dim) {
+            if (n->type.dim[d] != x || m->type.dim[d] != y) return false;
+        } else if (sized ? n->attr[0].v[d] != m->attr[0].v[d]
+                         : n->attr[0].v[d] != m->attr[0].v[d] || n->attr[1].v[d] != m->attr[1].v[d] ||
+                               n->attr[2].v[d] != m->attr[2].v[d])
+            return false;
+    }
+    return true;
+}
+
+static bool listed(struct ir_ints list, int32_t dim)
+{
+    for (uint32_t i = 0; i < list.n; i++)
+        if (list.v[i] == dim) return true;
+    return false;
+}
+
+static int64_t before(const struct ir_type *x, int32_t dim)
+{
+    int64_t product = 1;
+    for (int32_t d = 0; d < dim; d++) product *= x->dim[d];
+    return product;
+}
+
+/* ---------------------------------------------------------------- what a node is */
+
+static bool join(struct growth x, struct growth y, struct growth *g)
+{
+    *g = x.zero ? y : x;
+    g->sum = x.sum || y.sum;
+    return x.zero || y.zero || x.degree == y.degree;
+}
+
+static bool is_plain(struct growth x) { return x.degree == 0 && !x.sum; }
+
+/* A body that is gone through for several rounds has only what is the same for any number of rows. */
+static bool body(struct twins *t, ir_value v, const struct ir_node *n, const struct ir_node *m, const struct operand *x,
+                 struct growth *g)
+{
+    const struct ir_module *module = t->f[0]->module;
+    struct twins in = {.fe = t->fe, .rows = {t->rows[0], t->rows[1]}};
+    in.f[0] = module->funcs.items[n->func], in.f[1] = module->funcs.items[m->func];
+    struct growth *params = arena_new_array(t->fe->arena, struct growth, in.f[0]->params.count + 1);
+    struct growth *results = arena_new_array(t->fe->arena, struct growth, in.f[0]->results.count + 1);
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        if (n->op == OP_call) params[i] = x[i].is;
+        else if (!is_plain(x[i].is)) return fail(t, v, "a loop over a sum over rows");
+    }
+    if (!compare(&in, params, results)) return t->why = in.why, t->place = in.place, false;
+    for (size_t i = 0; n->op != OP_call && i < in.f[0]->results.count; i++)
+        if (!is_plain(results[i])) return fail(t, v, "a sum over rows in every round of a loop");
+    g->parts = results;
+    return true;
+}
+
+static bool gradient(struct twins *t, ir_value v, const struct ir_node *n, const struct operand *x, struct growth *g)
+{
+    struct growth *parts = arena_new_array(t->fe->arena, struct growth, n->arg_count);
+    for (uint32_t i = 1; i < n->arg_count; i++) {
+        if (!is_plain(x[i].is) || x[i].dim >= 0) return fail(t, v, "a gradient by rows");
+        parts[i - 1] = (struct growth){.degree = x[0].is.degree, .sum = x[0].is.sum};
+    }
+    g->parts = parts;
+    return true;
+}
+
+/* What moves elements, and sums of them. False: it is something else, or rows depend on each other. */
+static bool moves(const struct twins *t, const struct ir_node *n, const struct ir_node *m, const struct operand *x,
+                  int32_t dim, struct growth *g)
+{
+    bool same = same_attributes(n, m), rows = x[0].dim >= 0;
+    *g = x[0].is;
+    switch ((enum ir_op)n->op) {
+    case OP_broadcast:
+    case OP_transpose: return same;
+    case OP_reshape:
+        return rows == (dim >= 0) && (!rows || before(ir_type(t->f[0], n->args[0]), x[0].dim) == before(&n->type, dim));
+    case OP_slice: return same_parts(t, n, m, x[0].dim);
+    case OP_dynamic_slice:
+        for (uint32_t i = 1; i < n->arg_count; i++)
+            if (!is_plain(x[i].is)) return false;
+        return same_parts(t, n, m, x[0].dim);
+    case OP_reverse: return same && !listed(n->attr[0], x[0].dim);
+    case OP_pad:
+    case OP_extend:
+        for (uint32_t i = 0; rows && i < 2; i++)
+            if (n->attr[i].v[x[0].dim]) return false;
+        if (n->op == OP_pad && rows && n->attr[2].v[x[0].dim]) return false;
+        return same && (n->op == OP_extend || join(x[0].is, x[1].is, g));
+    case OP_concat:
+        for (uint32_t i = 0; i < n->arg_count; i++)
+            if (!join(*g, x[i].is, g) || x[i].dim == n->attr[0].v[0]) return false;
+        return same;
+    case OP_take: return same && is_plain(x[1].is) && x[0].dim != n->attr[0].v[0];
+    case OP_reduce_sum:
+        if (!listed(n->attr[0], x[0].dim)) return same;
+        g->degree++, g->sum = true;
+        return same;
+    default: return false;
+    }
+}
+
+static bool product(const struct ir_node *n, const struct ir_node *m, const struct operand *x, struct growth *g)
+{
+    bool rows = n->op == OP_dot && listed(n->attr[2], x[0].dim);
+    if ((x[0].is.sum && x[1].is.sum) || !same_attributes(n, m)) return false;
+    *g = (struct growth){.degree = x[0].is.degree + x[1].is.degree + rows,
+                         .sum = x[0].is.sum || x[1].is.sum || rows,
+                         .zero = x[0].is.zero || x[1].is.zero};
+    return true;
+}
+
+static bool whole(const struct ir_node *n, const struct ir_node *m, const struct operand *x, int32_t dim)
+{
+    bool ewise = ir_is_ewise((enum ir_op)n->op), along = false;
+    switch ((enum ir_op)n->op) {
+    case OP_reduce_prod:
+    case OP_reduce_max:
+    case OP_reduce_min:
+    case OP_argmax:
+    case OP_argmin:
+    case OP_cumulate:
+    case OP_order: along = true; break;
+    default: break;
+    }
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        if (!is_plain(x[i].is)) return false;
+        if (!ewise && x[i].dim >= 0 && !(along && !listed(n->attr[0], x[i].dim))) return false;
+    }
+    return same_attributes(n, m) && (ewise || along || dim < 0);
+}
+
+static bool growth_of(struct twins *t, const struct ir_node *n, const struct ir_node *m, const struct operand *x,
+                      int32_t dim, struct growth *g)
+{
+    *g = (struct growth){0};
+    switch ((enum ir_op)n->op) {
+    case OP_constant:
+        return dim < 0 && n->splat == m->splat &&
+               memcmp(n->data, m->data,
+                      ir_dtype_bytes((enum ir_dtype)n->type.dtype) *
+                          (n->splat ? 1 : (size_t)ir_type_elements(&n->type))) == 0;
+    case OP_iota: return same_attributes(n, m) && dim != n->attr[0].v[0];
+    case OP_neg:
+    case OP_stop_gradient:
+    case OP_sharding_constraint: *g = x[0].is; return same_attributes(n, m);
+    case OP_cast: *g = x[0].is; return ir_dtype_is_float((enum ir_dtype)n->type.dtype) || is_plain(x[0].is);
+    case OP_add:
+    case OP_sub: return join(x[0].is, x[1].is, g);
+    case OP_select: return is_plain(x[0].is) && join(x[1].is, x[2].is, g);
+    case OP_mul:
+    case OP_dot: return product(n, m, x, g);
+    case OP_div:
+        *g = x[0].is;
+        g->degree -= x[1].is.degree;
+        return !x[1].is.sum;
+    case OP_proj: *g = x[0].is.parts[n->attr[0].v[0]]; return same_attributes(n, m);
+    default: break;
+    }
+    struct growth moved;
+    if (moves(t, n, m, x, dim, &moved)) return *g = moved, true;
+    return whole(n, m, x, dim);
+}
+
+static bool node(struct twins *t, ir_value v)
+{
+    const struct ir_node *n = ir_get(t->f[0], v), *m = ir_get(t->f[1], t->twin[v]);
+    struct operand *x = arena_new_array(t->fe->arena, struct operand, n->arg_count + 1u);
+    struct growth *g = &t->growth[v];
+    bool sum = false, tuple = n->type.dtype == IR_TUPLE;
+    int32_t dim = -1;
+    double p, q;
+    if (!tuple && !type_rows(t, &n->type, &m->type, &dim)) return fail(t, v, "rows that depend on each other");
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        const struct ir_type *a = ir_type(t->f[0], n->args[i]), *b = ir_type(t->f[1], m->args[i]);
+        const struct ir_node *c = number_of(t->f[0], n->args[i]), *d = number_of(t->f[1], m->args[i]);
+        x[i].dim = -1;
+        if (a->dtype != IR_TUPLE && !type_rows(t, a, b, &x[i].dim)) return fail(t, v, "rows that depend on each other");
+        if (!c || !d) x[i].is = t->growth[n->args[i]];
+        else if (n->op == m->op && !number_growth(t, c, d, &x[i].is)) return fail(t, v, "a number that counts rows");
+        sum |= x[i].is.sum;
+    }
+    if (n->op == OP_param) return true; /* known */
+    if (n->op == OP_call || n->op == OP_loop || n->op == OP_scan)
+        return same_attributes(n, m) ? body(t, v, n, m, x, g) : fail(t, v, "a loop whose rounds rows number");
+    if (n->op == OP_grad) return gradient(t, v, n, x, g);
+    if (n->op != m->op) {
+        if (!divisor(t->f[0], n, &p) || !divisor(t->f[1], m, &q) || p * (double)t->rows[1] != q * (double)t->rows[0])
+            return fail(t, v, "what depends on the number of rows");
+        *g = x[0].is;
+        g->degree--;
+        return true;
+    }
+    if (dim >= 0 && sum) return fail(t, v, "rows that depend on a sum over rows");
+    return growth_of(t, n, m, x, dim, g) || fail(t, v, "what is neither of one row nor linear in sums over rows");
+}
+
+/* ---------------------------------------------------------------- functions */
+
+static bool pair(struct twins *t, ir_value v, ir_value with)
+{
+    if (number_of(t->f[0], v) && number_of(t->f[1], with)) return true;
+    if (t->twin[v] && t->twin[v] != with) return fail(t, v, "what depends on the number of rows");
+    t->twin[v] = with;
+    return true;
+}
+
+static bool pair_operands(struct twins *t, ir_value v)
+{
+    const struct ir_node *n = ir_get(t->f[0], v), *m = ir_get(t->f[1], t->twin[v]);
+    double number;
+    bool scaled = divisor(t->f[0], n, &number) && divisor(t->f[1], m, &number);
+    if ((n->op != m->op && !scaled) || n->arg_count != m->arg_count)
+        return fail(t, v, "what depends on the number of rows");
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        if (!pair(t, n->args[i], m->args[i])) return false;
+    return true;
+}
+
+static bool compare(struct twins *t, const struct growth *params, struct growth *results)
+{
+    struct arena *a = t->fe->arena;
+    const struct ir_func *f = t->f[0], *g = t->f[1];
+    t->twin = arena_new_array(a, ir_value, f->count);
+    t->growth = arena_new_array(a, struct growth, f->count);
+    if (f->params.count != g->params.count || f->results.count != g->results.count) return t->why = "results", false;
+    for (size_t i = 0; i < f->results.count; i++)
+        if (!pair(t, f->results.items[i].value, g->results.items[i].value)) return false;
+    for (ir_value v = f->count; v-- > 1;)
+        if (t->twin[v] && !pair_operands(t, v)) return false;
+    for (size_t i = 0; i < f->params.count; i++) t->growth[f->params.items[i].value] = params[i];
+    for (ir_value v = 1; v < f->count; v++) {
+        const struct ir_node *n = ir_get(f, v);
+        if (!t->twin[v]) continue;
+        if (n->op == OP_param && n->attr[0].v[0] != ir_get(g, t->twin[v])->attr[0].v[0])
+            return fail(t, v, "what depends on the number of rows");
+        if (!node(t, v)) return false;
+    }
+    for (size_t i = 0; i < f->results.count; i++) {
+        ir_value v = f->results.items[i].value;
+        const struct ir_node *n = number_of(f, v), *m = number_of(g, g->results.items[i].value);
+        results[i] = t->growth[v];
+        if (n && m && !number_growth(t, n, m, &results[i])) return fail(t, v, "a number that counts rows");
+    }
+    return true;
+}
+
+int64_t fe_step_regrouped(const struct fe_step *s, bool clipped)
+{
+    const struct fe_accumulation *a = &s->accumulate;
+    int64_t batch = a->rows * a->microbatches, count = 1;
+    bool plainly = !clipped && a->split && !a->real && !a->weight && !s->examples.json && !s->examples.asked;
+    if (!s->fe->options->invariant || !plainly || !(a->microbatches & (a->microbatches - 1))) return a->rows;
+    while (count < a->microbatches && batch / ir_leaf(batch, 1) % (2 * count) == 0) count *= 2;
+    return batch / count;
+}
+
+bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, const struct fe_rows_part *made)
+{
+    struct twins t = {.fe = s->fe, .rows = {asked->rows.count, made->rows.count}, .f = {asked->b.f, made->b.f}};
+    struct growth *params = arena_new_array(s->fe->arena, struct growth, t.f[0]->params.count + 1);
+    struct growth *results = arena_new_array(s->fe->arena, struct growth, t.f[0]->results.count + 1);
+    const char *name = "statistics";
+    bool good = asked->kinds.count == made->kinds.count && compare(&t, params, results);
+    for (uint32_t i = 0; good && i < s->param_count; i++)
+        if (made->trace.statistics && made->trace.statistics[i])
+            good = false, t.why = "what one microbatch hands to the next";
+    for (size_t i = 0; good && i < asked->kinds.count; i++) {
+        int64_t kind = asked->kinds.items[i];
+        int32_t dim;
+        name = t.f[0]->results.items[i].name;
+        type_rows(&t, ir_type(t.f[0], t.f[0]->results.items[i].value), ir_type(t.f[1], t.f[1]->results.items[i].value),
+                  &dim);
+        bool fits = results[i].zero || results[i].degree == (kind == FE_SUM);
+        if (kind == FE_CONCATENATE) fits &= dim == 0 && !results[i].sum;
+        else fits &= (kind == FE_SUM || kind == FE_MEAN) && dim < 0;
+        if (!fits)
+            good = false,
+            t.why = arena_format(s->fe->arena, "\"%s\" is no %s over rows", name, kind == FE_SUM ? "sum" : "mean");
+    }
+    if (good) return true;
+    const char *at = t.place < s->module->places.count ? s->module->places.items[t.place].pointer : NULL;
+    struct diag *d = fe_error(s->fe, s->accumulate.json, "E0434",
+                              "--numerics invariant: %s%s%s: the number of microbatches has to be a power of two",
+                              t.why ? t.why : "results", t.place && at ? " at " : "", t.place && at ? at : "");
+    d->hint = "any number of microbatches gives sums and means over rows";
+    return false;
+}
