@@ -43,8 +43,8 @@ def first_difference(a, b):
 
 def microbatches(document, d):
     rows = [i["shape"][0] for i in document["inputs"].values() if i["shape"] and (i.get("axes") or [None])[0] == "batch"]
-    count = d.one([2, 4])
-    return {"microbatch_size": rows[0] // count, "split": "contiguous"} if rows and rows[0] % count == 0 else None
+    counts = [n for n in (2, 3, 4, 5, 6, 7, 8, 12) if rows and rows[0] and rows[0] % n == 0]
+    return {"microbatch_size": rows[0] // d.one(counts), "split": "contiguous"} if counts else None
 
 
 def one(options, seed):
