@@ -396,7 +396,7 @@ bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, co
     if (good) return true;
     const char *at = t.place < s->module->places.count ? s->module->places.items[t.place].pointer : NULL;
     struct diag *d = fe_error(s->fe, s->accumulate.json, "E0434",
-                              "--numerics invariant: %s%s%s: the number of microbatches has to be a power of two",
+                              "--numerics invariant: %s%s%s: the number of microbatches can at best be a power of two",
                               t.why ? t.why : "results", t.place && at ? " at " : "", t.place && at ? at : "");
     d->hint = "any number of microbatches gives sums and means over rows";
     return false;
