@@ -69,8 +69,8 @@ def document(expression, shape, out, batched=False, **more):
 
 
 class TestLinear(runner.Case):
-    def played(self, expression, a, b, w, compiled=True, arguments=(), **more):
-        """The gradient of the matrices and the value."""
+    def played(self, expression, a, b, w, compiled=True, arguments=("-O0",), **more):
+        """The gradient of the matrices and the value. Numbers are the same at every -O (precision.levels), and compiled sooner at -O0."""
         runner.write_document(self.folder, document(expression, a.shape, w.shape, **more), {k: v[None].astype("f4") for k, v in (("a", a), ("b", b), ("w", w))})
         state, _ = runner.play(self.program, self.folder, 1, compiled, arguments)
         return -state["x"], -state["y"]
@@ -91,7 +91,9 @@ class TestLinear(runner.Case):
 
     def test_values_and_gradients(self):
         for name in FUNCTIONS:
-            for shape in SHAPES + EDGES.get(name, ()):
+            for shape in SHAPES:
+                self.agree(name, shape, arguments=())
+            for shape in EDGES.get(name, ()):
                 self.agree(name, shape)
 
     def test_interpreted(self):
@@ -101,9 +103,9 @@ class TestLinear(runner.Case):
     def test_mesh(self):
         """Matrices on two devices; one matrix on both; sums whose order no mesh changes."""
         for name in ("cholesky", "solve", "slogdet", "lower turned", "eigenvalues", "singular values", "triangle"):
-            self.agree(name, (4, 33, 33), batched=True, arguments=("--mesh", "data=2"))
-            self.agree(name, (35, 35), arguments=("--mesh", "data=2"))
-        one, two = (self.agree("solve", (4, 40, 40), batched=True, arguments=("--numerics", "invariant", *m)) for m in ((), ("--mesh", "data=2")))
+            self.agree(name, (4, 33, 33), batched=True, arguments=("-O0", "--mesh", "data=2"))
+            self.agree(name, (35, 35), arguments=("-O0", "--mesh", "data=2"))
+        one, two = (self.agree("solve", (4, 40, 40), batched=True, arguments=("-O0", "--numerics", "invariant", *m)) for m in ((), ("--mesh", "data=2")))
         for x, y in zip(one, two):
             self.assertEqual(x.tobytes(), y.tobytes())
 
