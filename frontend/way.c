@@ -52,6 +52,11 @@ int way_read_document(struct way *w, const char *path, char **text, size_t *leng
     return code ? code : cli_read(w->cli, path, w->limits.document, text, length);
 }
 
+static bool is_invariant(struct cli *cli)
+{
+    return strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0;
+}
+
 int way_read_options(const struct way *w, struct fe_options *options)
 {
     struct cli *cli = w->cli;
@@ -70,7 +75,7 @@ int way_read_options(const struct way *w, struct fe_options *options)
     options->text.bytes = w->limits.document;
     options->text.values = w->limits.json < UINT32_MAX ? (uint32_t)w->limits.json : UINT32_MAX;
     options->values = w->limits.values;
-    options->invariant = strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0;
+    options->invariant = is_invariant(cli);
     return 0;
 }
 
@@ -193,7 +198,7 @@ int way_settings(struct way *w)
         .verify_each = cli_count(cli, "verify-each") > 0 || verify,
         .time_passes = cli_count(cli, "time-passes") > 0,
         .check_finite = cli_count(cli, "check-finite") > 0,
-        .invariant = strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0,
+        .invariant = is_invariant(cli),
         .blas = product_row(blas),
     };
     w->options.remat = (int)cli_integer(cli, "remat", 0);

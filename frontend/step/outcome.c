@@ -180,18 +180,19 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
     int64_t rows = fe_step_regrouped(s, clipped != NULL), count = a->rows * a->microbatches / rows;
     struct traced t, asked;
     struct fe_term total = {0};
-    if (!trace_microbatch(s, trace, grads, clipped, rows, &t))
-        return rows == a->rows ? false
-                               : fe_wrong(fe, a->json, "E0434",
-                                          "--numerics invariant: the number of microbatches has to be a power of two "
-                                          "where microbatches of %lld rows cannot be",
-                                          (long long)rows);
+    bool good = trace_microbatch(s, trace, grads, clipped, rows, &t);
     if (rows != a->rows) {
         size_t funcs = s->module->funcs.count;
         if (!trace_microbatch(s, trace, grads, clipped, a->rows, &asked)) return false;
+        if (!good)
+            return fe_wrong(fe, a->json, "E0434",
+                            "--numerics invariant: the number of microbatches has to be a power of two where "
+                            "microbatches of %lld rows cannot be",
+                            (long long)rows);
         if (!fe_step_grows_alike(s, &asked.part, &t.part)) return false;
         s->module->funcs.count = funcs;
     }
+    if (!good) return false;
     ir_value real = fe_step_real_parts(s, trace, a->real, count);
     if (!real) return false;
     trace->b->place = fe_place(fe, a->json);

@@ -174,6 +174,9 @@ class Invariant(runner.Case):
         self.assertRegex(refusal(PERCEPTRON, num_real_microbatches=2), "E0434.*power of two")
         self.assertRegex(refusal(PERCEPTRON, split="strided"), "E0434.*runs of rows")
         self.assertRegex(refusal(CONVOLUTIONS), "E0434.*/model/layers/1")
+        wrong = refusal({**PERCEPTRON, "metrics": {"first": "model[0, 0] > 0"}}, metrics={"first": "mean"})  # whatever the number
+        self.assertRegex(wrong, "E0432.*first")
+        self.assertNotIn("E0434", wrong)
 
 
 if __name__ == "__main__":
