@@ -38,7 +38,7 @@ struct cg_target {
 };
 
 /* describe.c: parts of the runtime that an object can do without. */
-enum { CG_PART_COUNT = 5 };
+enum { CG_PART_COUNT = 6 };
 extern const char *const cg_part_names[CG_PART_COUNT];
 
 /* A kernel command's code: the nest, and for a contraction what a library needs to do the same. */

@@ -109,8 +109,8 @@ static step_status save_file(struct save_plan *plan, const struct step_save *sav
     char error[ST_TEXT];
     struct step_instance *t = plan->t;
     step_status status = STEP_OK;
-    if (save->item_count || save->keep || save->metric_count)
-        status = rt_fail(t, STEP_EINVAL, "save: items, metrics, keep are of directories");
+    if (save->item_count || save->keep || save->metric_count || save->flags)
+        status = rt_fail(t, STEP_EINVAL, "save: items, metrics, keep, compression are of directories");
     if (!status) status = collect(plan);
     status = rt_agree(t, status);
     if (!status && plan->computed) status = rt_agree(t, rt_derive(t));
@@ -137,7 +137,8 @@ static step_status save(struct step_instance *t, const struct step_save *save, s
     bool file = is_file_name(save->directory);
     step_status status = STEP_OK;
     if (!t->initialized) status = rt_fail(t, STEP_EINVAL, "save: call init or load first");
-    else if (!save->directory || save->flags) status = rt_fail(t, STEP_EINVAL, "save: no directory, or unknown flags");
+    else if (!save->directory || save->flags >= 2 * STEP_SAVE_COMPRESS_ALL)
+        status = rt_fail(t, STEP_EINVAL, "save: no directory, or unknown flags");
     else if (!file && !directories) status = left_out(t, NO_DIRECTORIES);
     if (!status) status = parse_patterns(&plan, save->slots);
     if (!status && !file) status = directories->save(t, save, plan.list, plan.pattern_count, out);

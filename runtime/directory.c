@@ -207,12 +207,19 @@ static step_status prepare(struct step_instance *t, struct rt_job *j, const stru
         return rt_fail(t, STEP_EUNSUPPORTED, "save: keep: object compiled --without retention");
     if (save->keep && !retention->check(save->keep, j->error))
         return rt_fail(t, STEP_EINVAL, "save: keep: %s", j->error);
+    const struct stepc_compression *compression = t->program->compression;
+    if (save->flags && !compression)
+        return rt_fail(t, STEP_EUNSUPPORTED, "save: compress: object compiled --without compression");
+    if (save->flags && compression->is_there(!(t->flags & STEP_NO_ENV), j->error))
+        return rt_fail(t, STEP_EDEVICE, "save: %s", j->error);
+    j->flags = save->flags;
     j->several = t->program->checkpoint->directories->pieces;
     step_status status = take_texts(t, j, save);
     if (status) return status;
     st_add(&j->names, "%s%c%s", save->directory, 0, save->keep ? save->keep : "");
     if (!kept || j->names.lacking || !collect(j, patterns, pattern_count, bytes) ||
-        (j->several && !j->several->layout(t, j, bytes)))
+        (j->several && !j->several->layout(t, j, bytes)) ||
+        (j->flags && !(j->packed = calloc(j->count + 1, sizeof *j->packed))))
         return rt_fail(t, j->status ? j->status : STEP_ENOMEM, "save: %s", j->status ? j->error : "out of memory");
     j->folder = j->names.at;
     j->keep = save->keep ? j->folder + strlen(j->folder) + 1 : NULL;
@@ -303,6 +310,8 @@ static step_status load_one(struct step_instance *t, const struct step_load *loa
     struct rt_document *items = NULL;
     struct rt_saved *kept = saved_of(t);
     step_status status = st_checkpoint_open(&c, path, true, error);
+    c.compression = t->program->compression;
+    c.environment = !(t->flags & STEP_NO_ENV);
     if (status) rt_fail(t, status, "load: %s", error);
     else status = kept ? take_items(t, &c, &items) : rt_fail(t, STEP_ENOMEM, "load: out of memory");
     if (t->ranks > 1) status = t->program->mesh->opened(t, status, &c.all, &c);

@@ -18,6 +18,10 @@ struct rt_written { /* a file of the checkpoint */
     uint32_t writer;     /* the rank that writes it */
 };
 
+struct rt_packed { /* as in st_piece; 0: it is not compressed */
+    uint64_t stored, chunked;
+};
+
 struct rt_piece { /* of a tensor (pieces.c); those of one by their place, in the order of `in_order` */
     struct st_tensor t;
     const struct st_tensor *whole;
@@ -31,6 +35,7 @@ struct rt_piece { /* of a tensor (pieces.c); those of one by their place, in the
 struct rt_peer { /* a process that saves too */
     char host[64], name[RT_STEP_NAME];
     int32_t pid;
+    uint32_t flags;
     uint64_t bound;
 };
 
@@ -57,6 +62,8 @@ struct rt_job {
     struct st_tensor *tensors;         /* of files: `slots`, or pieces of them, file after file, by key */
     uint32_t count;                    /* of `tensors` */
     char (*hashes)[ST_HASH];           /* of each */
+    struct rt_packed *packed;          /* of each; NULL: nothing is compressed */
+    uint32_t flags;                    /* STEP_SAVE_* */
     const struct st_tensor **in_order; /* by name, then by place */
     struct rt_piece *pieces;           /* NULL: `tensors` are whole */
     char *keys;                        /* their names */

@@ -31,6 +31,7 @@ void rt_drop_job(struct rt_job *j)
     free(j->numbers.at);
     free(j->removed.at);
     free(j->files);
+    free(j->packed);
     free(j);
 }
 
@@ -204,6 +205,30 @@ static inline const char *bytes_of(struct rt_job *j, const struct st_tensor *t, 
     return j->data + t->offset;
 }
 
+/* Bytes of a tensor in the file. */
+static uint64_t stored(const struct rt_job *j, uint32_t i)
+{
+    return j->packed && j->packed[i].stored ? j->packed[i].stored : j->tensors[i].bytes;
+}
+
+/* As the file describes them: what is compressed is a row of bytes. false: no memory. */
+static bool add_header(const struct rt_job *j, const struct rt_written *w, struct st_text *header)
+{
+    const struct st_tensor *plain = j->tensors + w->begin;
+    uint32_t count = w->end - w->begin;
+    struct st_tensor *own = j->packed ? malloc((count + 1) * sizeof *own) : NULL;
+    if (j->packed && !own) return false;
+    for (uint32_t i = 0; own && i < count; i++) {
+        own[i] = plain[i];
+        if (!j->packed[w->begin + i].stored) continue;
+        own[i].dtype = STEP_U8, own[i].rank = 1;
+        own[i].bytes = j->packed[w->begin + i].stored, own[i].shape[0] = (int64_t)own[i].bytes;
+    }
+    st_header(header, own ? own : plain, count, j->step);
+    free(own);
+    return !header->lacking;
+}
+
 static bool write_item(struct rt_job *j, struct rt_written *w)
 {
     struct st_text header = {0};
@@ -211,8 +236,7 @@ static bool write_item(struct rt_job *j, struct rt_written *w)
     char digits[ST_SUM_SIZE + 1], *own;
     const char *data;
     const size_t behind = ST_SUM_DIGITS + ST_SUM_SIZE;
-    st_header(&header, j->tensors + w->begin, w->end - w->begin, j->step);
-    if (header.lacking) {
+    if (!add_header(j, w, &header)) {
         free(header.at);
         errno = ENOMEM;
         return rt_job_fails(j, "header", w->name);
@@ -220,7 +244,7 @@ static bool write_item(struct rt_job *j, struct rt_written *w)
     uint32_t sum = st_crc32(0, header.at + behind, header.length - behind);
     bool good = true;
     for (uint32_t i = w->begin; good && i < w->end; i++) {
-        if ((good = (data = bytes_of(j, &j->tensors[i], &own)) != NULL)) sum = st_crc32(sum, data, j->tensors[i].bytes);
+        if ((good = (data = bytes_of(j, &j->tensors[i], &own)) != NULL)) sum = st_crc32(sum, data, stored(j, i));
         free(own);
     }
     snprintf(digits, sizeof digits, "%08" PRIx32, sum);
@@ -231,8 +255,8 @@ static bool write_item(struct rt_job *j, struct rt_written *w)
         const struct st_tensor *t = &j->tensors[i];
         good = (data = bytes_of(j, t, &own)) != NULL;
         st_hash_begin(&piece);
-        for (uint64_t at = 0, n; good && at < t->bytes; at += n) {
-            n = t->bytes - at < CHUNK ? t->bytes - at : CHUNK;
+        for (uint64_t at = 0, n, end = stored(j, i); good && at < end; at += n) {
+            n = end - at < CHUNK ? end - at : CHUNK;
             st_hash_add(&piece, data + at, n);
             good = write_part(j, fd, w, &h, data + at, n);
         }
@@ -300,6 +324,9 @@ static void add_slots(struct rt_job *j, struct st_text *m)
         st_add_quoted(m, t->name);
         add_extents(m, "start", p ? p->start : NULL, t->rank);
         add_extents(m, "shape", t->shape, t->rank);
+        const struct rt_packed *packed = j->packed ? &j->packed[t - j->tensors] : NULL;
+        if (packed && packed->stored)
+            st_add(m, ",\"stored\":%" PRIu64 ",\"chunked\":%" PRIu64, packed->stored, packed->chunked);
         st_add(m, ",\"hash\":\"%s\"}", j->hashes[t - j->tensors]);
     }
     st_add(m, j->count ? "]}" : "");
@@ -307,6 +334,13 @@ static void add_slots(struct rt_job *j, struct st_text *m)
     st_add(m, "},\"model\":{\"name\":");
     st_add_quoted(m, j->program->name ? j->program->name : "");
     st_add(m, ",\"state\":\"%s\"}", sum);
+}
+
+static bool is_packed(const struct rt_job *j)
+{
+    for (uint32_t i = 0; j->packed && i < j->count; i++)
+        if (j->packed[i].stored) return true;
+    return false;
 }
 
 static bool write_manifest(struct rt_job *j)
@@ -323,9 +357,10 @@ static bool write_manifest(struct rt_job *j)
     st_add(&m,
            "{\"stepc_checkpoint\":%d,\"step\":%" PRIu64
            ",\"created\":\"%04d-%02d-%02dT%02d:%02d:%02dZ\",\"seconds\":%lld",
-           ST_CHECKPOINT, j->step, tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
-           (long long)now.tv_sec);
-    st_add(&m, ",\"producer\":\"stepc " STEPC_VERSION "\",\"hash\":\"xxh3-128\",\"files\":{");
+           is_packed(j) ? ST_CHECKPOINT_PACKED : ST_CHECKPOINT, j->step, tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
+           tm.tm_hour, tm.tm_min, tm.tm_sec, (long long)now.tv_sec);
+    st_add(&m, ",\"producer\":\"stepc " STEPC_VERSION "\",\"hash\":\"xxh3-128\"%s,\"files\":{",
+           is_packed(j) ? ",\"compression\":\"zstd\"" : "");
     for (uint32_t i = 0; i < j->file_count; i++) {
         st_add(&m, i ? "," : "");
         st_add_quoted(&m, j->files[i].name);
@@ -384,7 +419,7 @@ void rt_end_job(struct rt_job *j, bool good)
 void *rt_write_job(void *user)
 {
     struct rt_job *j = user;
-    bool good = true;
+    bool good = !j->flags || j->program->compression->pack(j);
     for (uint32_t i = 0, files = j->file_count; good && i < files; i++)
         if (j->files[i].writer == j->rank) good = write_item(j, &j->files[i]);
     if (j->peers) good = j->several->meet(j, good);

@@ -120,6 +120,8 @@ static step_status read_piece(struct reader *r)
         if (key && strcmp(key, "file") == 0) file = scan_string(&r->scan);
         else if (key && strcmp(key, "key") == 0) p->key = scan_string(&r->scan);
         else if (key && strcmp(key, "hash") == 0) p->hash = scan_string(&r->scan);
+        else if (key && strcmp(key, "stored") == 0) scan_whole(&r->scan, &p->stored);
+        else if (key && strcmp(key, "chunked") == 0) scan_whole(&r->scan, &p->chunked);
         else if (key && strcmp(key, "start") == 0) start = read_extents(&r->scan, p->start);
         else if (key && strcmp(key, "shape") == 0) shape = read_extents(&r->scan, p->shape);
         else if (!key || !scan_skip(&r->scan, DEPTH)) break;
@@ -163,6 +165,7 @@ static step_status check_pieces(struct reader *r, const struct st_tensor *t)
         if (!good) all = UINT64_MAX;
         filled += n;
         p->bytes = n * rt_dtype_bytes(t->dtype);
+        if (p->stored && (p->stored > p->bytes || p->stored < p->bytes / ST_PACKED_MOST)) all = UINT64_MAX;
     }
     return all >> 48 || filled != all
                ? damaged(r, "tensor \"%.200s\": pieces overlap, lie outside, are too many or do not fill it", t->name)
@@ -242,7 +245,7 @@ static step_status read_model(struct reader *r, const char *name)
 
 static step_status newer(struct reader *r, const char *what)
 {
-    damaged(r, "%s: of a newer stepc; this one reads version %d with xxh3-128", what, ST_CHECKPOINT);
+    damaged(r, "%s: of a newer stepc; this one reads version %d with xxh3-128 and zstd", what, ST_CHECKPOINT_PACKED);
     return STEP_EVERSION;
 }
 
@@ -258,7 +261,7 @@ static step_status read_manifest(struct reader *r)
         if (!version) {
             if (strcmp(key, "stepc_checkpoint") != 0 || !scan_whole(&r->scan, &version))
                 return wrong(r, "expected \"stepc_checkpoint\"");
-            if (version != ST_CHECKPOINT) return newer(r, "its version");
+            if (version != ST_CHECKPOINT && version != ST_CHECKPOINT_PACKED) return newer(r, "its version");
             if (!r->text_fits) return damaged(r, ST_MANIFEST " does not have its checksum");
         } else if (strcmp(key, "step") == 0) {
             if ((step = scan_whole(&r->scan, &r->c->step)))
@@ -268,6 +271,8 @@ static step_status read_manifest(struct reader *r)
             scan_whole(&r->scan, &r->c->created);
         } else if (strcmp(key, "hash") == 0) {
             if ((text = scan_string(&r->scan)) && strcmp(text, "xxh3-128") != 0) return newer(r, "its checksums");
+        } else if (strcmp(key, "compression") == 0) {
+            if ((text = scan_string(&r->scan)) && strcmp(text, "zstd") != 0) return newer(r, "its compression");
         } else if (strcmp(key, "files") == 0 && !r->c->member_count) status = read_table(r, read_member);
         else if (strcmp(key, "slots") == 0 && !r->c->all.count) status = read_table(r, read_slot);
         else if (strcmp(key, "metrics") == 0) status = read_table(r, read_metric);
@@ -340,8 +345,9 @@ static step_status find_pieces(struct reader *r)
         const struct st_tensor *t = &r->c->all.tensors[p->tensor];
         const struct st_member *m = &r->c->members[p->member];
         const struct st_tensor *found = st_find(&m->file, p->key);
-        bool same = found && found->dtype == t->dtype && found->rank == t->rank;
-        for (int32_t k = 0; same && k < t->rank; k++) same = found->shape[k] == p->shape[k];
+        bool same = found && found->dtype == (p->stored ? STEP_U8 : t->dtype) &&
+                    (p->stored ? found->bytes == p->stored : found->rank == t->rank);
+        for (int32_t k = 0; same && !p->stored && k < t->rank; k++) same = found->shape[k] == p->shape[k];
         if (!same) return damaged(r, "%s: tensor \"%.200s\" is not there as its manifest says", m->name, p->key);
         p->offset = found->offset;
     }
@@ -357,6 +363,10 @@ step_status st_checkpoint_open(struct st_checkpoint *c, const char *path, bool f
     step_status status;
     memset(c, 0, sizeof *c);
     c->all = (struct st_file){.path = path, .fd = -1};
+#ifndef STEPC_IN_OBJECT
+    c->compression = &stepc_part_compression;
+    c->environment = true;
+#endif
     if (!(c->all.text = read_whole(&r, ST_MANIFEST, MANIFEST_BYTES, &n, &status))) return status;
     if (n > SELF_BYTES && strncmp(c->all.text + n - SELF_BYTES, SELF, sizeof SELF - 1) == 0) {
         st_hash_begin(&h);
@@ -403,7 +413,8 @@ static step_status compare(struct reader *r, struct st_hash *h, const char *expe
     if (strcmp(sum, expected) == 0) return STEP_OK;
     if (!p) return damaged(r, "%s is damaged: checksum %.32s expected, %s found", m->name, expected, sum);
     return damaged(r, "%s is damaged: \"%.200s\", bytes %llu to %llu: checksum %.32s expected, %s found", m->name,
-                   p->key, (unsigned long long)p->offset, (unsigned long long)(p->offset + p->bytes), expected, sum);
+                   p->key, (unsigned long long)p->offset,
+                   (unsigned long long)(p->offset + (p->stored ? p->stored : p->bytes)), expected, sum);
 }
 
 /* Bytes of a file, to `to` or, NULL, to nowhere; `h`: NULL or what adds them up. */
@@ -430,9 +441,19 @@ step_status st_checkpoint_piece(const struct st_checkpoint *c, const struct st_p
     struct reader r = {.c = (struct st_checkpoint *)(uintptr_t)c, .error = error};
     const struct st_member *m = &c->members[p->member];
     struct st_hash h;
+    char *stored = NULL;
+    if (to && p->stored && !c->compression) {
+        damaged(&r, "it is compressed; object compiled --without compression");
+        return STEP_EUNSUPPORTED;
+    }
+    if (to && p->stored && !(stored = malloc(p->stored))) return no_memory(&r);
     st_hash_begin(&h);
-    step_status status = read_bytes(&m->file, p->offset, p->bytes, to, verify ? &h : NULL, error);
-    return status || !verify ? status : compare(&r, &h, p->hash, m, p);
+    step_status status = read_bytes(&m->file, p->offset, p->stored ? p->stored : p->bytes, stored ? stored : to,
+                                    verify ? &h : NULL, error);
+    if (!status && verify) status = compare(&r, &h, p->hash, m, p);
+    if (!status && stored) status = c->compression->unpack(c, p, stored, to, error);
+    free(stored);
+    return status;
 }
 
 step_status st_checkpoint_read(const struct st_checkpoint *c, const struct st_tensor *t, void *to, bool verify,

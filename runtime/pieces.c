@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum { ITEMS = RT_ITEMS, CHUNK = 1 << 20, FEW = 4096, NOTE = 40, PAUSE_NS = 5000000, LOOK_NS = 500000000 };
-enum { BYTES_DIGITS = 20, HASH_DIGITS = ST_HASH - 1 };
+enum { BYTES_DIGITS = 20, HASH_DIGITS = ST_HASH - 1, TENSOR_DIGITS = HASH_DIGITS + 2 * BYTES_DIGITS };
 
 /* ---------------------------------------------------------------- who writes what */
 
@@ -271,7 +271,7 @@ static void note_name(char name[NOTE], uint32_t rank, bool over)
 /* The directory of the first process; a file in it that is locked as long as this one writes. */
 static step_status open_ranks(struct step_instance *t, struct rt_job *j)
 {
-    struct rt_peer mine = {.pid = t->pid, .bound = j->bound};
+    struct rt_peer mine = {.pid = t->pid, .bound = j->bound, .flags = j->flags};
     struct utsname about;
     char name[NOTE];
     step_status status = STEP_OK;
@@ -286,6 +286,9 @@ static step_status open_ranks(struct step_instance *t, struct rt_job *j)
                            "save: STEPC_FILE_BYTES is %" PRIu64 " on rank %u and %" PRIu64
                            " on rank 0: who writes what follows from it",
                            j->peers[k].bound, k, j->peers->bound);
+    for (uint32_t k = 1; k < t->ranks; k++)
+        if (j->peers[k].flags != j->peers->flags)
+            return rt_fail(t, STEP_EINVAL, "save: rank %u asks for other flags than rank 0", k);
     if (t->rank) {
         memcpy(j->name, j->peers->name, sizeof j->name);
         snprintf(j->target, sizeof j->target, "step-%" PRIu64, j->step);
@@ -356,7 +359,10 @@ static bool leave_note(struct rt_job *j, bool good)
     for (const struct rt_written *w = j->files; good && w < j->files + j->file_count; w++) {
         if (w->writer != j->instance->rank) continue;
         st_add(&text, "%0*" PRIu64 "%s", BYTES_DIGITS, w->bytes, w->hash);
-        for (uint32_t i = w->begin; i < w->end; i++) st_add(&text, "%s", j->hashes[i]);
+        for (uint32_t i = w->begin; i < w->end; i++) {
+            struct rt_packed p = j->packed ? j->packed[i] : (struct rt_packed){0};
+            st_add(&text, "%s%0*" PRIu64 "%0*" PRIu64, j->hashes[i], BYTES_DIGITS, p.stored, BYTES_DIGITS, p.chunked);
+        }
     }
     note_name(from, j->instance->rank, false);
     note_name(to, j->instance->rank, true);
@@ -367,20 +373,31 @@ static bool leave_note(struct rt_job *j, bool good)
     return good && left;
 }
 
+static uint64_t take_number(const char **at)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < BYTES_DIGITS; i++) n = n * 10 + (uint64_t)(*(*at)++ - '0');
+    return n;
+}
+
 static bool take(struct rt_job *j, uint32_t rank, const char *text, uint64_t length)
 {
-    const char *at = text + 1;
+    const char *at = text + (length > 0);
     if (length && *text == '0') return lost(j, rank, at);
     for (struct rt_written *w = j->files; w < j->files + j->file_count; w++) {
         if (w->writer != rank) continue;
-        uint64_t bytes = 0, lines = 1 + w->end - w->begin;
-        if (length < BYTES_DIGITS + 1 || (uint64_t)(text + length - at) < BYTES_DIGITS + lines * HASH_DIGITS)
-            return lost(j, rank, "left half a note");
-        for (uint32_t i = 0; i < BYTES_DIGITS; i++) bytes = bytes * 10 + (uint64_t)(*at++ - '0');
-        w->bytes = bytes;
+        uint64_t lines = w->end - w->begin, needed = BYTES_DIGITS + HASH_DIGITS + lines * TENSOR_DIGITS;
+        if ((uint64_t)(text + length - at) < needed) return lost(j, rank, "left half a note");
+        w->bytes = take_number(&at);
         snprintf(w->hash, ST_HASH, "%s", at);
-        for (uint32_t i = w->begin; i < w->end; i++) snprintf(j->hashes[i], ST_HASH, "%s", at += HASH_DIGITS);
         at += HASH_DIGITS;
+        for (uint32_t i = w->begin; i < w->end; i++) {
+            snprintf(j->hashes[i], ST_HASH, "%s", at);
+            at += HASH_DIGITS;
+            struct rt_packed p = {.stored = take_number(&at)};
+            p.chunked = take_number(&at);
+            if (j->packed) j->packed[i] = p;
+        }
     }
     return true;
 }
@@ -489,10 +506,10 @@ static step_status read_piece(struct reading *r, const struct st_checkpoint *c, 
     r->extent = many;
     r->file = &c->members[p->member].file;
     if (some && all && dense) return st_checkpoint_piece(c, p, to, verify, r->error);
-    if (verify && (check || (some && all))) {
+    if ((verify && (check || (some && all))) || (some && p->stored)) {
         char *own = some ? malloc(p->bytes) : NULL;
         if (some && !own) return snprintf(r->error, ST_TEXT, "out of memory"), STEP_ENOMEM;
-        step_status status = st_checkpoint_piece(c, p, own, true, r->error);
+        step_status status = st_checkpoint_piece(c, p, own, verify, r->error);
         if (some && !status) rt_copy(to, r->into, own + (offset - p->offset), r->from, many, r->rank, r->item);
         free(own);
         return status;
@@ -508,20 +525,22 @@ static step_status spread(const struct reading *r, struct step_instance *t, cons
     int64_t from[RT_MAX_RANK], local[RT_MAX_RANK], start[RT_MAX_RANK], extent[RT_MAX_RANK],
         rows = r->rank ? p->shape[0] : 1;
     uint64_t row = rows ? p->bytes / (uint64_t)rows : 0, most = row ? CHUNK / row : 1;
-    char sum[ST_HASH], *room = row > CHUNK ? malloc(row) : r->room;
+    uint64_t needed = p->stored ? p->bytes : row; /* what is compressed is read at once */
+    char sum[ST_HASH], *room = p->stored || needed > CHUNK ? malloc(needed) : r->room;
     struct st_tensor at = {.offset = p->offset};
     struct st_hash h;
     if (!room) return snprintf(r->error, ST_TEXT, "out of memory"), STEP_ENOMEM;
-    step_status status = STEP_OK;
+    step_status status = p->stored ? st_checkpoint_piece(c, p, room, verify, r->error) : STEP_OK;
     st_hash_begin(&h);
     rt_c_strides(from, p->shape, r->rank, r->item);
     rt_c_strides(local, s->local ? s->local : s->shape, r->rank, r->item);
     for (int64_t done = 0, n; done < rows && row && !status; done += n) {
         n = rows - done < (int64_t)most ? rows - done : most ? (int64_t)most : 1;
-        status = st_read(&c->members[p->member].file, &at, (uint64_t)done * row, room, (uint64_t)n * row, r->error);
-        if (verify && !status) st_hash_add(&h, room, (uint64_t)n * row);
+        if (!p->stored)
+            status = st_read(&c->members[p->member].file, &at, (uint64_t)done * row, room, (uint64_t)n * row, r->error);
+        if (!p->stored && verify && !status) st_hash_add(&h, room, (uint64_t)n * row);
         for (struct rt_device *d = t->devices; !status && d < t->devices + t->local_count; d++) {
-            const char *source = room;
+            const char *source = p->stored ? room + (uint64_t)done * row : room;
             char *to = rt_slot_address(d, s);
             bool some = rt_shard(t, d->index, s, start, extent);
             for (int32_t k = 0; k < r->rank && some; k++) {
@@ -539,7 +558,7 @@ static step_status spread(const struct reading *r, struct step_instance *t, cons
     }
     if (room != r->room) free(room);
     st_hash_end(&h, sum);
-    if (status || !verify || strcmp(sum, p->hash) == 0) return status;
+    if (status || !verify || p->stored || strcmp(sum, p->hash) == 0) return status;
     status = st_checkpoint_piece(c, p, NULL, true, r->error); /* says what is wrong */
     if (!status) snprintf(r->error, ST_TEXT, "%s: changes while it is read", c->all.path);
     return status ? status : STEP_ECORRUPT;

@@ -505,6 +505,15 @@ struct rt_retention { /* retention.c */
 extern const struct rt_retention rt_retention;
 struct rt_maps; /* load_map.c */
 extern const struct rt_maps rt_maps;
+struct rt_job;
+struct st_piece;
+struct stepc_compression { /* compression.c; `environment`: it may name the library */
+    step_status (*is_there)(bool environment, char *error);
+    bool (*pack)(struct rt_job *); /* on its writer; false: the job says why */
+    /* What is stored of a piece to its elements. */
+    step_status (*unpack)(const struct st_checkpoint *, const struct st_piece *, const void *from, void *to,
+                          char *error);
+};
 struct stepc_checkpoint { /* checkpoint.c */
     step_status (*save)(struct step_instance *, const struct step_save *, struct step_job **);
     step_status (*load)(struct step_instance *, const struct step_load *);

@@ -313,9 +313,10 @@ class trainer
         check(api_->save(instance_, &s, nullptr));
     }
     /// Begins to save into directory/step-N: the state is copied, training goes on. What keep does not keep is removed.
+    /// Flags: STEP_SAVE_COMPRESS (the optimizer's state, by Zstandard), STEP_SAVE_COMPRESS_ALL.
     checkpoint_job save_into(const std::string &directory, const std::string &keep = "",
                              const std::map<std::string, std::string> &items = {},
-                             const std::map<std::string, double> &metrics = {})
+                             const std::map<std::string, double> &metrics = {}, uint32_t flags = 0)
     {
         std::vector<step_item> some;
         std::vector<step_hyper> numbers;
@@ -323,6 +324,7 @@ class trainer
         for (const auto &metric : metrics) numbers.push_back({sizeof(step_hyper), metric.first.c_str(), metric.second});
         step_save s{};
         s.size = sizeof s, s.directory = directory.c_str(), s.keep = keep.empty() ? nullptr : keep.c_str();
+        s.flags = flags;
         s.items = some.data(), s.item_count = some.size(), s.metrics = numbers.data(), s.metric_count = numbers.size();
         step_job *job = nullptr;
         check(api_->save(instance_, &s, &job));

@@ -46,6 +46,8 @@ Path = Union[str, "os.PathLike[str]"]
 
 _DTYPES = {1: np.bool_, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.uint32, 7: np.int32, 8: np.uint64,
            9: np.int64, 12: np.float16, 13: np.uint16, 14: np.float32, 15: np.float64}  # 13: bfloat16, as its bits
+_OF_MANIFEST = {"bool": "BOOL", "bfloat16": "BF16", "f8e4m3": "F8_E4M3", "f8e5m2": "F8_E5M2",
+                **{name + bits: letter + bits for name, letter in (("float", "F"), ("int", "I"), ("uint", "U")) for bits in ("8", "16", "32", "64")}}
 _OF_DLPACK = {(6, 8): 1, (1, 8): 2, (0, 8): 3, (1, 16): 4, (0, 16): 5, (1, 32): 6, (0, 32): 7, (1, 64): 8, (0, 64): 9,
               (2, 16): 12, (4, 16): 13, (2, 32): 14, (2, 64): 15}
 _CODES = {np.dtype(t): code for code, t in _DTYPES.items() if code != 13}
@@ -79,6 +81,7 @@ _ACCEPT = ctypes.CFUNCTYPE(ctypes.c_int, _p, ctypes.POINTER(_RESULT))
 _POLICIES = ("continue", "stop", "skip")
 NONFINITE, SKIPPED = 1, 2
 _COMPUTE = 4
+_COMPRESS = {None: 0, "opt_state": 1, "all": 2}
 _Save = _struct("step_save", directory=_s, slots=_s, items=_p, item_count=ctypes.c_size_t, metrics=_p,
                 metric_count=ctypes.c_size_t, keep=_s, flags=_u32)
 _ITEM = type("step_item", (ctypes.Structure,), {"_fields_": [("size", ctypes.c_size_t), ("name", _s), ("json", _s)]})
@@ -250,7 +253,7 @@ def checkpoints(folder: Path) -> List[types.SimpleNamespace]:
                 raw = f.read()
             if len(raw) >= 240 + tail and raw[-tail:] == b'"self":"%s"}' % _xxh3(raw[:-tail]).encode():
                 told = json.loads(raw)
-                if told["stepc_checkpoint"] == 1:
+                if told["stepc_checkpoint"] in (1, 2):
                     sizes = {n: int(file["bytes"]) for n, file in told["files"].items()}
                     metrics = {n: float(v) for n, v in told["metrics"].items()}
                     one.time, one.metrics, one.bytes = str(told["created"]), metrics, sum(sizes.values())
@@ -271,18 +274,44 @@ def _newest(path: str) -> str:
     return whole[-1]
 
 
+def _unpacked(piece: Dict[str, Any], stored: bytes, item: int) -> bytes:
+    """The elements of a piece that is compressed: in each MiB the bytes of one place in an element are a frame of Zstandard; what
+    is not compressed stands behind. STEP_ECORRUPT; STEP_EDEVICE: the library is not here."""
+    name = os.environ.get("STEPC_ZSTD") or "libzstd.so.1"
+    try:
+        zstd = ctypes.CDLL(name)
+    except OSError:
+        raise StepError(9, "STEP_EDEVICE: compressed checkpoints need Zstandard, and there is none here (%s): install libzstd1, or "
+                            "name the file in STEPC_ZSTD" % name) from None
+    zstd.ZSTD_findFrameCompressedSize.restype = zstd.ZSTD_decompress.restype = ctypes.c_size_t
+    data, at, parts, left = ctypes.create_string_buffer(stored, len(stored)), 0, [], piece["chunked"]
+    whole, size = item * int(np.prod(piece["shape"], dtype=np.int64)), ctypes.c_size_t
+    while left:
+        count = min(left, 1 << 20) // item
+        planes, left = np.empty((item, count), np.uint8), left - count * item
+        for plane in planes:
+            used = zstd.ZSTD_findFrameCompressedSize(ctypes.byref(data, at), size(len(stored) - at))
+            if used > len(stored) - at or zstd.ZSTD_decompress(plane.ctypes.data_as(_p), size(count), ctypes.byref(data, at), size(used)) != count:
+                raise StepError(7, 'STEP_ECORRUPT: "%s" is not compressed as its manifest says' % piece["key"])
+            at += used
+        parts.append(planes.T.tobytes())
+    return b"".join([*parts, stored[at:at + whole - piece["chunked"]]])
+
+
 def _whole(slot: Dict[str, Any], files: Dict[str, Tuple[Any, bytes]]) -> Tuple[str, bytes]:
     """The dtype and the bytes of a tensor of a checkpoint, its pieces put together."""
     whole: Any = None
+    dtype = _OF_MANIFEST[slot["dtype"]]
+    item = 1 if dtype == "BOOL" else int(re.findall("[0-9]+", dtype)[0]) // 8
     for p in slot["pieces"]:
         own, data = files[p["file"]]
         begin, end = own[p["key"]]["data_offsets"]
+        elements = _unpacked(p, data[begin:end], item) if "stored" in p else data[begin:end]
         if p["shape"] == slot["shape"]:
-            return own[p["key"]]["dtype"], data[begin:end]
-        item = (end - begin) // int(np.prod(p["shape"]))
+            return dtype, elements
         whole = np.empty((*slot["shape"], item), np.uint8) if whole is None else whole
-        whole[tuple(slice(a, a + n) for a, n in zip(p["start"], p["shape"]))] = np.frombuffer(data, np.uint8, end - begin, begin).reshape(*p["shape"], item)
-    return own[p["key"]]["dtype"], whole.tobytes()
+        whole[tuple(slice(a, a + n) for a, n in zip(p["start"], p["shape"]))] = np.frombuffer(elements, np.uint8).reshape(*p["shape"], item)
+    return dtype, whole.tobytes()
 
 
 def _open(path: str) -> Tuple[Dict[str, Any], bytes]:
@@ -823,23 +852,25 @@ class Step:
         save = _Save(directory=os.fspath(path).encode())
         self._check(self._save(self._instance, ctypes.byref(save), None))
 
-    def checkpoints(self, folder: Path, keep: Optional[str] = None) -> Checkpoints:
+    def checkpoints(self, folder: Path, keep: Optional[str] = None, compress: Optional[str] = None) -> Checkpoints:
         """A run directory to save into and to resume from; what the rules do not keep is removed after each save: keep=
-        "latest=3,every=1000,best=loss:min:2"; None: all are kept."""
-        return Checkpoints(self, folder, keep)
+        "latest=3,every=1000,best=loss:min:2"; None: all are kept. compress: "opt_state" or "all" by Zstandard (libzstd1, also where
+        they are read); with the former parameters and averages stay files that others read. A save raises STEP_EDEVICE where it is not there."""
+        return Checkpoints(self, folder, keep, compress)
 
     def item(self, name: str) -> Any:
         """What was saved under this name beside the state that was loaded last; None: nothing."""
         text = self._item(self._instance, name.encode())
         return None if text is None else json.loads(text)
 
-    def _save_into(self, folder: Path, keep: Optional[str] = None, items: Optional[Dict[str, Any]] = None, metrics: Optional[Dict[str, float]] = None) -> Any:
+    def _save_into(self, folder: Path, keep: Optional[str] = None, items: Optional[Dict[str, Any]] = None, metrics: Optional[Dict[str, float]] = None,
+                   compress: Optional[str] = None) -> Any:
         """Copies the state and begins to write it: a job."""
         some = [_ITEM(size=ctypes.sizeof(_ITEM), name=n.encode(), json=json.dumps(v).encode()) for n, v in (items or {}).items()]
         numbers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in (metrics or {}).items()]
         beside, told, job = (_ITEM * max(len(some), 1))(*some), (_HYPER * max(len(numbers), 1))(*numbers), _p()
         save = _Save(directory=os.fspath(folder).encode(), items=ctypes.cast(beside, _p), item_count=len(some), metrics=ctypes.cast(told, _p),
-                     metric_count=len(numbers), keep=None if keep is None else keep.encode())
+                     metric_count=len(numbers), keep=None if keep is None else keep.encode(), flags=_COMPRESS[compress])
         self._check(self._save(self._instance, ctypes.byref(save), ctypes.byref(job)))
         return job
 
@@ -942,8 +973,10 @@ class Step:
 class Checkpoints:
     """A run directory. One save runs at a time, in the background; what it has met is raised by the next call or at the end."""
 
-    def __init__(self, step: Step, folder: Path, keep: Optional[str] = None) -> None:
-        self.folder, self.keep, self._step = os.fspath(folder), keep, step
+    def __init__(self, step: Step, folder: Path, keep: Optional[str] = None, compress: Optional[str] = None) -> None:
+        if compress not in _COMPRESS:
+            raise ValueError('compress="%s": expected opt_state or all' % compress)
+        self.folder, self.keep, self.compress, self._step = os.fspath(folder), keep, compress, step
         self._job: Any = None
 
     def list(self) -> List[types.SimpleNamespace]:
@@ -969,7 +1002,7 @@ class Checkpoints:
         """Begins once the one before has ended; training goes on meanwhile. items: what JSON can hold, by name; metrics: what
         keep="best=..." asks for. What goes wrong is raised by the next call, or at the end: STEP_EIO."""
         self.wait()
-        self._job = self._step._save_into(self.folder, self.keep, items, metrics)
+        self._job = self._step._save_into(self.folder, self.keep, items, metrics, self.compress)
 
     def wait(self) -> None:
         """Until what was saved is on the disk. STEP_EIO: it is not."""

@@ -134,6 +134,7 @@ static const char *const variables[][2] = {
     {"STEPC_HUGEPAGES", "never: small pages"},
     {"STEPC_FILE_BYTES", "a file of a checkpoint of a mesh holds no more (8589934592)"},
     {"STEPC_OPENBLAS", "path of OpenBLAS"},
+    {"STEPC_ZSTD", "path of Zstandard"},
     {"STEPC_LLVM", "path of " STEPC_LLVM_LIBRARY},
     {"STEPC_TRANSPORT", "thread, mpi, nccl or self"},
     {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
@@ -164,6 +165,7 @@ int cli_doctor(struct cli *cli)
                              *const products[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     const char *own = getenv("STEPC_CUDA_DRIVER"), *const *driver = own && *own ? &own : usual;
     const char *named = getenv("STEPC_NCCL"), *const *nccl = named && *named ? &named : any;
+    const char *other = getenv("STEPC_ZSTD"), *const zstd[] = {other && *other ? other : "libzstd.so.1"};
     const char *asked = getenv("STEPC_CUBLASLT"), *const *lt = asked && *asked ? &asked : products;
     struct json_tree json = json_object(cli->arena), values;
     json_add_integer(json, "schema", 1);
@@ -178,6 +180,7 @@ int cli_doctor(struct cli *cli)
     line(&r, "linker", linker ? linker : plain, "missing: install lld or binutils; compiling needs one");
     line(&r, "LLVM", llvm, "missing: install " STEPC_LLVM_LIBRARY " (libllvm16); compiling needs it");
     line(&r, "OpenBLAS", library(&r, blas, 1, ""), "not found: own kernels do the products (libopenblas0-pthread)");
+    line(&r, "Zstandard", library(&r, zstd, 1, ""), "not found: checkpoints are not compressed (libzstd1)");
     line(&r, "MPI", program(&r, "mpirun"), "not found: meshes are threads of one process (openmpi-bin or mpich)");
     line(&r, "NVRTC", nvrtc(&r), "not found: needed by --target cuda (cuda-nvrtc of NVIDIA's repository)");
     line(&r, "cuBLASLt", library(&r, lt, lt == products ? 2 : 1, ""), "not found: own kernels do the products of GPUs");

@@ -280,6 +280,7 @@ static const struct stepc_program *make_program(struct arena *a, const struct ir
                                 .features = "",
                                 .indices = &stepc_part_indices,
                                 .checkpoint = &stepc_part_checkpoint_pieces,
+                                .compression = &stepc_part_compression,
                                 .entries = entries,
                                 .finite = watch ? &stepc_part_finite : NULL,
                                 .constants = (const unsigned char *)constants};

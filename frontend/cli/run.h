@@ -48,6 +48,7 @@ struct run_checkpoint {
     const char *keep;            /* rules of retention, NULL: all stay */
     uint64_t every, pause_ns;    /* 0: not so */
     const char *made;            /* the first of the folders that were not there, NULL: all were */
+    uint32_t flags;              /* STEP_SAVE_* */
     bool go_on;                  /* where a save fails */
     bool resumed, failed, told;  /* failed: the last save */
     bool over;                   /* a save that failed ends the run: the state is not saved once more */

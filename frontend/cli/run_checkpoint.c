@@ -16,7 +16,7 @@
 
 int run_checkpoint_options(struct run *r)
 {
-    static const char *const needing[] = {"save-every", "save-seconds", "keep", "on-save-error"};
+    static const char *const needing[] = {"save-every", "save-seconds", "keep", "compress", "on-save-error"};
     struct run_checkpoint *c = &r->checkpoint;
     c->folder = cli_text(r->cli, "save-dir", NULL);
     c->resume = cli_text(r->cli, "resume", NULL);
@@ -28,6 +28,8 @@ int run_checkpoint_options(struct run *r)
     if (c->keep && !st_rules_check(c->keep, error)) return cli_usage(r->cli, "--keep %s", error);
     c->every = (uint64_t)cli_integer(r->cli, "save-every", 0);
     c->pause_ns = (uint64_t)cli_integer(r->cli, "save-seconds", 0) * 1000000000u;
+    if (cli_count(r->cli, "compress"))
+        c->flags = strcmp(cli_text(r->cli, "compress", ""), "all") == 0 ? STEP_SAVE_COMPRESS_ALL : STEP_SAVE_COMPRESS;
     c->go_on = strcmp(cli_text(r->cli, "on-save-error", "stop"), "warn") == 0;
     if (!c->resume) return 0;
     bool number = *c->resume && strspn(c->resume, "0123456789") == strlen(c->resume);
@@ -164,17 +166,22 @@ static int check_order(struct run *r, const char *text)
                       before);
 }
 
-/* What the object was compiled without is told before the first step, not after the last one: `save` says it before it
- * refuses an item that has no name, and writes nothing for that. */
+/* What the object was compiled without, or is not installed, is told before the first step, not after the last one:
+ * `save` says it before it refuses an item that has no name, and writes nothing for that. */
 static int can_save(struct run *r)
 {
     const struct run_checkpoint *c = &r->checkpoint;
     struct step_item none = {.size = sizeof none, .name = "", .json = ""};
-    struct step_save asked = {
-        .size = sizeof asked, .directory = c->folder, .items = &none, .item_count = 1, .keep = c->keep};
+    struct step_save asked = {.size = sizeof asked,
+                              .directory = c->folder,
+                              .items = &none,
+                              .item_count = 1,
+                              .keep = c->keep,
+                              .flags = c->flags};
     struct step_job *job = NULL;
     step_status status = r->api->save(r->instance, &asked, &job);
-    return status == STEP_EUNSUPPORTED ? run_status(r, status, "--save-dir") : 0;
+    bool lacks = status == STEP_EUNSUPPORTED || status == STEP_EDEVICE;
+    return lacks ? run_status(r, status, "--save-dir") : 0;
 }
 
 /* After the counter of the state was read: how far that run was in its data. */
@@ -274,7 +281,8 @@ static int save(struct run *r)
                                 .item_count = 1,
                                 .metrics = metrics,
                                 .metric_count = count,
-                                .keep = c->keep};
+                                .keep = c->keep,
+                                .flags = c->flags};
     c->begin_ns = run_now();
     step_status status = r->api->save(r->instance, &options, &c->job);
     c->waited_ns = run_now() - c->begin_ns;

@@ -175,7 +175,19 @@ static int show(struct cli *cli, const char *path)
         json_add_text(slot, "name", t->name);
         json_add_text(slot, "item", run_role_of(cli, &c, t));
         json_add_text(slot, "type", type_text(cli, t));
-        str_addf(&out, "%-8s %s  %s\n", run_role_of(cli, &c, t), t->name, type_text(cli, t));
+        str_addf(&out, "%-8s %s  %s", run_role_of(cli, &c, t), t->name, type_text(cli, t));
+        uint64_t stored = 0;
+        bool compressed = false;
+        for (uint64_t k = t->offset; k < c.piece_count && c.pieces[k].tensor == i; k++) {
+            compressed |= c.pieces[k].stored > 0;
+            stored += c.pieces[k].stored ? c.pieces[k].stored : c.pieces[k].bytes;
+        }
+        if (compressed) {
+            json_add_integer(slot, "stored", (int64_t)stored);
+            str_addf(&out, "  compressed, %s B of %s", cli_grouped(cli->arena, (double)stored),
+                     cli_grouped(cli->arena, (double)t->bytes));
+        }
+        str_add(&out, "\n");
     }
     st_checkpoint_close(&c);
     return code ? code : print(cli, cli_count(cli, "json") ? json_print_lines(report) : str_text(&out));

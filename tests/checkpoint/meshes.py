@@ -2,7 +2,7 @@
 """A checkpoint of any mesh is opened by any other: 12 meshes of 1 to 8 devices, in data, tensors and state, saved by threads and by 1 to 4
 ranks, all 132 ordered pairs of them by threads and by ranks; what is loaded is what was saved, bit for bit, in mid-window of
 multi_steps too. Ranks write the same state as threads, each the parts that it holds into files of its own. Every third checkpoint has
-files of 700 bytes at most, but for single rows.
+files of 700 bytes at most, but for single rows, and every other one is compressed.
 
 usage: meshes.py STEPC     where no MPI is installed, by threads alone
 """
@@ -87,6 +87,8 @@ def bounds(stepc, folder, families):
     if families:
         one, other = ([*mpi.launcher(families[0], 1), "env", "STEPC_FILE_BYTES=%d" % n, stepc, "run", so, *command, "--transport", "mpi"] for n in (700, 900))
         refused("two bounds", *one, ":", *other[1 + len(mpi.FAMILIES[families[0]]):], folder=folder, said="STEPC_FILE_BYTES is 900 on rank 1 and 700 on rank 0")
+        one, other = ([*mpi.launcher(families[0], 1), stepc, "run", so, *command, "--transport", "mpi", *more] for more in ((), ("--compress", "all")))
+        refused("two ways", *one, ":", *other[1 + len(mpi.FAMILIES[families[0]]):], folder=folder, said="save: rank 1 asks for other flags than rank 0")
     left = [n for n in os.listdir(os.path.join(folder, "bounds")) if not n.startswith(".")] if os.path.exists(os.path.join(folder, "bounds")) else []
     assert not left, left
 
@@ -104,6 +106,8 @@ def main(stepc):
             run(stepc, "compile", "%d.json" % i, "-o", "%d.so" % i, "-q", folder=folder)
             command = [stepc, "run", "%d.so" % i, "--steps", str(STEPS), "--data", "data.safetensors", "--threads", "1", "-q", "--all-state"]
             bound = {"STEPC_FILE_BYTES": "700"} if i % 3 == 1 else {}
+            if i % 2:
+                command += ["--compress", "all" if i % 4 == 1 else "opt_state"]
             run(*command, "--save-dir", "threads%d" % i, "--save", "state%d.safetensors" % i, folder=folder, **bound)
             saved = "threads%d" % i
             if ranks > 1 and families:
@@ -120,7 +124,9 @@ def main(stepc):
                 assert bound or max(sizes) < 1.5 * min(sizes), sizes
             run(stepc, "checkpoint", "verify", "-q", saved, folder=folder)
             with open(os.path.join(folder, saved, "step-%d" % STEPS, "manifest.json")) as f:
-                held = {p["file"]: 0 for t in json.load(f)["slots"].values() for p in t["pieces"]}
+                pieces = [p for t in json.load(f)["slots"].values() for p in t["pieces"]]
+            held = {p["file"] for p in pieces}
+            assert bound or any("stored" in p for p in pieces) == bool(i % 2), "checkpoint %d is not as it was asked for" % i
             for name in held:
                 tensors = safetensors.read(os.path.join(folder, saved, "step-%d" % STEPS, name))
                 assert not bound or i == 0 or len(tensors) == 1 or sum(t.nbytes for t in tensors.values()) <= 700, (name, len(tensors))

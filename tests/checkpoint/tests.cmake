@@ -1,5 +1,5 @@
 if(PYTHON AND TARGET stepc)
-  foreach(name checkpoint maps)
+  foreach(name checkpoint maps compression)
     set(test checkpoint)
     if(NOT name STREQUAL checkpoint)
       set(test checkpoint.${name})

@@ -28,7 +28,7 @@ enum {
     STEP_EIO = 6,           /* open, read, write, fsync, rename; no space left */
     STEP_ECORRUPT = 7,      /* a file contradicts its checksum or its format */
     STEP_EVERSION = 8,      /* a file or object of a version this code cannot read */
-    STEP_EDEVICE = 9,       /* no such device, driver failure */
+    STEP_EDEVICE = 9,       /* no such device, driver failure, a library that is not installed */
     STEP_EPEER = 10,        /* a peer is gone or disagrees */
     STEP_ETIMEOUT = 11,     /* a peer or device did not answer in time */
     STEP_ENONFINITE = 12,   /* stopped by the non-finite policy; state as before the step */
@@ -172,8 +172,11 @@ struct step_save {
     const struct step_hyper *metrics; /* recorded for the retention rule best= */
     size_t metric_count;
     const char *keep; /* "latest=3,every=1000,best=loss:min:2"; NULL: keep all */
-    uint32_t flags;
+    uint32_t flags;   /* STEP_SAVE_* */
 };
+/* The optimizer's state is compressed by Zstandard, which must be installed here (libzstd.so.1) and where it is read;
+ * what others read, too, stays as it is; or all is compressed. An object of an older stepc refuses these flags. */
+enum { STEP_SAVE_COMPRESS = 1u, STEP_SAVE_COMPRESS_ALL = 2u };
 
 struct step_load {
     size_t size;

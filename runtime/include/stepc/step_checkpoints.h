@@ -263,7 +263,7 @@ static inline void step_checkpoint_read(struct step_checkpoint *c)
         else if (strcmp(key, "files") == 0) step_manifest_files(&m, c);
         else if (strcmp(key, "metrics") == 0 && !c->metrics) step_manifest_metrics(&m, c);
         else step_manifest_skip(&m);
-    if (!m.wrong && version == 1 && !step_manifest_next(&m)) return;
+    if (!m.wrong && (version == 1 || version == 2) && !step_manifest_next(&m)) return;
     c->time = "", c->bytes = 0, c->metric_count = 0, c->complete = 0;
 }
 

@@ -114,6 +114,9 @@ bool st_output_close(struct st_output *, bool keep, char error[ST_TEXT]);
 
 #define ST_MANIFEST "manifest.json"
 enum { ST_CHECKPOINT = 1, ST_METRICS = 256 }; /* the version of manifests; how many metrics one may have */
+/* The version of those with a tensor that is compressed, in chunks of so many bytes; how many times it may be larger
+ * than what is stored. */
+enum { ST_CHECKPOINT_PACKED = 2, ST_PACKED_CHUNK = 1 << 20, ST_PACKED_MOST = 64 };
 
 /* A complete checkpoint: what its manifest says, and the files that it names. */
 struct st_checkpoint {
@@ -127,9 +130,12 @@ struct st_checkpoint {
     struct st_piece {
         const char *hash, *key;
         uint32_t tensor, member;
-        uint64_t offset, bytes; /* in the file */
+        uint64_t offset, bytes;   /* in the file; of the elements */
+        uint64_t stored, chunked; /* compressed to so many bytes in the file; how many of `bytes` are. 0: it is not */
         int64_t start[8], shape[8];
-    } *pieces; /* by tensor */
+    } *pieces;                                   /* by tensor */
+    const struct stepc_compression *compression; /* NULL: what is compressed is not read */
+    bool environment;                            /* it may name the library */
     struct {
         const char *name;
         double value;

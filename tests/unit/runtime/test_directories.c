@@ -262,7 +262,7 @@ START_TEST(refusals)
     struct step_instance *t = trained(1, 2);
     struct step_save save = into_folder();
     struct step_item items[2] = {{sizeof *items, "../x", "1"}, {sizeof *items, "x", "1"}};
-    save.flags = 1;
+    save.flags = 2 * STEP_SAVE_COMPRESS_ALL;
     refused(t, &save, STEP_EINVAL, "flags");
     save.flags = 0, save.directory = NULL;
     refused(t, &save, STEP_EINVAL, "no directory");
@@ -380,7 +380,7 @@ START_TEST(pieces)
                  {1, 1, 3, 1, sum[0], "1", STEP_ECORRUPT, 0}, /* outside */
                  {0, 1, 2, 1, sum[0], "1", STEP_ECORRUPT, 0}, /* a hole */
                  {0, 1, 3, 0, sum[0], "1", STEP_ECORRUPT, 0}, /* one over the other */
-                 {0, 2, 3, 1, sum[0], "1", STEP_ECORRUPT, 0},    {0, 1, 3, 1, sum[0], "2", STEP_EVERSION, 0},
+                 {0, 2, 3, 1, sum[0], "1", STEP_ECORRUPT, 0},    {0, 1, 3, 1, sum[0], "3", STEP_EVERSION, 0},
                  {0, 1, 3, 1, sum[0], "\"1\"", STEP_ECORRUPT, 0}};
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
         struct st_checkpoint c;

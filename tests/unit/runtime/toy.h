@@ -433,6 +433,7 @@ static inline const struct stepc_program *toy_build(struct toy *t, int64_t devic
                                         .team = &stepc_part_team,
                                         .indices = &stepc_part_indices,
                                         .checkpoint = &stepc_part_checkpoint_pieces,
+                                        .compression = &stepc_part_compression,
                                         .mesh = &stepc_part_mesh};
     if (toy_far()) test_place(&t->program, &t->mesh, true);
     return &t->program;
