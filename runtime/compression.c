@@ -8,18 +8,20 @@
 #include "runtime/directory.h"
 
 #include <dlfcn.h>
+#include <emmintrin.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* LEAST: bytes of a tensor that is tried; WORTH: its first chunk becomes smaller by this part of it. */
-enum { CHUNK = ST_PACKED_CHUNK, LEVEL = 1, LEAST = 64, WORTH = 1024 };
+enum { CHUNK = ST_PACKED_CHUNK, LEAST = 64, WORTH = 1024 };
 
 struct zstd {
     void *(*writer)(void), *(*reader)(void);
     size_t (*drop_writer)(void *), (*drop_reader)(void *);
-    size_t (*compress)(void *writer, void *to, size_t room, const void *from, size_t bytes, int level);
+    size_t (*set)(void *writer, int what, int value);
+    size_t (*compress)(void *writer, void *to, size_t room, const void *from, size_t bytes);
     size_t (*decompress)(void *reader, void *to, size_t room, const void *from, size_t bytes);
     size_t (*bound)(size_t), (*frame)(const void *, size_t);
     unsigned (*is_error)(size_t);
@@ -30,10 +32,15 @@ static step_status zstd_open(struct zstd *z, bool environment, char error[ST_TEX
     const struct {
         const char *name;
         void *to;
-    } symbols[] = {{"ZSTD_createCCtx", &z->writer},     {"ZSTD_createDCtx", &z->reader},
-                   {"ZSTD_freeCCtx", &z->drop_writer},  {"ZSTD_freeDCtx", &z->drop_reader},
-                   {"ZSTD_compressCCtx", &z->compress}, {"ZSTD_decompressDCtx", &z->decompress},
-                   {"ZSTD_compressBound", &z->bound},   {"ZSTD_findFrameCompressedSize", &z->frame},
+    } symbols[] = {{"ZSTD_createCCtx", &z->writer},
+                   {"ZSTD_createDCtx", &z->reader},
+                   {"ZSTD_freeCCtx", &z->drop_writer},
+                   {"ZSTD_freeDCtx", &z->drop_reader},
+                   {"ZSTD_CCtx_setParameter", &z->set},
+                   {"ZSTD_compress2", &z->compress},
+                   {"ZSTD_decompressDCtx", &z->decompress},
+                   {"ZSTD_compressBound", &z->bound},
+                   {"ZSTD_findFrameCompressedSize", &z->frame},
                    {"ZSTD_isError", &z->is_error}};
     const char *path = environment ? getenv("STEPC_ZSTD") : NULL;
     if (!path || !*path) path = "libzstd.so.1";
@@ -54,15 +61,40 @@ static step_status is_there(bool environment, char error[ST_TEXT])
     return zstd_open(&z, environment, error);
 }
 
-/* From elements to planes, or back. */
-static void turn(unsigned char *to, const unsigned char *from, size_t bytes, size_t item, bool back)
+/* Bytes at even places, then those at odd ones: the lowest bit of a place becomes its highest. */
+static void split(unsigned char *to, const unsigned char *from, size_t half)
 {
-    size_t count = bytes / item;
-    for (size_t plane = 0; plane < item; plane++, back ? (from += count) : (to += count))
-        for (size_t i = 0; i < count; i++) {
-            if (back) to[i * item + plane] = from[i];
-            else to[i] = from[i * item + plane];
-        }
+    const __m128i low = _mm_set1_epi16(255);
+    size_t i = 0;
+    for (; i + 16 <= half; i += 16) {
+        __m128i x = _mm_loadu_si128((const void *)(from + 2 * i)),
+                y = _mm_loadu_si128((const void *)(from + 2 * i + 16));
+        _mm_storeu_si128((void *)(to + i), _mm_packus_epi16(_mm_and_si128(x, low), _mm_and_si128(y, low)));
+        _mm_storeu_si128((void *)(to + half + i), _mm_packus_epi16(_mm_srli_epi16(x, 8), _mm_srli_epi16(y, 8)));
+    }
+    for (; i < half; i++) to[i] = from[2 * i], to[half + i] = from[2 * i + 1];
+}
+
+static void join(unsigned char *to, const unsigned char *from, size_t half)
+{
+    size_t i = 0;
+    for (; i + 16 <= half; i += 16) {
+        __m128i x = _mm_loadu_si128((const void *)(from + i)), y = _mm_loadu_si128((const void *)(from + half + i));
+        _mm_storeu_si128((void *)(to + 2 * i), _mm_unpacklo_epi8(x, y));
+        _mm_storeu_si128((void *)(to + 2 * i + 16), _mm_unpackhi_epi8(x, y));
+    }
+    for (; i < half; i++) to[2 * i] = from[i], to[2 * i + 1] = from[half + i];
+}
+
+/* Elements to planes by splits, and back by joins, one for each bit of a place in an element; `room` for as much. */
+static void turn(unsigned char *to, const unsigned char *from, unsigned char *room, size_t bytes, size_t item,
+                 void (*pass)(unsigned char *, const unsigned char *, size_t))
+{
+    if (item == 1) memcpy(to, from, bytes);
+    for (bool last = item == 2 || item == 8; item > 1; item /= 2, last = !last) {
+        pass(last ? to : room, from, bytes / 2);
+        from = last ? to : room;
+    }
 }
 
 /* ---------------------------------------------------------------- saving */
@@ -79,13 +111,26 @@ static size_t pack_chunk(const struct zstd *z, void *writer, unsigned char *to, 
                          const unsigned char *from, size_t bytes, size_t item)
 {
     size_t used = 0, count = bytes / item;
-    turn(planes, from, bytes, item, false);
+    turn(planes, from, to, bytes, item, split);
     for (size_t plane = 0; plane < item; plane++) {
-        size_t n = z->compress(writer, to + used, room - used, planes + plane * count, count, LEVEL);
+        size_t n = z->compress(writer, to + used, room - used, planes + plane * count, count);
         if (z->is_error(n)) return 0;
         used += n;
     }
     return used;
+}
+
+/* Level 1 but for a small table of matches, of 7 bytes: planes have hardly any, and looking for them takes longer than
+ * the code of single bytes, which all that is won comes from. */
+static void *begin(const struct zstd *z)
+{
+    static const struct {
+        int what, value; /* ZSTD_cParameter */
+    } parameters[] = {{100, 1}, {102, 8}, {105, 7}};
+    void *writer = z->writer();
+    for (size_t i = 0; writer && i < sizeof parameters / sizeof *parameters; i++)
+        z->set(writer, parameters[i].what, parameters[i].value);
+    return writer;
 }
 
 static void pack_tensor(void *user, uint32_t i)
@@ -97,7 +142,7 @@ static void pack_tensor(void *user, uint32_t i)
     if (n < LEAST) return;
     size_t room = item * k->zstd->bound(n / item);
     unsigned char *data = (unsigned char *)(uintptr_t)k->job->data + t->offset, *memory = malloc(room + n);
-    void *writer = k->zstd->writer();
+    void *writer = begin(k->zstd);
     uint64_t from = 0, to = 0;
     for (bool fits = memory && writer; fits && from < t->bytes; from += fits ? n : 0) {
         n = t->bytes - from < CHUNK ? t->bytes - from : CHUNK;
@@ -149,7 +194,7 @@ static bool unpack(const struct zstd *z, void *reader, const struct st_piece *p,
             if (z->decompress(reader, planes + plane * count, count, from + at, bytes) != count) return false;
             at += bytes;
         }
-        turn(to + done, planes, n, item, true);
+        turn(to + done, planes, planes + CHUNK, n, item, join);
     }
     if (p->stored - at < p->bytes - p->chunked) return false;
     memcpy(to + p->chunked, from + at, p->bytes - p->chunked);
@@ -163,7 +208,7 @@ static step_status unpack_piece(const struct st_checkpoint *c, const struct st_p
     size_t item = rt_dtype_bytes(c->all.tensors[p->tensor].dtype);
     step_status status = zstd_open(&z, c->environment, error);
     if (status) return status;
-    unsigned char *planes = malloc(CHUNK);
+    unsigned char *planes = malloc(2 * CHUNK);
     void *reader = z.reader();
     if (!planes || !reader) {
         snprintf(error, ST_TEXT, "%s: out of memory", c->all.path);

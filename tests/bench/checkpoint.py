@@ -7,7 +7,7 @@ arrays, where they are installed. Each side runs in a process of its own, rounds
     tests/bench/checkpoint.py [--stepc build/stepc] [--rounds N] [--folder DIR] [--width N] [--json FILE] [SIDE...]
     tests/bench/checkpoint.py --bytes-of runs/a/step-300
 
-Sides: stepc, orbax, dcp. Restoring is measured warm, and cold where /proc/sys/vm/drop_caches may be written.
+Sides: stepc, stepc-state and stepc-all (the optimizer's state, or all of it, compressed), orbax, dcp. Restoring is measured warm, and cold where /proc/sys/vm/drop_caches may be written.
 """
 import argparse
 import importlib.util
@@ -76,6 +76,8 @@ def read_all(path):
 # ---------------------------------------------------------------- sides: step(), save(folder) -> job, wait(job), restore(path)
 
 class Stepc:
+    compress = None
+
     def __init__(self, options, folder):
         import stepc
         self.stepc, width = stepc, options.width
@@ -94,7 +96,7 @@ class Stepc:
         self.m.step(x=self.x)
 
     def save(self, folder, _):
-        return self.m._save_into(folder)
+        return self.m._save_into(folder, compress=self.compress)
 
     def wait(self, job):
         self.m._check(self.m._job_wait(job, self.stepc._i64(-1)))
@@ -111,6 +113,14 @@ class Stepc:
 
     def end(self, into):
         into.close()
+
+
+class StepcState(Stepc):
+    compress = "opt_state"
+
+
+class StepcAll(Stepc):
+    compress = "all"
 
 
 class Orbax:
@@ -206,7 +216,7 @@ class Dcp:
         pass
 
 
-SIDES = {"stepc": (Stepc, ()), "orbax": (Orbax, ("orbax", "jax", "optax")), "dcp": (Dcp, ("torch",))}
+SIDES = {"stepc": (Stepc, ()), "stepc-state": (StepcState, ()), "stepc-all": (StepcAll, ()), "orbax": (Orbax, ("orbax", "jax", "optax")), "dcp": (Dcp, ("torch",))}
 
 
 def measure(options, name):

@@ -448,7 +448,7 @@ class Cli(runner.Case):
             maps = os.path.getsize(so)
             self.assertLessEqual(maps, retention + 4608)
             self.stepc("compile", toy, "-o", so, "--cpu", cpu)
-            self.assertLessEqual(os.path.getsize(so), maps + 2816)
+            self.assertLessEqual(os.path.getsize(so), maps + 3072)
             self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "checkpoint")
             self.assertLessEqual(os.path.getsize(so), 50 * 1024)
         self.assertIn('did you mean "checkpoint"', self.stepc("compile", toy, "-o", so, "--without", "checkpont", code=2).stderr)
