@@ -167,7 +167,7 @@ static bool pack(struct rt_job *j)
     struct zstd z;
     struct packing k = {.job = j, .zstd = &z};
     const char *state = rt_item_files[STEP_OPT_STATE - 1];
-    if ((j->status = zstd_open(&z, !(j->instance->flags & STEP_NO_ENV), j->error))) return false;
+    if ((j->status = zstd_open(&z, !(j->instance && j->instance->flags & STEP_NO_ENV), j->error))) return false;
     for (const struct rt_written *w = j->files; w < j->files + j->file_count && !k.lacking; w++) {
         uint64_t bytes = 0;
         if (w->writer != j->rank || !(j->flags & STEP_SAVE_COMPRESS_ALL || *w->name == *state)) continue;

@@ -35,7 +35,19 @@ static void copy_texts(struct rt_job *j, const struct st_checkpoint *from)
     st_add(&j->numbers, "},\"layout\":{\"mesh\":{},\"processes\":1}");
 }
 
-static bool take(struct rt_job *j, const struct st_new *n, const struct st_checkpoint *from)
+/* What is compressed is compressed where it lies. */
+static bool take_all(struct rt_job *j, const struct st_new *n, uint64_t bytes, char **memory)
+{
+    j->flags = n->flags;
+    j->packed = calloc(j->count + 1, sizeof *j->packed);
+    if (!j->packed || !(j->data = *memory = malloc(bytes + 1))) return false;
+    for (uint32_t i = 0; i < n->end[RT_ITEMS] && !j->status; i++)
+        j->status = n->fetch(n->user, i, *memory + j->slots[i].offset, j->error);
+    j->fetch = NULL;
+    return true;
+}
+
+static bool take(struct rt_job *j, const struct st_new *n, const struct st_checkpoint *from, char **memory)
 {
     uint64_t bytes = 0;
     memcpy(j->end, n->end, sizeof j->end);
@@ -48,12 +60,13 @@ static bool take(struct rt_job *j, const struct st_new *n, const struct st_check
     j->folder = j->names.at;
     j->fetch = n->fetch;
     j->user = n->user;
-    return rt_pieces.layout(NULL, j, &bytes);
+    return rt_pieces.layout(NULL, j, &bytes) && (!n->flags || j->status || take_all(j, n, bytes, memory));
 }
 
 step_status st_checkpoint_write(const struct st_new *n, const struct st_checkpoint *from, char error[ST_TEXT])
 {
-    const struct stepc_program program = {.name = n->model};
+    const struct stepc_program program = {.name = n->model, .compression = &stepc_part_compression};
+    char *memory = NULL;
     struct rt_job *j = malloc(sizeof *j);
     step_status status = STEP_ENOMEM;
     bool there = access(n->folder, F_OK) == 0;
@@ -64,7 +77,7 @@ step_status st_checkpoint_write(const struct st_new *n, const struct st_checkpoi
     j->step = n->step;
     j->parent = j->at = j->lock = -1;
     j->holders = 2; /* this and the writer */
-    bool whole = take(j, n, from);
+    bool whole = take(j, n, from, &memory);
     if (whole && !j->status && rt_make_temporary(j)) rt_write_job(j);
     else {
         rt_end_job(j, false);
@@ -73,6 +86,7 @@ step_status st_checkpoint_write(const struct st_new *n, const struct st_checkpoi
     if (whole && !(status = j->status)) *error = 0;
     if (j->status) snprintf(error, ST_TEXT, "%s", j->error), status = j->status;
     rt_drop_job(j);
+    free(memory);
     if (status && !there) rmdir(n->folder);
     return status;
 }

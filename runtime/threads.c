@@ -36,7 +36,8 @@ void rt_each(const struct step_instance *t, uint64_t bytes, uint32_t count, void
 {
     struct shared s = {work, user, count, 0};
     pthread_t threads[HELPERS];
-    uint32_t n = 0, most = t->worker_count > 2 ? t->worker_count - 1 : 1; /* of one worker: the writer's core is free */
+    uint32_t n = 0,
+             most = t && t->worker_count > 2 ? t->worker_count - 1 : 1; /* of one worker: the writer's core is free */
     if (most > HELPERS) most = HELPERS;
     while (n < most && bytes / WORTH > n && rt_start_thread(&threads[n], take_some, &s)) n++;
     take_some(&s);

@@ -194,6 +194,7 @@ int run_tokens_open(const struct cli *, struct st_file *, const struct step_tens
 int run_infer(struct run *, const char *path); /* the outputs of the model into a file */
 
 /* run_checkpoint.c. 0 or an exit code after a message. */
+uint32_t run_save_flags(const struct cli *); /* --compress: STEP_SAVE_* */
 int run_checkpoint_options(struct run *);
 int run_checkpoint_begin(struct run *);    /* loads what is resumed */
 int run_checkpoint_position(struct run *); /* steps and batches that lie behind it, once first_step is known */

@@ -14,6 +14,12 @@
 #define RUN_FORM "{\"batches\":%" PRIu64 ",\"step\":%" PRIu64 ",\"data\":%" PRIu64 "%s%s}"
 #define RUN_SCAN "{\"batches\":%" SCNu64 ",\"step\":%" SCNu64 ",\"data\":%" SCNu64
 
+uint32_t run_save_flags(const struct cli *cli)
+{
+    if (!cli_count(cli, "compress")) return 0;
+    return strcmp(cli_text(cli, "compress", ""), "all") == 0 ? STEP_SAVE_COMPRESS_ALL : STEP_SAVE_COMPRESS;
+}
+
 int run_checkpoint_options(struct run *r)
 {
     static const char *const needing[] = {"save-every", "save-seconds", "keep", "compress", "on-save-error"};
@@ -28,8 +34,7 @@ int run_checkpoint_options(struct run *r)
     if (c->keep && !st_rules_check(c->keep, error)) return cli_usage(r->cli, "--keep %s", error);
     c->every = (uint64_t)cli_integer(r->cli, "save-every", 0);
     c->pause_ns = (uint64_t)cli_integer(r->cli, "save-seconds", 0) * 1000000000u;
-    if (cli_count(r->cli, "compress"))
-        c->flags = strcmp(cli_text(r->cli, "compress", ""), "all") == 0 ? STEP_SAVE_COMPRESS_ALL : STEP_SAVE_COMPRESS;
+    c->flags = run_save_flags(r->cli);
     c->go_on = strcmp(cli_text(r->cli, "on-save-error", "stop"), "warn") == 0;
     if (!c->resume) return 0;
     bool number = *c->resume && strspn(c->resume, "0123456789") == strlen(c->resume);

@@ -405,8 +405,8 @@ static const struct verb {
              {"diff", NULL, " rtol atol json "},
              {"prune", prune, " keep dry-run "},
              {"export", run_export, " output ema map dtype hf names peft config shard-size "},
-             {"convert", run_convert, " output map dtype "},
-             {"import", run_import, " output map dtype hf names like define "}};
+             {"convert", run_convert, " output map dtype compress "},
+             {"import", run_import, " output map dtype hf names like define compress "}};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static bool takes(const struct verb *v, const char *option)

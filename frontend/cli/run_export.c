@@ -195,8 +195,12 @@ static int write_checkpoint(struct cli *cli, struct run_source *s, struct run_ex
                             uint64_t step, const char *to)
 {
     char error[ST_TEXT];
-    struct st_new n = {
-        .folder = to, .model = s->c && s->c->model ? s->c->model : "", .step = step, .fetch = fetch, .user = s};
+    struct st_new n = {.folder = to,
+                       .model = s->c && s->c->model ? s->c->model : "",
+                       .step = step,
+                       .flags = run_save_flags(cli),
+                       .fetch = fetch,
+                       .user = s};
     int code = rename_all(cli, all, &count);
     if (!code) code = cast_all(cli, all, count);
     if (code) return code;

@@ -66,7 +66,7 @@ class Compression(runner.Case):
             told = {n: slot for n, slot in self.manifest(name)["slots"].items() if "stored" in slot["pieces"][0]}
             self.assertEqual({slot["role"] for slot in told.values()}, {"plain": set(), "opt_state": {"opt_state"}, "all": {"param", "ema", "opt_state", "state"}}[name])
             sizes[name] = sum(os.path.getsize(os.path.join(at, f)) for at, _, files in os.walk(self.path(name + "/step-4")) for f in files if f != "manifest.json")
-            self.train("--save-dir", name, "--resume", "auto", "--save", "end.safetensors", "--all-state")
+            self.train("--save-dir", name, "--resume", "auto", "--save", "end.safetensors", "--all-state", *more)
             self.assertEqual(read(self.path("end.safetensors")), whole, name)
             m = host.Step(self.so, threads=1)
             m.load(self.path(name + "/step-9"))
@@ -80,6 +80,10 @@ class Compression(runner.Case):
             self.assertEqual(shown.count("compressed, "), len(told))
             self.stepc("checkpoint", "convert", name, "-o", name + "-again", "-q")
             self.assertEqual(read(self.path(name + "-again/step-9/opt_state.safetensors")), read(self.path("plain/step-9/opt_state.safetensors")))
+            if more:  # and back
+                self.stepc("checkpoint", "convert", name + "-again", "-o", name + "-back", "-q", *more)
+                for file in ("params", "ema", "opt_state", "state"):
+                    self.assertEqual(read(self.path(name + "-back/step-9/%s.safetensors" % file)), read(self.path(name + "/step-9/%s.safetensors" % file)))
             self.stepc("checkpoint", "export", name, "-o", name + ".safetensors", "-q")
             self.assertEqual(read(self.path(name + ".safetensors")), read(self.path("plain.safetensors")))
         for file in ("params", "ema", "state"):

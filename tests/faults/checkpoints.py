@@ -13,6 +13,7 @@ noticed.
 import concurrent.futures
 import errno
 import filecmp
+import json
 import os
 import random
 import re
@@ -27,8 +28,10 @@ sys.path[:0] = [os.path.join(HERE, "..")]
 from saves import MODEL
 from tool import command, ledger, runner
 
+WIDE = json.loads(json.dumps(MODEL).replace('"features": 5', '"features": 400'))  # tensors that become smaller
 STEPS, ERRORS = 9, ("EIO", "ENOSPC", "EDQUOT", "EINTR", "EMFILE", "EACCES", "short")
 ARGUMENTS = ("--threads", "1", "--save-every", "3", "--keep", "latest=2")
+COMPRESSED = ("--compress", "all")
 
 
 class Campaign:
@@ -36,10 +39,13 @@ class Campaign:
         self.options, self.folder, self.faults, self.tried = options, folder, [], 0
         at = lambda name: os.path.join(folder, name)
         self.so, self.data = at("step.so"), at("data.safetensors")
-        runner.write_document(folder, MODEL, {"x": np.random.default_rng(1).standard_normal((4, 4, 3)).astype(np.float32)})
+        runner.write_document(folder, WIDE, {"x": np.random.default_rng(1).standard_normal((4, 4, 3)).astype(np.float32)})
         runner.compile_document(options.stepc, folder)
         self.start = at("start")  # with step-3 and step-6, and what a killed writer has left
-        self.run(self.start, steps=6)
+        self.run(self.start, *COMPRESSED, steps=6)
+        with open(os.path.join(self.start, "step-6", "manifest.json")) as f:
+            if '"stored"' not in f.read():
+                sys.exit("nothing is compressed")
         os.makedirs(os.path.join(self.start, ".tmp-step-7-0badcafe", "items"))
         with open(os.path.join(self.start, ".tmp-step-7-0badcafe", "params.safetensors"), "w") as f:
             f.write("half")
@@ -60,13 +66,13 @@ class Campaign:
         with open(told) as f:
             return int(f.read())
 
-    def attempt(self, point, what, forever, loads):
+    def attempt(self, point, what, forever, loads, more):
         """What is wrong after this fault, None: nothing."""
         with tempfile.TemporaryDirectory(dir=self.folder) as here:
             run = os.path.join(here, "run")
             shutil.copytree(self.start, run, symlinks=True)
             number = what if what in ("kill", "short") else str(getattr(errno, what))
-            done = self.run(run, env={"LD_PRELOAD": self.options.shim, "CALL_AT": str(point), "CALL_DO": number, **({"CALL_FOREVER": "1"} if forever else {}), **loads})
+            done = self.run(run, *more, env={"LD_PRELOAD": self.options.shim, "CALL_AT": str(point), "CALL_DO": number, **({"CALL_FOREVER": "1"} if forever else {}), **loads})
             return self.judge(run, here, done, what)
 
     def judge(self, run, here, done, what):
@@ -184,14 +190,14 @@ def main():
         for loads in ({}, {"CALL_LOADS": "1"}):
             count = campaign.count(loads)
             kinds = [(w, f) for w in ("kill", *ERRORS) for f in (False, True) if not (f and w in ("kill", "EINTR", "short"))]
-            all_points = [(n, w, f, loads) for n in range(1, count + 1) for w, f in kinds if not (loads and w == "kill")]
+            all_points = [(n, w, f, loads, more) for n in range(1, count + 1) for w, f in kinds for more in ((), COMPRESSED) if not (loads and w == "kill")]
             points += all_points if options.long else draw.sample(all_points, min(60, len(all_points)))
             print("%d calls" % count)
         with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
             results = list(pool.map(lambda point: campaign.attempt(*point), points))
-        faults += ["call %d, %s%s%s: %s" % (n, w, " from then on" if f else "", ", of a load" if loads else "", why)
-                  for (n, w, f, loads), why in zip(points, results) if why]
-    print("\n".join(faults + ["%d faults tried, %d of them kills" % (len(points), sum(w == "kill" for _, w, _, _ in points))]))
+        faults += ["call %d, %s%s%s%s: %s" % (n, w, " from then on" if f else "", ", of a load" if loads else "", ", compressed" if more else "", why)
+                  for (n, w, f, loads, more), why in zip(points, results) if why]
+    print("\n".join(faults + ["%d faults tried, %d of them kills" % (len(points), sum(point[1] == "kill" for point in points))]))
     if options.long:
         ledger.add("system calls of saves and loads", len(points), faults)
     return 1 if faults else 0

@@ -172,7 +172,7 @@ struct st_new {
     const char *folder, *model;
     uint64_t step;
     const struct st_tensor *tensors;
-    uint32_t end[5];
+    uint32_t flags, end[5]; /* STEP_SAVE_*: what is compressed is in memory at once */
     step_status (*fetch)(void *user, uint32_t index, void *to, char error[ST_TEXT]); /* the bytes of one */
     void *user;
 };
