@@ -131,7 +131,8 @@ bool rt_make_temporary(struct rt_job *j)
         return rt_job_fails(j, "exists already", j->target);
     }
     for (uint32_t i = 0; i < j->count; i++) bytes += j->tensors[i].bytes;
-    bool known = !st_call(fstatfs, j->parent, &disk) && disk.f_blocks;
+    bool known = !j->flags && !st_call(fstatfs, j->parent, &disk) &&
+                 disk.f_blocks; /* what is compressed is not known */
     if (known && bytes / (uint64_t)disk.f_bsize > disk.f_bavail) {
         errno = ENOSPC;
         return rt_job_fails(j, "more than the disk has", j->target);
