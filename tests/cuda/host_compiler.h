@@ -1,4 +1,6 @@
-/* The text of kernels as a library for this machine: with shim.hpp before it, by its C++ compiler. */
+/* The text of kernels as a library for this machine: with shim.hpp before it, by its C++ compiler. What the compiler
+ * makes of shim.hpp alone is kept by the build (precompile.c), because reading it takes longer than reading the kernels
+ * of most documents; a compiler that cannot use it, or has other flags, reads the text. */
 #ifndef CUDA_HOST_COMPILER_H
 #define CUDA_HOST_COMPILER_H
 #include <errno.h>
@@ -7,10 +9,10 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-enum { NO_HOST_COMPILER = -2 };
+enum { NO_HOST_COMPILER = -2, HOST_ARGUMENTS = 32 };
 
-/* 0; NO_HOST_COMPILER; or what went wrong, which the compiler has said. `shim`: the folder of shim.hpp. */
-static inline int host_compile(const char *source, const char *library, const char *shim)
+/* 0; NO_HOST_COMPILER; or what went wrong, which the compiler has said. `more` ends with NULL. */
+static inline int host_compiler(const char *into, const char *const *more)
 {
     extern char **environ;
     const char *compiler = getenv("CXX"), *cpu = getenv("STEPC_TEST_CPU");
@@ -18,27 +20,37 @@ static inline int host_compile(const char *source, const char *library, const ch
     pid_t child;
     int status = 0;
     snprintf(march, sizeof march, "-march=%s", cpu && *cpu ? cpu : "native");
-    const char *arguments[] = {compiler && *compiler ? compiler : "c++",
-                               "-x",
-                               "c++",
-                               "-std=gnu++14", /* later ones make <cmath> three times as long to read */
-                               "-O1",
-                               "-w",
-                               "-ffp-contract=off",
-                               "-fno-strict-aliasing",
-                               march,
-                               "-fvisibility=hidden",
-                               "-shared",
-                               "-fPIC",
-                               "-I",
-                               shim,
-                               "-o",
-                               library,
-                               source,
-                               NULL};
+    const char *arguments[HOST_ARGUMENTS] = {compiler && *compiler ? compiler : "c++",
+                                             "-std=gnu++14", /* later ones make <cmath> three times as long to read */
+                                             "-O1",
+                                             "-w",
+                                             "-ffp-contract=off",
+                                             "-fno-strict-aliasing",
+                                             march,
+                                             "-fvisibility=hidden",
+                                             "-fPIC",
+                                             "-o",
+                                             into};
+    size_t n = 0;
+    while (arguments[n]) n++;
+    while (*more) arguments[n++] = *more++;
     if (posix_spawnp(&child, arguments[0], NULL, NULL, (char *const *)(void *)arguments, environ) != 0)
         return NO_HOST_COMPILER;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* `shim`: the folder of shim.hpp, `precompiled`: that of what was made of it. Nothing is used of the library of C++. */
+static inline int host_compile(const char *source, const char *library, const char *shim, const char *precompiled)
+{
+    const char *more[] = {"-shared", "-nodefaultlibs", "-I",  precompiled, "-I",  shim, "-x", "c++", source,
+                          "-x",      "none",           "-lm", "-lgcc",     "-lc", NULL};
+    return host_compiler(library, more);
+}
+
+static inline int host_precompile(const char *header, const char *into)
+{
+    const char *more[] = {"-x", "c++-header", header, NULL};
+    return host_compiler(into, more);
 }
 #endif

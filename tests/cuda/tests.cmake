@@ -5,10 +5,24 @@ foreach(name codegen_test_cuda codegen_test_cuda_optim)
   endif()
 endforeach()
 
+# What the host's compiler makes of the header that kernels are read after (host_compiler.h).
+add_executable(precompile ${CMAKE_SOURCE_DIR}/tests/cuda/precompile.c)
+target_compile_definitions(precompile PRIVATE _GNU_SOURCE)
+set(precompiled ${CMAKE_BINARY_DIR}/cuda/precompiled)
+file(MAKE_DIRECTORY ${precompiled})
+add_custom_command(OUTPUT ${precompiled}/shim.hpp.gch DEPENDS precompile ${CMAKE_SOURCE_DIR}/tests/cuda/shim.hpp
+  COMMAND precompile ${CMAKE_SOURCE_DIR}/tests/cuda/shim.hpp ${precompiled}/shim.hpp.gch)
+add_custom_target(precompiled ALL DEPENDS ${precompiled}/shim.hpp.gch)
+foreach(name codegen_test_cuda codegen_test_cuda_emit codegen_test_cuda_optim)
+  if(TARGET ${name})
+    target_compile_definitions(${name} PRIVATE CUDA_PRECOMPILED="${precompiled}")
+  endif()
+endforeach()
+
 # A stand-in for the driver, so that objects for CUDA run without a GPU (driver/stand_in.h): recorded cases through all of the runtime.
 file(GLOB stand_in_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/driver/*.c)
 add_library(stand_in SHARED ${stand_in_sources})
-target_compile_definitions(stand_in PRIVATE _GNU_SOURCE STAND_IN_SHIM="${CMAKE_SOURCE_DIR}/tests/cuda")
+target_compile_definitions(stand_in PRIVATE _GNU_SOURCE STAND_IN_SHIM="${CMAKE_SOURCE_DIR}/tests/cuda" STAND_IN_PRECOMPILED="${precompiled}")
 target_compile_options(stand_in PRIVATE ${stepc_warnings} -Wno-missing-prototypes -fvisibility=hidden)
 target_link_libraries(stand_in PRIVATE pthread dl)
 set_target_properties(stand_in PROPERTIES OUTPUT_NAME cuda SUFFIX .so.1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/cuda)

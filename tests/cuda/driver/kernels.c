@@ -91,7 +91,8 @@ static bool make_missing(const char *text, const struct kernel *kernels, unsigne
                 k->name + k->name_length, (unsigned long long)k->hash);
     }
     bool good = fclose(file) == 0 &&
-                (!missing || (host_compile(source, made, STAND_IN_SHIM) == 0 && rename(made, library) == 0));
+                (!missing ||
+                 (host_compile(source, made, STAND_IN_SHIM, STAND_IN_PRECOMPILED) == 0 && rename(made, library) == 0));
     for (unsigned i = 0; good && missing && i < count; i++) {
         snprintf(link, sizeof link, "%s/k%016llx.so", cache(), (unsigned long long)kernels[i].hash);
         if (symlink(target, link) && errno != EEXIST) good = false;

@@ -61,7 +61,7 @@ static inline bool cuda_harness_compile(struct cuda_harness *h)
     fprintf(file, "#include \"shim.hpp\"\n%s", str_text(&h->text));
     for (uint32_t i = 0; i < h->count; i++) fprintf(file, "SHIM_LAUNCHER(kernel_%u)\n", i);
     ck_assert_int_eq(fclose(file), 0);
-    int status = host_compile(source, object, "tests/cuda");
+    int status = host_compile(source, object, "tests/cuda", CUDA_PRECOMPILED);
     h->handle = status == 0 ? dlopen(object, RTLD_NOW | RTLD_LOCAL) : NULL;
     unlink(object);
     if (!keep) unlink(source);
