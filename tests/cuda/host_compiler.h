@@ -1,6 +1,7 @@
 /* The text of kernels as a library for this machine: with shim.hpp before it, by its C++ compiler. What the compiler
  * makes of shim.hpp alone is kept by the build (precompile.c), because reading it takes longer than reading the kernels
- * of most documents; a compiler that cannot use it, or has other flags, reads the text. */
+ * of most documents; a compiler that cannot use it, or has other flags, reads the text. Kernels of small tensors take
+ * less to run than to optimise: STAND_IN_OPTIMIZE=0 is for them. */
 #ifndef CUDA_HOST_COMPILER_H
 #define CUDA_HOST_COMPILER_H
 #include <errno.h>
@@ -11,8 +12,12 @@
 
 enum { NO_HOST_COMPILER = -2, HOST_ARGUMENTS = 32 };
 
+/* Their levels, in the order of the files that the build keeps for them. */
+static const char *const host_levels[] = {"-O0", "-O1"};
+enum { HOST_LEVELS = sizeof host_levels / sizeof *host_levels };
+
 /* 0; NO_HOST_COMPILER; or what went wrong, which the compiler has said. `more` ends with NULL. */
-static inline int host_compiler(const char *into, const char *const *more)
+static inline int host_compiler(const char *level, const char *into, const char *const *more)
 {
     extern char **environ;
     const char *compiler = getenv("CXX"), *cpu = getenv("STEPC_TEST_CPU");
@@ -22,7 +27,7 @@ static inline int host_compiler(const char *into, const char *const *more)
     snprintf(march, sizeof march, "-march=%s", cpu && *cpu ? cpu : "native");
     const char *arguments[HOST_ARGUMENTS] = {compiler && *compiler ? compiler : "c++",
                                              "-std=gnu++14", /* later ones make <cmath> three times as long to read */
-                                             "-O1",
+                                             level,
                                              "-w",
                                              "-ffp-contract=off",
                                              "-fno-strict-aliasing",
@@ -45,12 +50,20 @@ static inline int host_compile(const char *source, const char *library, const ch
 {
     const char *more[] = {"-shared", "-nodefaultlibs", "-I",  precompiled, "-I",  shim, "-x", "c++", source,
                           "-x",      "none",           "-lm", "-lgcc",     "-lc", NULL};
-    return host_compiler(library, more);
+    const char *level = getenv("STAND_IN_OPTIMIZE");
+    return host_compiler(host_levels[!level || *level != '0'], library, more);
 }
 
-static inline int host_precompile(const char *header, const char *into)
+/* Among the files of a folder the compiler takes the one that was made by its flags. */
+static inline int host_precompile(const char *header, const char *folder)
 {
     const char *more[] = {"-x", "c++-header", header, NULL};
-    return host_compiler(into, more);
+    int status = 0;
+    for (unsigned i = 0; !status && i < HOST_LEVELS; i++) {
+        char into[4096];
+        snprintf(into, sizeof into, "%s/%u", folder, i);
+        status = host_compiler(host_levels[i], into, more);
+    }
+    return status;
 }
 #endif
