@@ -14,7 +14,8 @@ enum { MOST_CURRENT = 16, PAGE = 4096, WRONG = 86 };
 
 const char *const kind_names[] = {"",       "block of memory", "block of pinned memory", "stream", "event",
                                   "module", "graph",           "executable graph"};
-struct thing *things;
+struct thing *things;      /* that are there */
+static struct thing *lost; /* that have gone, the last one first: a host may live for thousands of steps */
 static struct context contexts[MOST_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct context *current[MOST_CURRENT];
@@ -126,6 +127,17 @@ static struct thing *make(enum kind kind)
     return things = t;
 }
 
+static void end_thing(struct thing *t)
+{
+    if (t->gone) return; /* by another thread, while this one waited */
+    struct thing **at = &things;
+    while (*at && *at != t) at = &(*at)->next;
+    if (*at) *at = t->next;
+    t->gone = true;
+    t->gone_before = lost;
+    lost = t;
+}
+
 /* The handle, if it is one of that kind in the current context. Streams 0 and 1 are the context's own. */
 static struct thing *of(const char *name, void *handle, enum kind kind)
 {
@@ -136,14 +148,16 @@ static struct thing *of(const char *name, void *handle, enum kind kind)
     }
     for (struct thing *t = things; t; t = t->next) {
         if (t != handle || t->kind != kind) continue;
-        if (t->gone) report("%s: a %s that was destroyed", name, kind_names[kind]);
-        else if (t->context != current[depth - 1])
+        if (t->context != current[depth - 1])
             report("%s: a %s of device %d, while device %d is current", name, kind_names[kind], t->context->ordinal,
                    current[depth - 1]->ordinal);
         else return t;
         return NULL;
     }
-    report("%s: %p is no %s", name, handle, kind_names[kind]);
+    struct thing *t = lost;
+    while (t && (t != handle || t->kind != kind)) t = t->gone_before;
+    if (t) report("%s: a %s that was destroyed", name, kind_names[kind]);
+    else report("%s: %p is no %s", name, handle, kind_names[kind]);
     return NULL;
 }
 
@@ -271,7 +285,7 @@ API cuDevicePrimaryCtxRelease_v2(int device)
         if (t->context != c || t->gone) continue;
         if (!c->failed && !t->unowned)
             report("device %d: a %s was left (%zu bytes)", device, kind_names[t->kind], t->bytes);
-        t->gone = true;
+        end_thing(t);
         ops_free(&t->ops);
     }
     c->failed = 0;
@@ -359,7 +373,7 @@ static struct thing *make_guarded(enum kind kind, size_t bytes)
 static void end_guarded(struct thing *b)
 {
     char *first = (char *)((uintptr_t)b->data / PAGE * PAGE);
-    b->gone = true;
+    end_thing(b);
     mmap(first, (size_t)(b->data + b->bytes - first), PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
@@ -439,7 +453,7 @@ API cuStreamDestroy_v2(void *stream)
     struct thing *s = of("cuStreamDestroy", stream, STREAM);
     if (!s) return end(INVALID_HANDLE);
     status = drain(s, NULL, 0);
-    s->gone = true;
+    end_thing(s);
     return end(status);
 }
 
@@ -590,7 +604,7 @@ API cuEventDestroy_v2(void *event)
     struct thing *e = of("cuEventDestroy", event, EVENT);
     if (!e) return end(INVALID_HANDLE);
     if (e->done < e->asked) status = drain(e->on, e, e->asked);
-    e->gone = true;
+    end_thing(e);
     return end(status);
 }
 
@@ -640,7 +654,7 @@ API cuModuleLoadDataEx(void **module, const void *image, unsigned count, const i
     }
     struct thing *m = make(MODULE);
     status = module_make(m, image, log, log_bytes);
-    m->gone = status;
+    if (status) end_thing(m);
     *module = m;
     return end(status);
 }
@@ -651,7 +665,7 @@ API cuModuleUnload(void *module)
     struct thing *m = of("cuModuleUnload", module, MODULE);
     if (!m) return end(INVALID_HANDLE);
     status = drain_context(m->context);
-    m->gone = true;
+    end_thing(m);
     return end(status);
 }
 
@@ -746,7 +760,7 @@ API cuGraphDestroy(void *graph)
     BEGIN("cuGraphDestroy");
     struct thing *g = of("cuGraphDestroy", graph, GRAPH);
     if (!g) return end(INVALID_HANDLE);
-    g->gone = true;
+    end_thing(g);
     ops_free(&g->ops);
     return end(SUCCESS);
 }
@@ -757,7 +771,7 @@ API cuGraphExecDestroy(void *exec)
     struct thing *e = of("cuGraphExecDestroy", exec, EXEC);
     if (!e) return end(INVALID_HANDLE);
     status = drain_context(e->context);
-    e->gone = true;
+    end_thing(e);
     ops_free(&e->ops);
     return end(status);
 }

@@ -95,8 +95,9 @@ struct ops {
     struct op *first, **last;
 };
 
-struct thing { /* whatever has a handle or an address */
-    struct thing *next;
+struct thing {          /* whatever has a handle or an address */
+    struct thing *next; /* of those that are there; of one that has gone, the one that followed it then */
+    struct thing *gone_before;
     enum kind kind;
     bool gone;
     struct context *context;
