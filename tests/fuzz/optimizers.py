@@ -300,11 +300,12 @@ class Generator(draws.Draws):
         if name == "t5x_adafactor":
             ranks = any(len(s) > 2 for s in self.shapes.values())
             if self.chance(0.3) and not self.axes:
-                self.axes = self.by_pattern(lambda p: [self.one(["embed", "mlp", "layers", "heads", "relpos_buckets"]) for _ in self.shapes[p]])
+                names_of = lambda p: [str(n) for n in self.r.choice(["embed", "mlp", "layers", "heads", "relpos_buckets"], len(self.shapes[p]), False)]
+                self.axes = self.by_pattern(names_of)
                 for p, names in self.axes.items():  # rows and columns allow no other dimension
                     kinds = {optim_reference.STANDARD[n] for n in names}
                     if {"row", "col"} <= kinds:
-                        self.axes[p] = ["layers" if n == "relpos_buckets" else n for n in names]
+                        self.axes[p] = ["stack" if n == "relpos_buckets" else n for n in names]
                 o["logical_factor_rules"], o["factor_map"] = "standard", None
             if o.get("factor_map") is None and o.get("logical_factor_rules") is None and ranks and o.get("factored", True):
                 o["factor_map"] = self.by_pattern(self.factors)
