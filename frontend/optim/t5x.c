@@ -304,7 +304,7 @@ static void update_leaf(struct optim_transform *t, const struct step_of *s, uint
     if (s->decayed) change = term_add(b, change, term_mul(b, s->weight_decay, p));
     change = term_neg(b, change);
     if (s->skip_nan) change = term_where(b, term_is_nan(b, change), term_number(0), change);
-    t->u[leaf] = term_cast_like(b, change, T(t->u[leaf])).v;
+    t->u[leaf] = change.v; /* float32: T5X rounds the parameter that it makes, not what it changes it by */
 }
 
 /* What is taken from every parameter, as a part of it: weight_decay_rate, times the rate to a power if one is given. */

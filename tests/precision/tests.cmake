@@ -1,5 +1,5 @@
 if(PYTHON AND TARGET stepc)
-  foreach(name levels tiles)
+  foreach(name levels optimizers tiles)
     add_test(NAME precision.${name} COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/precision/${name}.py $<TARGET_FILE:stepc>)
     set_tests_properties(precision.${name} PROPERTIES PROCESSORS 1 TIMEOUT 1800)
   endforeach()
