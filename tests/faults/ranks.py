@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Ranks that save a checkpoint together, each its own files: one of them ends before its n-th system call of saving, or that call
-fails; a signal comes to one or to all at a random time; or the power is cut (saves.py) after a call of any of them. Then every step-N is
-whole, none that was told to be saved is lost, what could not be saved ends the run with a message, and ranks that go on end with the
-very bytes of those that nobody disturbed. By Open MPI and MPICH in turn, where both are there.
+fails; a signal comes to one or to all at a random time; or the power is cut (saves.py) after a call of any of them. Saves whose n-th
+call it is compress if n is odd. Then every step-N is whole, none that was told to be saved is lost, what could not be saved ends the
+run with a message, and ranks that go on end with the very bytes of those that nobody disturbed. By Open MPI and MPICH in turn, where
+both are there.
 
     tests/faults/ranks.py --stepc build/stepc --shim build/libcalls.so    some points from a fixed seed
     tests/faults/ranks.py --stepc ... --shim ... --long                   every call of each rank, 200 signals, images; fuzz/LEDGER.md
@@ -34,7 +35,7 @@ RANKS, STEPS, LONG, ERRORS, SHORT = 2, 9, 600, ("EIO", "ENOSPC", "EACCES", "shor
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGKILL)
 MODEL = {"stepc": 1, "inputs": {"x": {"shape": [4, 6], "axes": ["batch", None]}}, "ema": {"decay": 0.9}, "mesh": {"axes": {"data": RANKS}},
          "sharding": {"rules": [["batch", "data"]], "params": {"layers.0.kernel": ["data"]}, "optimizer_state": {"**.kernel": ["data"]}},
-         "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 5}, {"type": "dropout", "rate": 0.2}]},
+         "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 400}, {"type": "dropout", "rate": 0.2}]},
          "loss": "mean(model**2)", "optimizer": {"type": "adam", "learning_rate": 0.01}}
 
 
@@ -45,7 +46,10 @@ class Campaign:
         runner.write_document(folder, MODEL, {"x": np.random.default_rng(1).standard_normal((4, 4, 6)).astype(np.float32)})
         runner.compile_document(options.stepc, folder)
         self.start = os.path.join(folder, "start")
-        self.end(self.run(self.start, steps=6))
+        self.end(self.run(self.start, "--compress", "all", steps=6))
+        with open(os.path.join(self.start, "step-6", "manifest.json")) as f:
+            if '"stored"' not in f.read():
+                sys.exit("nothing is compressed")
         whole = os.path.join(folder, "whole")
         self.end(self.run(whole, "--save", whole + ".safetensors", "--all-state"))
         with open(whole + ".safetensors", "rb") as f:
@@ -98,7 +102,8 @@ class Campaign:
         return job, "signal %s" % what
 
     def call(self, saved, rank, point, do):
-        job = self.run(saved, rank=rank, LD_PRELOAD=self.options.shim, CALL_AT=point, CALL_DO=do if do in ("kill", "short") else getattr(errno, do))
+        more = ("--compress", "all") if point % 2 else ()
+        job = self.run(saved, *more, rank=rank, LD_PRELOAD=self.options.shim, CALL_AT=point, CALL_DO=do if do in ("kill", "short") else getattr(errno, do))
         return job, "rank %d, call %d, %s" % (rank, point, do)
 
     def attempt(self, point):
