@@ -30,6 +30,7 @@ import optim_reference
 from tool import ROOT, command, comparison, draws, recorded, runner
 
 RTOL, ATOL = 2e-5, 2e-6
+NARROW = [0.08]  # the part of the cases whose parameters are bfloat16
 
 
 # ---------------------------------------------------------------- the tables
@@ -621,7 +622,7 @@ def mangled(path):
 def make_case(seed, only, steps=None):
     g = Generator(seed)
     g.quadratic, g.searched, g.poison, g.flat = g.chance(0.3), False, g.chance(0.03), False
-    g.narrow = g.chance(0.08)
+    g.narrow = g.chance(NARROW[0])
     shapes = dict(g.shapes)
     if g.chance(0.12) and len(shapes) > 2:  # the others are frozen
         del g.shapes[g.one(g.shapes)]
@@ -802,8 +803,10 @@ def main():
     p.add_argument("--steps", type=int, help="steps of a case (5 to 9)")
     p.add_argument("--compile", type=float, default=0.0, help="the part of the cases that is compiled instead of interpreted")
     p.add_argument("--only", nargs="*", help="optimizers at the root")
+    p.add_argument("--narrow", type=float, default=NARROW[0], help="the part of the cases whose parameters are bfloat16")
     p.add_argument("-j", type=int, default=1)
     options = p.parse_args()
+    NARROW[0] = options.narrow
     counts, rows_seen = collections.Counter(), collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
         for seed, outcome, why, optimizer in pool.map(lambda s: one(options, s), range(options.seed, options.seed + options.cases)):
