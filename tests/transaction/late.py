@@ -163,7 +163,8 @@ def one(arguments):
         for tried in (optimizer, other):
             with open(model, "w") as f:
                 json.dump(document(tried, averages, PRECISION.get(name)), f)
-            p = runner.attempt(options.stepc, "compile", "-q", model, "-o", so, *(["--mesh", options.mesh] if options.mesh else []))
+            # Numbers are the same at every -O, and which updates wait is decided before LLVM.
+            p = runner.attempt(options.stepc, "compile", "-q", "-O0", model, "-o", so, *(["--mesh", options.mesh] if options.mesh else []))
             if not p.returncode or not other:
                 break
         if p.returncode:
