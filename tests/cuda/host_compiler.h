@@ -16,6 +16,12 @@ enum { NO_HOST_COMPILER = -2, HOST_ARGUMENTS = 32 };
 static const char *const host_levels[] = {"-O0", "-O1"};
 enum { HOST_LEVELS = sizeof host_levels / sizeof *host_levels };
 
+static inline const char *host_level(void)
+{
+    const char *asked = getenv("STAND_IN_OPTIMIZE");
+    return host_levels[!asked || *asked != '0'];
+}
+
 /* 0; NO_HOST_COMPILER; or what went wrong, which the compiler has said. `more` ends with NULL. */
 static inline int host_compiler(const char *level, const char *into, const char *const *more)
 {
@@ -50,8 +56,7 @@ static inline int host_compile(const char *source, const char *library, const ch
 {
     const char *more[] = {"-shared", "-nodefaultlibs", "-I",  precompiled, "-I",  shim, "-x", "c++", source,
                           "-x",      "none",           "-lm", "-lgcc",     "-lc", NULL};
-    const char *level = getenv("STAND_IN_OPTIMIZE");
-    return host_compiler(host_levels[!level || *level != '0'], library, more);
+    return host_compiler(host_level(), library, more);
 }
 
 /* Among the files of a folder the compiler takes the one that was made by its flags. */

@@ -1,6 +1,6 @@
 /* The text of a module as functions of this machine: cut into kernels, each of which is compiled once, whatever its
  * name and its object, together with all others that are missing at that time. In the cache a kernel is a link, named
- * by the hash of its text, to the library that it came in. */
+ * by the hash of its text and the compiler's level, to the library that it came in. */
 #include "../host_compiler.h"
 #include "stand_in.h"
 
@@ -107,7 +107,8 @@ int module_make(struct thing *module, const char *text, char *log, size_t log_by
     const char *first = strstr(text, head);
     for (const char *at = first; at; at = strstr(at + 1, head)) count++;
     struct kernel *kernels = calloc(count + 1, sizeof *kernels);
-    uint64_t before = first ? hash_bytes(0xcbf29ce484222325u, text, (size_t)(first - text)) : 0;
+    uint64_t before = hash_bytes(0xcbf29ce484222325u, host_level(), strlen(host_level()));
+    if (first) before = hash_bytes(before, text, (size_t)(first - text));
     module->functions = calloc(count + 1, sizeof *module->functions);
     module->function_count = count;
     bool good = kernels && module->functions, all = true;
