@@ -16,7 +16,7 @@ endif()
 # What slides over a dimension that is split, on meshes against one device.
 if(PYTHON AND TARGET stepc)
   add_test(NAME mesh.windows COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/windows.py --stepc $<TARGET_FILE:stepc>)
-  set_tests_properties(mesh.windows PROPERTIES PROCESSORS 2 TIMEOUT 600 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+  set_tests_properties(mesh.windows PROPERTIES TIMEOUT 600 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
 endif()
 
 # The same bits on every mesh, for any number of threads and microbatches, on every instruction set.
