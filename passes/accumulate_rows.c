@@ -29,6 +29,7 @@ struct known {
 struct pass_rows {
     const struct pass_marker *k;
     struct ir_func *flat;
+    int64_t rows;        /* of a microbatch */
     struct known *known; /* of flat */
     uint8_t *leaf;       /* by value: SUM, or CARRY for what is scattered; else UINT8_MAX */
     uint32_t *number;    /* by value: of a leaf, which result of the loop it is */
@@ -161,9 +162,11 @@ static enum kind row(struct pass_rows *r, struct known *in, ir_value v)
             if (rule.arg[i][d] == factor && !is_uniform(&r->k->pass->scratch, in, n->args[i], d))
                 return other(in, v, "rows that are numbered by microbatch");
     if (rule.summed >> factor & 1 && n->op != OP_take) return sum_of_rows(r, in, v);
-    if ((rule.extremum | rule.whole | rule.summed) >> factor & 1) return other(in, v, "rows that depend on each other");
+    if ((rule.extremum | rule.whole | rule.summed | rule.window) >> factor & 1) /* some of the rows, or others beside */
+        return other(in, v, "rows that depend on each other");
     for (uint32_t d = 0; d < n->type.rank; d++)
         if (rule.result[d] == factor) {
+            if (n->type.dim[d] % r->rows) return other(in, v, "groups of rows");
             in->dim[v] = (int8_t)d;
             return ROW;
         }
@@ -304,6 +307,7 @@ static void look_at(struct pass_rows *r)
     memset(r->leaf, UINT8_MAX, f->count);
     for (uint32_t i = 0; i < f->params.count; i++) {
         ir_value v = f->params.items[i].value;
+        if (r->k->roles[i] >= SPLIT) r->rows = f->params.items[i].type.dim[0];
         in->kind[v] = r->k->roles[i] >= SPLIT ? ROW : r->k->roles[i] == CAPTURED ? SAME : OTHER;
         in->place[v] = ir_get(f, v)->place, in->why[v] = "what one microbatch hands to the next";
     }

@@ -155,6 +155,10 @@ class Invariant(runner.Case):
         self.assertRegex(refusal(strided), r'E0434.*runs of rows(.|\n)*"split": "contiguous"')
         self.assertRegex(refusal(document(PERCEPTRON, None, 8)), "E0434.*of which 8 are summed one after the other and a microbatch has 4")
         self.assertIn("--blas own", refusal(document(PERCEPTRON), "--blas", "openblas", code=2))
+        entropy = "softmax_cross_entropy_with_integer_labels(model, y)"
+        for metric in ["mean(%s[:3])", "mean(%s[::2])", "mean(pad(%s, (1, 1)))", "mean(roll(%s, 1) * y)", "mean(max(reshape(%s, (4, -1)), axis=1))"]:  # some rows, or rows beside others
+            with self.subTest(metric=metric):
+                self.assertRegex(refusal(document({**PERCEPTRON, "metrics": {"some": metric % entropy}}, None, 2)), 'E0434.*rows.*"some" depends on the number of microbatches')
 
     def test_refused_numbers(self):
         """What three microbatches give, and others would not."""
