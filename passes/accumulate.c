@@ -216,20 +216,6 @@ static bool has_sums(const struct pass_marker *k)
     return any;
 }
 
-/* Results that do not depend on the number of rounds. */
-static void expand_tree(const struct pass_marker *k, struct ir_builder *b, ir_value limit, ir_value *out)
-{
-    struct pass_marker sums;
-    struct pass_rows *rows = pass_rows_of(k, b, limit, &sums);
-    if (!rows) { /* which has been said */
-        for (uint32_t r = 0; r < k->results; r++) out[r] = ir_number(b, whole_type(k, r), 0);
-        return;
-    }
-    ir_value *made = arena_new_array(&k->pass->scratch, ir_value, sums.results + 1);
-    expand(&sums, b, 0, made);
-    pass_rows_finish(rows, b, made, out);
-}
-
 /* No round, or one that always runs: no loop. */
 static void expand_plainly(const struct pass_marker *k, struct ir_builder *b, ir_value *out)
 {
@@ -246,6 +232,21 @@ static void expand_plainly(const struct pass_marker *k, struct ir_builder *b, ir
         if (tuple) out[r] = ir_reshape(b, ir_proj(b, tuple, r), whole.rank, whole.dim);
         else out[r] = k->kinds[r] == CARRY ? k->operands[last++] : ir_number(b, whole, 0);
     }
+}
+
+/* Results that do not depend on the number of rounds. */
+static void expand_tree(const struct pass_marker *k, struct ir_builder *b, ir_value limit, ir_value *out)
+{
+    struct pass_marker sums;
+    struct pass_rows *rows = pass_rows_of(k, b, limit, &sums);
+    if (!rows) { /* which has been said */
+        for (uint32_t r = 0; r < k->results; r++) out[r] = ir_number(b, whole_type(k, r), 0);
+        return;
+    }
+    ir_value *made = arena_new_array(&k->pass->scratch, ir_value, sums.results + 1);
+    if (sums.count > 1) expand(&sums, b, 0, made);
+    else expand_plainly(&sums, b, made);
+    pass_rows_finish(rows, b, made, out);
 }
 
 static bool is_plain(const struct pass_marker *k, const struct ir_func *f, ir_value limit)

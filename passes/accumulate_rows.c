@@ -3,63 +3,50 @@
  * row). Sums over rows are added over microbatches as the tree over the whole batch has them (passes/invariant.c),
  * those of scattered rows row by row; what is linear in them is computed once, behind the loop. Loops of a microbatch
  * (recurrent layers) may hand rows on to their next round. All else would depend on how many microbatches there are,
- * and is refused at its place: statistics of a microbatch, roots of means, rows that are counted from 0.
+ * and is refused at its place: statistics of a microbatch, roots of means, rows that are counted from 0. So it does not
+ * matter which rows a microbatch has: all are runs of rows, and as long as the longest leaf (accumulate_wide.c).
  *
  * A mean over 2^k microbatches of 2^-k times as many rows scales every sum by a power of two, which rounds nothing. For
  * other numbers of microbatches the frontend makes 2^k of them (frontend/step/regroup.c). */
-#include "passes/accumulate.h"
+#include "passes/accumulate_rows.h"
 #include "passes/shard_int.h"
 #include <string.h>
-
-enum kind { SAME /* for all rows */, ROW, LINEAR /* in sums over rows */, AFFINE, OTHER };
-
-/* What is known of the values of a function: the microbatch's, or the body of a loop in it. */
-struct known {
-    const struct ir_func *f;
-    const struct known *outer; /* NULL: f is of the microbatch */
-    ir_value loop;             /* in outer */
-    uint8_t *varies;           /* by parameter: dimensions along which a round has made it other than the same */
-    struct known **inner;      /* by value: of a loop's body */
-    uint8_t *kind;             /* by value */
-    int8_t *dim;               /* by value: of a row, the dimension along which rows lie */
-    const char **why;          /* by value: what is OTHER */
-    uint32_t *place;           /* and where */
-};
 
 struct pass_rows {
     const struct pass_marker *k;
     struct ir_func *flat;
-    int64_t rows;        /* of a microbatch */
-    struct known *known; /* of flat */
-    uint8_t *leaf;       /* by value: SUM, or CARRY for what is scattered; else UINT8_MAX */
-    uint32_t *number;    /* by value: of a leaf, which result of the loop it is */
+    int64_t rows;             /* of a microbatch, */
+    int64_t times;            /* and how many of them are made together */
+    struct pass_known *known; /* of flat */
+    uint8_t *leaf;            /* by value: SUM, or CARRY for what is scattered; else UINT8_MAX */
+    uint32_t *number;         /* by value: of a leaf, which result of the loop it is */
     VEC(ir_value) leaves;
     VEC(uint32_t) concatenated; /* results that are put together */
 };
 
-static enum kind other(struct known *in, ir_value v, const char *why)
+static enum pass_rows_kind other(struct pass_known *in, ir_value v, const char *why)
 {
     in->why[v] = why;
     in->place[v] = ir_get(in->f, v)->place;
     return OTHER;
 }
 
-static uint32_t carried_by(const struct known *in, ir_value loop)
+static uint32_t carried_by(const struct pass_known *in, ir_value loop)
 {
     return (uint32_t)ir_get(in->f, loop)->attr[0].v[0];
 }
 
-static bool is_uniform(struct arena *, const struct known *, ir_value v, uint32_t d);
+static bool is_uniform(struct arena *, const struct pass_known *, ir_value v, uint32_t d);
 
 /* Of a loop: what it begins with, and what rounds make of it. */
-static bool is_uniform_param(struct arena *a, const struct known *in, uint32_t param, uint32_t d)
+static bool is_uniform_param(struct arena *a, const struct pass_known *in, uint32_t param, uint32_t d)
 {
     if (!in->outer || !param) return in->outer != NULL;
     return !(in->varies[param] >> d & 1) && is_uniform(a, in->outer, ir_get(in->outer->f, in->loop)->args[param], d);
 }
 
 /* Is the value the same along a dimension? That is what it is made of, along the same factor. */
-static bool is_uniform(struct arena *a, const struct known *in, ir_value v, uint32_t d)
+static bool is_uniform(struct arena *a, const struct pass_known *in, ir_value v, uint32_t d)
 {
     const struct ir_node *n = ir_get(in->f, v);
     struct shard_rule rule;
@@ -79,7 +66,7 @@ static bool is_uniform(struct arena *a, const struct known *in, ir_value v, uint
 
 /* ---------------------------------------------------------------- what a node is */
 
-static enum kind linear(struct known *r, ir_value v)
+static enum pass_rows_kind linear(struct pass_known *r, ir_value v)
 {
     const struct ir_node *n = ir_get(r->f, v);
     uint32_t sums = 0, affine = 0, same = 0;
@@ -88,7 +75,7 @@ static enum kind linear(struct known *r, ir_value v)
         uint8_t kind = r->kind[n->args[i]];
         sums += kind != SAME, affine += kind == AFFINE, same += kind == SAME;
     }
-    enum kind kept = affine ? AFFINE : LINEAR;
+    enum pass_rows_kind kept = affine ? AFFINE : LINEAR;
     switch ((enum ir_op)n->op) {
     case OP_add:
     case OP_sub: return same ? AFFINE : kept;
@@ -113,7 +100,7 @@ static bool is_exact_sum(enum ir_dtype dtype)
     return dtype == IR_F32 || dtype == IR_F64 || !ir_dtype_is_float(dtype);
 }
 
-static enum kind leaf(struct pass_rows *r, struct known *in, ir_value v, uint8_t how)
+static enum pass_rows_kind leaf(struct pass_rows *r, struct pass_known *in, ir_value v, uint8_t how)
 {
     if (in->outer) return other(in, v, "a sum over rows in every round of a loop");
     if (!is_exact_sum((enum ir_dtype)ir_type(r->flat, v)->dtype)) return other(in, v, "a sum of 16-bit floats");
@@ -124,7 +111,7 @@ static enum kind leaf(struct pass_rows *r, struct known *in, ir_value v, uint8_t
 }
 
 /* A sum over rows, whose tree is over them first. */
-static enum kind sum_of_rows(struct pass_rows *r, struct known *in, ir_value v)
+static enum pass_rows_kind sum_of_rows(struct pass_rows *r, struct pass_known *in, ir_value v)
 {
     const struct ir_node *n = ir_get(in->f, v);
     const struct ir_type *x = ir_type(in->f, n->args[0]);
@@ -136,16 +123,11 @@ static enum kind sum_of_rows(struct pass_rows *r, struct known *in, ir_value v)
     if (n->op == OP_reduce_sum) rest = IR_LEAF; /* as in invariant.c */
     int64_t leaf_rows = ir_leaf(rows * r->k->count, rest > 0 ? rest : 1);
     bool floats = ir_dtype_is_float((enum ir_dtype)n->type.dtype);
-    if (floats && leaf_rows && rows % leaf_rows)
-        return other(
-            in, v,
-            arena_format(r->k->pass->diags->arena,
-                         "a sum over rows, of which %lld are summed one after the other and a microbatch has %lld",
-                         (long long)leaf_rows, (long long)rows));
+    if (floats && leaf_rows > rows * r->times) r->times = leaf_rows / rows;
     return leaf(r, in, v, SUM);
 }
 
-static enum kind row(struct pass_rows *r, struct known *in, ir_value v)
+static enum pass_rows_kind row(struct pass_rows *r, struct pass_known *in, ir_value v)
 {
     const struct ir_node *n = ir_get(in->f, v);
     struct shard_rule rule;
@@ -175,13 +157,13 @@ static enum kind row(struct pass_rows *r, struct known *in, ir_value v)
 
 /* ---------------------------------------------------------------- loops */
 
-static struct known *new_known(struct pass_rows *r, const struct ir_func *f);
-static void look_into(struct pass_rows *r, struct known *in);
+static struct pass_known *new_known(struct pass_rows *r, const struct ir_func *f);
+static void look_into(struct pass_rows *r, struct pass_known *in);
 
 /* What a loop's body is given, and what its next round is. Has a round made other than what it began with? */
-static bool enter(struct arena *a, struct known *body, uint32_t param, bool first)
+static bool enter(struct arena *a, struct pass_known *body, uint32_t param, bool first)
 {
-    const struct known *outer = body->outer;
+    const struct pass_known *outer = body->outer;
     const struct ir_node *loop = ir_get(outer->f, body->loop);
     ir_value from = loop->args[param], to = body->f->params.items[param].value;
     bool carried = param <= carried_by(outer, body->loop);
@@ -220,11 +202,11 @@ static bool enter(struct arena *a, struct known *body, uint32_t param, bool firs
 }
 
 /* Kinds only rise, so this ends. */
-static void look_at_loop(struct pass_rows *r, struct known *in, ir_value v)
+static void look_at_loop(struct pass_rows *r, struct pass_known *in, ir_value v)
 {
     const struct ir_node *n = ir_get(in->f, v);
     struct ir_module *m = r->flat->module;
-    struct known *body = new_known(r, pass_flat(r->k->pass, m, m->funcs.items[n->func]));
+    struct pass_known *body = new_known(r, pass_flat(r->k->pass, m, m->funcs.items[n->func]));
     body->outer = in, body->loop = v;
     in->inner[v] = body;
     n = ir_get(in->f, v);
@@ -240,10 +222,10 @@ static void look_at_loop(struct pass_rows *r, struct known *in, ir_value v)
     in->kind[v] = rounds == SAME ? SAME : OTHER;
 }
 
-static enum kind made_by_loop(struct known *in, ir_value v)
+static enum pass_rows_kind made_by_loop(struct pass_known *in, ir_value v)
 {
     const struct ir_node *n = ir_get(in->f, v);
-    const struct known *body = in->inner[n->args[0]];
+    const struct pass_known *body = in->inner[n->args[0]];
     ir_value param = body->f->params.items[n->attr[0].v[0] + 1].value;
     in->dim[v] = body->dim[param], in->why[v] = body->why[param], in->place[v] = body->place[param];
     if (in->kind[n->args[0]] != OTHER) return body->kind[param];
@@ -253,7 +235,7 @@ static enum kind made_by_loop(struct known *in, ir_value v)
 
 /* ---------------------------------------------------------------- all of them */
 
-static enum kind kind_of(struct pass_rows *r, struct known *in, ir_value v)
+static enum pass_rows_kind kind_of(struct pass_rows *r, struct pass_known *in, ir_value v)
 {
     const struct ir_node *n = ir_get(in->f, v);
     bool rows = false, sums = false;
@@ -273,21 +255,21 @@ static enum kind kind_of(struct pass_rows *r, struct known *in, ir_value v)
     return rows ? row(r, in, v) : sums ? linear(in, v) : SAME;
 }
 
-static struct known *new_known(struct pass_rows *r, const struct ir_func *f)
+static struct pass_known *new_known(struct pass_rows *r, const struct ir_func *f)
 {
     struct arena *a = &r->k->pass->scratch;
-    struct known *in = arena_new(a, struct known);
-    *in = (struct known){.f = f,
-                         .varies = arena_new_array(a, uint8_t, f->params.count + 1),
-                         .inner = arena_new_array(a, struct known *, f->count),
-                         .kind = arena_new_array(a, uint8_t, f->count),
-                         .dim = arena_new_array(a, int8_t, f->count),
-                         .why = arena_new_array(a, const char *, f->count),
-                         .place = arena_new_array(a, uint32_t, f->count)};
+    struct pass_known *in = arena_new(a, struct pass_known);
+    *in = (struct pass_known){.f = f,
+                              .varies = arena_new_array(a, uint8_t, f->params.count + 1),
+                              .inner = arena_new_array(a, struct pass_known *, f->count),
+                              .kind = arena_new_array(a, uint8_t, f->count),
+                              .dim = arena_new_array(a, int8_t, f->count),
+                              .why = arena_new_array(a, const char *, f->count),
+                              .place = arena_new_array(a, uint32_t, f->count)};
     return in;
 }
 
-static void look_into(struct pass_rows *r, struct known *in)
+static void look_into(struct pass_rows *r, struct pass_known *in)
 {
     bool *live = ir_live(in->f, &r->k->pass->scratch);
     for (ir_value v = 1; v < in->f->count; v++) {
@@ -301,7 +283,7 @@ static void look_at(struct pass_rows *r)
 {
     const struct ir_func *f = r->flat;
     struct arena *a = &r->k->pass->scratch;
-    struct known *in = r->known = new_known(r, f);
+    struct pass_known *in = r->known = new_known(r, f);
     r->leaf = arena_new_array(a, uint8_t, f->count);
     r->number = arena_new_array(a, uint32_t, f->count);
     memset(r->leaf, UINT8_MAX, f->count);
@@ -327,8 +309,7 @@ static void refuse(const struct pass_marker *k, uint32_t place, const char *what
 static bool can_be(const struct pass_marker *k, const struct ir_func *outer, ir_value limit)
 {
     double number;
-    if (k->dim != 0) refuse(k, 0, "microbatches have to be runs of rows", "\"split\": \"contiguous\"");
-    else if (k->count & (k->count - 1)) refuse(k, 0, "the number of microbatches has to be a power of two", NULL);
+    if (k->count & (k->count - 1)) refuse(k, 0, "the number of microbatches has to be a power of two", NULL);
     else if (limit && (!pass_number(outer, limit, &number) || number < (double)k->count))
         refuse(k, 0, "all microbatches have to run: num_real_microbatches is not supported", NULL);
     else return true;
@@ -343,6 +324,8 @@ static bool check_result(struct pass_rows *r, uint32_t number)
     uint8_t kind = r->known->kind[result->value];
     int64_t how = r->k->kinds[number];
     const char *why = kind == OTHER ? r->known->why[result->value] : NULL;
+    if (how == CARRY && kind == SAME)
+        return true; /* a counter of random numbers, which every microbatch leaves alike */
     if (how == CARRY || how == RUNNING_MEAN) why = "what one microbatch hands to the next";
     else if (how == CONCATENATE && (kind != ROW || r->known->dim[result->value] != 0))
         why = why ? why : "a sum per microbatch";
@@ -357,21 +340,37 @@ static bool check_result(struct pass_rows *r, uint32_t number)
     return false;
 }
 
+/* Microbatches of which each holds whole leaves of all sums over rows; that may be more memory than was thought of. */
+static bool widen(struct pass_rows *r)
+{
+    const struct pass_marker *k = r->k;
+    int64_t rows = r->rows * r->times;
+    if (!pass_wide_can(r->known, &k->pass->scratch)) {
+        refuse(k, 0, "a loop with more in it than what rows are by themselves", NULL);
+        return false;
+    }
+    struct diag *d = pass_warning(k->pass, k->body->module, k->n->place, "W0434",
+                                  "--numerics invariant makes microbatches of %lld rows, not of %lld: these hold no "
+                                  "whole leaf of a sum over rows",
+                                  (long long)rows, (long long)r->rows);
+    d->hint = arena_format(k->pass->diags->arena, "\"microbatch_size\": %lld says so; memory is that of %lld rows",
+                           (long long)rows, (long long)rows);
+    return true;
+}
+
 /* ---------------------------------------------------------------- the loop's marker */
 
-static ir_value remade(struct pass_rows *r, struct ir_builder *b, ir_value v, const ir_value *map, ir_value carry)
+static ir_value remade(struct pass_rows *r, struct pass_wide *w, ir_value v, ir_value carry)
 {
     const struct ir_node *n = ir_get(r->flat, v);
-    struct ir_node made = *n;
+    struct ir_node made = pass_wide_node(w, v);
     int64_t first[2][IR_MAX_RANK], rest = 1, leaf;
-    ir_value args[3];
     if (r->leaf[v] == UINT8_MAX || !ir_dtype_is_float((enum ir_dtype)n->type.dtype) || n->op == OP_reduce_sum)
-        return pass_remake(r->k->pass, b, n, map);
-    for (uint32_t i = 0; i < n->arg_count; i++) args[i] = map[n->args[i]];
-    made.args = args;
+        return ir_make(w->b, made);
     if (r->leaf[v] == CARRY) {
-        args[0] = carry;
-        return ir_make(b, made);
+        ir_value args[] = {carry, made.args[1], made.args[2]};
+        made.args = args;
+        return ir_make(w->b, made);
     }
     uint32_t tree = 0; /* the rows first, as pass invariant has it where the batch is whole */
     struct ir_ints lhs = n->attr[2], rhs = n->attr[3];
@@ -383,7 +382,7 @@ static ir_value remade(struct pass_rows *r, struct ir_builder *b, ir_value v, co
     }
     leaf = rest ? ir_leaf(ir_type(r->flat, n->args[0])->dim[first[0][0]] * r->k->count, rest) : 1;
     made.attr[2].v = first[0], made.attr[3].v = first[1], made.attr[4] = (struct ir_ints){&leaf, 1};
-    return ir_make(b, made);
+    return ir_make(w->b, made);
 }
 
 static void make_marker(struct pass_rows *r, struct ir_builder *outer, struct pass_marker *to)
@@ -399,10 +398,14 @@ static void make_marker(struct pass_rows *r, struct ir_builder *outer, struct pa
     bool *used = arena_new_array(a, bool, all + 1), *live = ir_live(r->flat, a);
     memcpy(operands, k->operands, k->params * sizeof *operands);
     memcpy(roles, k->roles, k->params * sizeof *roles);
+    memset(roles + k->carried, CAPTURED, k->params - k->carried); /* nothing is handed on */
     memset(used, true, all + 1);
-    for (uint32_t i = 0; i < k->params; i++)
-        map[r->flat->params.items[i].value] = ir_param_new(&b, r->flat->params.items[i].name,
-                                                           r->flat->params.items[i].type, -1);
+    struct pass_wide wide = {k->pass, r->known, r->times, &b, map};
+    for (uint32_t i = 0; i < k->params; i++) {
+        struct ir_type type = r->flat->params.items[i].type;
+        if (k->roles[i] >= SPLIT) type.dim[0] *= r->times;
+        map[r->flat->params.items[i].value] = ir_param_new(&b, r->flat->params.items[i].name, type, -1);
+    }
     for (uint32_t i = 0; i < all; i++) {
         kinds[i] = i < r->leaves.count ? r->leaf[r->leaves.items[i]] : CONCATENATE;
         if (kinds[i] != CARRY) continue;
@@ -414,7 +417,7 @@ static void make_marker(struct pass_rows *r, struct ir_builder *outer, struct pa
     for (ir_value v = 1; v < r->flat->count; v++)
         if (live[v] && !map[v]) {
             b.place = ir_get(r->flat, v)->place;
-            map[v] = remade(r, &b, v, map, carry[v]);
+            map[v] = remade(r, &wide, v, carry[v]);
         }
     for (size_t i = 0; i < r->leaves.count; i++) ir_result_add(&b, "sum", map[r->leaves.items[i]], -1);
     for (size_t i = 0; i < r->concatenated.count; i++) {
@@ -423,6 +426,8 @@ static void make_marker(struct pass_rows *r, struct ir_builder *outer, struct pa
     }
     *to = *k;
     to->tree = true;
+    to->dim = 0; /* which rows a microbatch has does not matter */
+    to->count = k->count / r->times;
     to->body = b.f;
     to->operands = operands, to->roles = roles, to->kinds = kinds, to->used = used;
     to->carried = k->params;
@@ -434,7 +439,7 @@ struct pass_rows *pass_rows_of(const struct pass_marker *k, struct ir_builder *b
                                struct pass_marker *to)
 {
     struct pass_rows *r = arena_new(&k->pass->scratch, struct pass_rows);
-    *r = (struct pass_rows){.k = k};
+    *r = (struct pass_rows){.k = k, .times = 1};
     if (!can_be(k, b->f, limit)) return NULL;
     r->flat = pass_flat(k->pass, b->f->module, k->body);
     look_at(r);
@@ -442,6 +447,7 @@ struct pass_rows *pass_rows_of(const struct pass_marker *k, struct ir_builder *b
         if (!check_result(r, i)) return NULL;
         if (k->kinds[i] == CONCATENATE) vec_push(&k->pass->scratch, &r->concatenated, i);
     }
+    if (r->times > 1 && !widen(r)) return NULL;
     make_marker(r, b, to);
     return r;
 }

@@ -2,16 +2,35 @@
 #include "passes/common.h"
 #include <string.h>
 
+static struct diag *at_place(struct pass *p, const struct ir_module *m, uint32_t place, const char *code,
+                             const char *message)
+{
+    struct ir_place where = place < m->places.count ? m->places.items[place] : (struct ir_place){0};
+    struct diag *d = diag_error(p->diags, where.span, code, "%s", message);
+    d->pointer = where.pointer ? arena_string(p->diags->arena, where.pointer) : NULL; /* outlives the module */
+    return d;
+}
+
 struct diag *pass_error(struct pass *p, const struct ir_module *m, uint32_t place, const char *code, const char *format,
                         ...)
 {
-    struct ir_place where = place < m->places.count ? m->places.items[place] : (struct ir_place){0};
     va_list list;
     va_start(list, format);
     const char *message = arena_vformat(p->diags->arena, format, list);
     va_end(list);
-    struct diag *d = diag_error(p->diags, where.span, code, "%s", message);
-    d->pointer = where.pointer ? arena_string(p->diags->arena, where.pointer) : NULL; /* outlives the module */
+    return at_place(p, m, place, code, message);
+}
+
+struct diag *pass_warning(struct pass *p, const struct ir_module *m, uint32_t place, const char *code,
+                          const char *format, ...)
+{
+    size_t errors = p->diags->errors;
+    va_list list;
+    va_start(list, format);
+    const char *message = arena_vformat(p->diags->arena, format, list);
+    va_end(list);
+    struct diag *d = at_place(p, m, place, code, message);
+    if (p->diags->errors > errors) d->severity = DIAG_WARNING, p->diags->errors--;
     return d;
 }
 

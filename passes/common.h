@@ -7,6 +7,9 @@
 struct diag *pass_error(struct pass *, const struct ir_module *, uint32_t place, const char *code, const char *format,
                         ...) __attribute__((format(printf, 5, 6)));
 
+struct diag *pass_warning(struct pass *, const struct ir_module *, uint32_t place, const char *code, const char *format,
+                          ...) __attribute__((format(printf, 5, 6)));
+
 /* Rebuilds every function of the module with `rewrite` (NULL: as it is, which drops dead nodes). */
 struct ir_module *pass_rebuild(struct pass *, const struct ir_module *, ir_rewrite *, void *user);
 

@@ -190,6 +190,14 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
                             "microbatches of %lld rows cannot be",
                             (long long)rows);
         if (!fe_step_grows_alike(s, &asked.part, &t.part)) return false;
+        if (rows >= 2 * a->rows) {
+            struct diag *d = fe_warning(fe, a->json, "W0434",
+                                        "--numerics invariant makes microbatches of %lld rows, not of %lld: these hold "
+                                        "no whole leaf of a sum over rows",
+                                        (long long)rows, (long long)a->rows);
+            d->hint = arena_format(fe->arena, "\"microbatch_size\": %lld says so; memory is that of %lld rows",
+                                   (long long)rows, (long long)rows);
+        }
         s->module->funcs.count = funcs;
     }
     if (!good) return false;

@@ -24,6 +24,8 @@ struct twins {
     struct fe *fe;
     int64_t rows[2];
     const struct ir_func *f[2];
+    const ir_value *beside[2]; /* values that are to be the same in both */
+    uint32_t besides;
     ir_value *twin; /* by value of f[0] */
     struct growth *growth;
     const char *why;
@@ -332,6 +334,26 @@ static bool pair_operands(struct twins *t, ir_value v)
     return true;
 }
 
+static bool result_growth(struct twins *t, ir_value v, ir_value twin, struct growth *g)
+{
+    const struct ir_node *n = number_of(t->f[0], v), *m = number_of(t->f[1], twin);
+    *g = t->growth[v];
+    return !n || !m || number_growth(t, n, m, g) || fail(t, v, "a number that counts rows");
+}
+
+/* Results, and values beside them that are the same for any number of rows. */
+static bool pair_results(struct twins *t)
+{
+    for (size_t i = 0; i < t->f[0]->results.count; i++)
+        if (!pair(t, t->f[0]->results.items[i].value, t->f[1]->results.items[i].value)) return false;
+    for (uint32_t i = 0; i < t->besides; i++) {
+        bool both = t->beside[0][i] && t->beside[1][i];
+        if (both ? !pair(t, t->beside[0][i], t->beside[1][i]) : t->beside[0][i] || t->beside[1][i])
+            return t->why = "what one microbatch hands to the next", false;
+    }
+    return true;
+}
+
 static bool compare(struct twins *t, const struct growth *params, struct growth *results)
 {
     struct arena *a = t->fe->arena;
@@ -339,8 +361,7 @@ static bool compare(struct twins *t, const struct growth *params, struct growth 
     t->twin = arena_new_array(a, ir_value, f->count);
     t->growth = arena_new_array(a, struct growth, f->count);
     if (f->params.count != g->params.count || f->results.count != g->results.count) return t->why = "results", false;
-    for (size_t i = 0; i < f->results.count; i++)
-        if (!pair(t, f->results.items[i].value, g->results.items[i].value)) return false;
+    if (!pair_results(t)) return false;
     for (ir_value v = f->count; v-- > 1;)
         if (t->twin[v] && !pair_operands(t, v)) return false;
     for (size_t i = 0; i < f->params.count; i++) t->growth[f->params.items[i].value] = params[i];
@@ -351,11 +372,13 @@ static bool compare(struct twins *t, const struct growth *params, struct growth 
             return fail(t, v, "what depends on the number of rows");
         if (!node(t, v)) return false;
     }
-    for (size_t i = 0; i < f->results.count; i++) {
-        ir_value v = f->results.items[i].value;
-        const struct ir_node *n = number_of(f, v), *m = number_of(g, g->results.items[i].value);
-        results[i] = t->growth[v];
-        if (n && m && !number_growth(t, n, m, &results[i])) return fail(t, v, "a number that counts rows");
+    for (size_t i = 0; i < f->results.count; i++)
+        if (!result_growth(t, f->results.items[i].value, g->results.items[i].value, &results[i])) return false;
+    for (uint32_t i = 0; i < t->besides; i++) {
+        struct growth is = {0};
+        if (!t->beside[0][i]) continue;
+        if (!result_growth(t, t->beside[0][i], t->beside[1][i], &is)) return false;
+        if (!is_plain(is)) return fail(t, t->beside[0][i], "what one microbatch hands to the next");
     }
     return true;
 }
@@ -364,7 +387,7 @@ int64_t fe_step_regrouped(const struct fe_step *s, bool clipped)
 {
     const struct fe_accumulation *a = &s->accumulate;
     int64_t batch = a->rows * a->microbatches, count = 1;
-    bool plainly = !clipped && a->split && !a->real && !a->weight && !s->examples.json && !s->examples.asked;
+    bool plainly = !clipped && !a->real && !a->weight && !s->examples.json && !s->examples.asked;
     if (!s->fe->options->invariant || !plainly || !(a->microbatches & (a->microbatches - 1))) return a->rows;
     while (count < a->microbatches && batch / ir_leaf(batch, 1) % (2 * count) == 0) count *= 2;
     return batch / count;
@@ -376,10 +399,9 @@ bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, co
     struct growth *params = arena_new_array(s->fe->arena, struct growth, t.f[0]->params.count + 1);
     struct growth *results = arena_new_array(s->fe->arena, struct growth, t.f[0]->results.count + 1);
     const char *name = "statistics";
+    if (made->trace.statistics) /* counters of random numbers */
+        t.beside[0] = asked->trace.statistics, t.beside[1] = made->trace.statistics, t.besides = s->param_count;
     bool good = asked->kinds.count == made->kinds.count && compare(&t, params, results);
-    for (uint32_t i = 0; good && i < s->param_count; i++)
-        if (made->trace.statistics && made->trace.statistics[i])
-            good = false, t.why = "what one microbatch hands to the next";
     for (size_t i = 0; good && i < asked->kinds.count; i++) {
         int64_t kind = asked->kinds.items[i];
         int32_t dim;

@@ -51,6 +51,7 @@ RECURRENT = {
         {"type": "linear", "features": 10}]},
     "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "y", "reduction": "mean"},
     "sharding": {"rules": [["batch", "data"]]}}
+DROPOUT = {**CONVOLUTIONS, "model": {**CONVOLUTIONS["model"], "layers": [l for l in CONVOLUTIONS["model"]["layers"] if l["type"] != "batch_norm"]}}
 OPTIMIZER = {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 0.5}, {"type": "adamw", "learning_rate": 1e-2}]}
 
 
@@ -60,7 +61,7 @@ def with_rows(base, rows):
     return {**base, "inputs": inputs}
 
 
-def document(base, mesh=None, microbatches=1):
+def document(base, mesh=None, microbatches=1, split="contiguous"):
     o = {"stepc": 1, "name": "invariant", **base, "optimizer": OPTIMIZER, "seed": 1}
     sharding = o.pop("sharding")
     if mesh:
@@ -69,7 +70,7 @@ def document(base, mesh=None, microbatches=1):
         o["sharding"] = {"rules": [["batch", "data" if "data" in mesh else None]], **({"params": {k: spec(v) for k, v in sharding["params"].items()}} if "params" in sharding else {})}
     if microbatches > 1:
         rows = o["inputs"]["x"]["shape"][0]
-        o["accumulate"] = {"microbatch_size": rows // microbatches, "split": "contiguous"}
+        o["accumulate"] = {"microbatch_size": rows // microbatches, "split": split}
     return o
 
 
@@ -87,11 +88,11 @@ class Invariant(runner.Case):
                    "--threads", str(threads))
         return {k: bytes(t.data) for k, t in safetensors.raw(self.path("out.safetensors")).items()}, runner.metrics(self.path("out.jsonl"))
 
-    def same(self, base, ways):
+    def same(self, base, ways, split="contiguous"):
         first = self.bits(document(base))
         for mesh, microbatches, cpu, threads in ways:
             with self.subTest(mesh=mesh, microbatches=microbatches, cpu=cpu, threads=threads):
-                state, lines = self.bits(document(base, mesh, microbatches), ("--numerics", "invariant", "--cpu", cpu), threads)
+                state, lines = self.bits(document(base, mesh, microbatches, split), ("--numerics", "invariant", "--cpu", cpu), threads)
                 self.assertEqual([k for k in first[0] if first[0][k] != state.get(k)], [])
                 self.assertEqual(first[1], lines)
 
@@ -122,6 +123,25 @@ class Invariant(runner.Case):
             self.same(with_rows(base, 30), [(None, 5, "native", 1), ({"data": 2}, 3, "x86-64-v2", 1)])
             self.same(with_rows(base, 12), [(None, 3, "native", 2), ({"data": 4}, 6, "native", 1)])
 
+    def test_parts_of_leaves(self):
+        """Powers of two of microbatches that hold no whole leaf: 32 rows have leaves of 8, 40 rows leaves of 10, and 12 rows are one leaf."""
+        for base in PERCEPTRON, RECURRENT, DROPOUT:
+            self.same(base, [(None, 8, "native", 1), ({"data": 2}, 16, "x86-64-v2", 2)])
+            self.same(with_rows(base, 12), [({"data": 2}, 2, "native", 1), (None, 4, "x86-64-v3", 2)])
+        for base in PERCEPTRON, TRANSFORMER:
+            self.same(with_rows(base, 40), [({"data": 4}, 8, "native", 1)])
+
+    def test_strided(self):
+        """Which rows a microbatch has does not matter."""
+        for base in PERCEPTRON, RECURRENT, DROPOUT:
+            self.same(base, [({"data": 2}, 4, "native", 2), (None, 8, "x86-64-v2", 1)], "strided")
+            self.same(with_rows(base, 30), [(None, 3, "native", 1)], "strided")
+
+    def test_dropout(self):
+        """Masks are those of the whole batch, and the counter goes on once."""
+        self.same(DROPOUT, [({"data": 2}, 2, "native", 1), (None, 4, "x86-64-v2", 2)])
+        self.same(with_rows(DROPOUT, 96), [(None, 3, "native", 2)])
+
     def test_other_results(self):
         """Sums of sums, means of what counts its rows itself, and a metric with rows, in the bits of the whole batch."""
         entropy = "softmax_cross_entropy_with_integer_labels(model, y)"
@@ -150,15 +170,26 @@ class Invariant(runner.Case):
         said = refusal(document(CONVOLUTIONS, None, 2))
         self.assertRegex(said, r"E0434.*depends on the number of microbatches")
         self.assertIn("/model/layers/1", said)
-        strided = document(PERCEPTRON, None, 2)
-        del strided["accumulate"]["split"]
-        self.assertRegex(refusal(strided), r'E0434.*runs of rows(.|\n)*"split": "contiguous"')
-        self.assertRegex(refusal(document(PERCEPTRON, None, 8)), "E0434.*of which 8 are summed one after the other and a microbatch has 4")
         self.assertIn("--blas own", refusal(document(PERCEPTRON), "--blas", "openblas", code=2))
         entropy = "softmax_cross_entropy_with_integer_labels(model, y)"
         for metric in ["mean(%s[:3])", "mean(%s[::2])", "mean(pad(%s, (1, 1)))", "mean(roll(%s, 1) * y)", "mean(max(reshape(%s, (4, -1)), axis=1))"]:  # some rows, or rows beside others
             with self.subTest(metric=metric):
                 self.assertRegex(refusal(document({**PERCEPTRON, "metrics": {"some": metric % entropy}}, None, 2)), 'E0434.*rows.*"some" depends on the number of microbatches')
+
+    def test_larger(self):
+        """Microbatches of at least twice the rows are told of, once, and those that hold whole leaves are not."""
+        def said(base, rows, microbatches, *arguments, code=0):
+            o = document(with_rows(base, rows), None, microbatches)
+            return self.stepc("compile", self.write("larger.json", o), "-q", "-o", "larger.so", "--numerics", "invariant", *arguments, code=code).stderr
+        for rows, microbatches, made in (32, 8, 8), (32, 16, 8), (12, 2, 12), (9, 3, 9), (30, 6, 15):
+            with self.subTest(rows=rows, microbatches=microbatches):
+                text = said(PERCEPTRON, rows, microbatches)
+                self.assertEqual(text.count("W0434"), 1)
+                self.assertRegex(text, r'warning\[W0434\]: --numerics invariant makes microbatches of %d rows, not of %d: .*(.|\n)*"microbatch_size": %d says so' % (made, rows // microbatches, made))
+                self.assertEqual(said(PERCEPTRON, rows, rows // made), "")
+        self.assertEqual(said(TRANSFORMER, 32, 8) + said(PERCEPTRON, 96, 3) + said(PERCEPTRON, 32, 8, "-Wno-W0434"), "")
+        for rows, microbatches in (32, 8), (9, 3):
+            self.assertIn("error[W0434]", said(PERCEPTRON, rows, microbatches, "-Werror", code=1))
 
     def test_refused_numbers(self):
         """What three microbatches give, and others would not."""
@@ -176,7 +207,6 @@ class Invariant(runner.Case):
                 self.assertRegex(refusal({**PERCEPTRON, "loss": loss}), "E0434.*" + why)
         self.assertRegex(refusal(PERCEPTRON, accumulator="sum"), "E0434.*no sum over rows")
         self.assertRegex(refusal(PERCEPTRON, num_real_microbatches=2), "E0434.*power of two")
-        self.assertRegex(refusal(PERCEPTRON, split="strided"), "E0434.*runs of rows")
         self.assertRegex(refusal(CONVOLUTIONS), "E0434.*/model/layers/1")
         wrong = refusal({**PERCEPTRON, "metrics": {"first": "model[0, 0] > 0"}}, metrics={"first": "mean"})  # whatever the number
         self.assertRegex(wrong, "E0432.*first")
