@@ -44,7 +44,7 @@ def first_difference(a, b):
 def microbatches(document, d):
     rows = [i["shape"][0] for i in document["inputs"].values() if i["shape"] and (i.get("axes") or [None])[0] == "batch"]
     counts = [n for n in (2, 3, 4, 5, 6, 7, 8, 12) if rows and rows[0] and rows[0] % n == 0]
-    return {"microbatch_size": rows[0] // d.one(counts), "split": "contiguous"} if counts else None
+    return {"microbatch_size": rows[0] // d.one(counts), "split": d.one(["contiguous", "strided"])} if counts else None
 
 
 def one(options, seed):
