@@ -101,6 +101,8 @@ void fe_step_indices_build(struct fe_step *);
 /* reach.c */
 bool fe_step_reaches(struct fe_step *, const struct ir_func *, ir_value loss); /* from what is trained */
 
+struct fe_rows_part;
+
 /* outcome.c: loss, early metrics and gradients of one step in entry function of `trace` (b, train and inputs set);
  * microbatch by microbatch if the document says so. False: errors were recorded. */
 bool fe_step_outcome(struct fe_step *, struct fe_trace *trace, bool grads, struct fe_outcome *);
@@ -108,8 +110,16 @@ bool fe_step_clipped_sum(struct fe_optim_state *, const struct optim_clipped *, 
 struct ir_func *fe_step_value_and_grad(struct fe_optim_state *, const ir_value **captured, uint32_t *count);
 bool fe_step_accumulation(struct fe_step *, fe_json);
 
+/* weigh.c: the weight of the rows that a trace sees, a float32 scalar; 0: an error was recorded. */
+ir_value fe_step_weight(struct fe_step *, struct fe_trace *, const struct fe_env *);
+/* --numerics invariant: is it of inputs alone? False: an error was recorded. Of all rows, by the number of
+ * microbatches; and by value of a microbatch, what it is with that (the part's extra value) in place of its own weight.
+ */
+bool fe_step_weight_of_inputs(struct fe_step *);
+ir_value fe_step_share_of_weight(struct fe_step *, struct fe_trace *, int64_t count);
+const ir_value *fe_step_by_share(struct fe_step *, struct fe_rows_part *, ir_value weight);
+
 /* regroup.c: the rows of the microbatches that are made, where the document asks for others. */
-struct fe_rows_part;
 int64_t fe_step_regrouped(const struct fe_step *, bool clipped);
 /* Do both parts give the same sums and means of a batch, in as many parts as it takes? False: an error was recorded. */
 bool fe_step_grows_alike(struct fe_step *, const struct fe_rows_part *asked, const struct fe_rows_part *made);
@@ -176,6 +186,7 @@ const struct fe_env *fe_step_outer_env(struct fe_step *, struct fe_trace *, ir_v
 bool fe_sharding(struct fe *);
 
 /* metrics.c */
+bool fe_step_names(const char *expression, const char *name); /* not as a part of a path */
 bool fe_step_metrics_read(struct fe_step *, fe_json);
 /* Puts the metrics of every metric object in its place, when the trained parameters are known; false: errors. */
 bool fe_step_metrics_expand(struct fe_step *);

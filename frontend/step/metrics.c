@@ -6,8 +6,7 @@
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Whether an expression uses a name (not as a part of a path). */
-static bool uses(const char *text, const char *name)
+bool fe_step_names(const char *text, const char *name)
 {
     size_t n = strlen(name);
     for (const char *at = text; (at = strstr(at, name)); at += n) {
@@ -21,7 +20,7 @@ static bool is_late(fe_json json)
 {
     static const char *const names[] = {"grads", "updates", "hyperparams", "loss_scale"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (json->kind == JSON_STRING && uses(json->string, names[i])) return true;
+        if (json->kind == JSON_STRING && fe_step_names(json->string, names[i])) return true;
     return false;
 }
 

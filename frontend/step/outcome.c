@@ -69,26 +69,9 @@ static bool inner_outcome(struct fe_step *s, struct fe_trace *trace, bool grads,
     return fe_step_whole(s, trace, grads, out);
 }
 
-/* What the microbatch counts for in means, a float32 scalar: a microbatch that counts for nothing adds nothing,
- * whatever its loss is. False: an error was recorded. */
-static bool weigh(struct fe_step *s, struct fe_rows_part *part, const struct fe_env *env, struct fe_term *weight)
-{
-    struct ir_builder *b = &part->b;
-    fe_json json = s->accumulate.weight;
-    if (!json) return true;
-    b->place = fe_place(s->fe, json);
-    struct fe_val v = fe_expr(s->fe, &part->trace, json, env);
-    ir_value w = v.bad ? 0 : fe_tensor(s->fe, &part->trace, &v, json);
-    if (!w) return false;
-    if (ir_type(b->f, w)->rank)
-        return fe_wrong(s->fe, json, "E0432", "expected the weight of a microbatch, a number, found %s",
-                        ir_type_text(s->fe->arena, ir_type(b->f, w)));
-    *weight = term_cast(b, term_tensor(w), IR_F32);
-    return true;
-}
-
-/* A microbatch's part of a weighted sum, and the mean from the whole sum. The sum is of float32 at least: the weights
- * of a batch, its tokens, are more than float16 can hold or bfloat16 can count. */
+/* A microbatch's part of a weighted sum (one that counts for nothing adds nothing, whatever its loss is), and the mean
+ * from the whole sum. The sum is of float32 at least: the weights of a batch, its tokens, are more than float16 can
+ * hold or bfloat16 can count. */
 static ir_value times_weight(struct ir_builder *b, ir_value v, struct fe_term weight)
 {
     struct fe_term x = term_tensor(v), none = term_number(0);
@@ -112,11 +95,12 @@ struct accumulated {
 };
 
 static struct accumulated add_result(struct fe_step *s, struct fe_rows_part *part, const char *name, ir_value v,
-                                     int64_t kind, struct fe_term weight)
+                                     int64_t kind, struct fe_term weight, const ir_value *by_share)
 {
     static const int64_t one[] = {1};
     enum ir_dtype dtype = (enum ir_dtype)ir_type(part->b.f, v)->dtype;
     bool weighted = weight.v && (kind == FE_MEAN || kind == FE_RUNNING_MEAN);
+    if (weighted && by_share) v = by_share[v], kind = FE_MEAN, weighted = false;
     if (kind == FE_CONCATENATE && !ir_type(part->b.f, v)->rank)
         v = ir_reshape(&part->b, v, 1, one); /* one per microbatch */
     bool any = kind == FE_SUM && dtype == IR_BOOL;
@@ -142,22 +126,25 @@ struct traced {
 };
 
 static bool trace_microbatch(struct fe_step *s, struct fe_trace *trace, bool grads, const struct optim_clipped *clipped,
-                             int64_t rows, struct traced *t)
+                             ir_value share, int64_t rows, struct traced *t)
 {
     const struct fe_accumulation *a = &s->accumulate;
     struct optim_clipped within = clipped ? *clipped : (struct optim_clipped){0};
     struct fe_rows_part *part = &t->part;
     *t = (struct traced){0};
-    if (!fe_part_begin(s, part, trace, PART_MICROBATCH, rows, within.norm.v)) return false;
+    if (!fe_part_begin(s, part, trace, PART_MICROBATCH, rows, clipped ? within.norm.v : share)) return false;
     if (within.norm.v) within.norm.v = part->extra;
     if (!inner_outcome(s, &part->trace, grads, clipped ? &within : NULL, &t->inner)) return false;
-    if (!weigh(s, part, t->inner.env, &t->weight)) return false;
+    if (a->weight) t->weight = term_tensor(fe_step_weight(s, &part->trace, t->inner.env));
+    if (a->weight && !t->weight.v) return false;
+    const ir_value *by_share = share ? fe_step_by_share(s, part, t->weight.v) : NULL;
 
     t->at = arena_new_array(s->fe->arena, struct accumulated, s->param_count + s->metric_count + 1);
     int64_t kind = clipped ? FE_SUM : a->kind;
     bool good = true;
     for (uint32_t i = 0; grads && i < s->param_count; i++)
-        if (t->inner.grads[i]) t->at[i] = add_result(s, part, s->params[i].path, t->inner.grads[i], kind, t->weight);
+        if (t->inner.grads[i])
+            t->at[i] = add_result(s, part, s->params[i].path, t->inner.grads[i], kind, t->weight, by_share);
     for (uint32_t i = 0; i < s->metric_count; i++) {
         ir_value metric = t->inner.metrics[i];
         if (!metric) continue;
@@ -166,7 +153,7 @@ static bool trace_microbatch(struct fe_step *s, struct fe_trace *trace, bool gra
             good = false;
             continue; /* what cannot be averaged cannot be weighed */
         }
-        t->at[s->param_count + i] = add_result(s, part, s->metrics[i].name, metric, kind, t->weight);
+        t->at[s->param_count + i] = add_result(s, part, s->metrics[i].name, metric, kind, t->weight, by_share);
     }
     t->weights = t->weight.v ? fe_part_result(s, part, "weight", t->weight.v, FE_SUM) : 0;
     return good;
@@ -180,10 +167,21 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
     int64_t rows = fe_step_regrouped(s, clipped != NULL), count = a->rows * a->microbatches / rows;
     struct traced t, asked;
     struct fe_term total = {0};
-    bool good = trace_microbatch(s, trace, grads, clipped, rows, &t);
-    if (rows != a->rows) {
+    bool weighs = fe->options->invariant && a->weight && !clipped && !s->examples.json && !s->examples.asked;
+    if (weighs && !fe_step_weight_of_inputs(s)) return false;
+    ir_value share = weighs ? fe_step_share_of_weight(s, trace, count) : 0;
+    if (weighs && !share) return false;
+    bool good = trace_microbatch(s, trace, grads, clipped, share, rows, &t);
+    if (rows != a->rows || weighs) {
         size_t funcs = s->module->funcs.count;
-        if (!trace_microbatch(s, trace, grads, clipped, a->rows, &asked)) return false;
+        int64_t others = rows != a->rows ? a->rows : 2 * rows; /* any that tell which numbers count rows */
+        if (!good && rows == a->rows) return false;
+        bool alike = trace_microbatch(s, trace, grads, clipped, share, others, &asked);
+        if (!alike && rows != a->rows) return false;
+        if (!alike)
+            return fe_wrong(fe, a->json, "E0434",
+                            "--numerics invariant: means by a weight have to be possible for microbatches of %lld rows",
+                            (long long)others);
         if (!good)
             return fe_wrong(fe, a->json, "E0434",
                             "--numerics invariant: the number of microbatches has to be a power of two where "

@@ -14,6 +14,7 @@
 
 struct growth {
     int64_t degree;
+    int64_t weight;             /* how often it was multiplied by the share of a microbatch in the weight */
     bool sum;                   /* over rows, or linear in such sums */
     bool zero;                  /* of every degree */
     const struct growth *parts; /* of a tuple */
@@ -141,14 +142,16 @@ static int64_t before(const struct ir_type *x, int32_t dim)
 
 /* ---------------------------------------------------------------- what a node is */
 
+static bool is_plain(struct growth x) { return x.degree == 0 && x.weight == 0 && !x.sum; }
+
+/* Of sums: what was divided by the weight, and what is the same for all rows, is averaged alike. */
 static bool join(struct growth x, struct growth y, struct growth *g)
 {
-    *g = x.zero ? y : x;
+    *g = x.zero || (is_plain(x) && y.weight == -1) ? y : x;
     g->sum = x.sum || y.sum;
-    return x.zero || y.zero || x.degree == y.degree;
+    bool averaged = (x.weight == -1 && x.sum && is_plain(y)) || (y.weight == -1 && y.sum && is_plain(x));
+    return x.zero || y.zero || (x.degree == y.degree && (x.weight == y.weight || averaged));
 }
-
-static bool is_plain(struct growth x) { return x.degree == 0 && !x.sum; }
 
 /* A body that is gone through for several rounds has only what is the same for any number of rows. */
 static bool body(struct twins *t, ir_value v, const struct ir_node *n, const struct ir_node *m, const struct operand *x,
@@ -175,7 +178,7 @@ static bool gradient(struct twins *t, ir_value v, const struct ir_node *n, const
     struct growth *parts = arena_new_array(t->fe->arena, struct growth, n->arg_count);
     for (uint32_t i = 1; i < n->arg_count; i++) {
         if (!is_plain(x[i].is) || x[i].dim >= 0) return fail(t, v, "a gradient by rows");
-        parts[i - 1] = (struct growth){.degree = x[0].is.degree, .sum = x[0].is.sum};
+        parts[i - 1] = (struct growth){.degree = x[0].is.degree, .weight = x[0].is.weight, .sum = x[0].is.sum};
     }
     g->parts = parts;
     return true;
@@ -222,6 +225,7 @@ static bool product(const struct ir_node *n, const struct ir_node *m, const stru
     bool rows = n->op == OP_dot && listed(n->attr[2], x[0].dim);
     if ((x[0].is.sum && x[1].is.sum) || !same_attributes(n, m)) return false;
     *g = (struct growth){.degree = x[0].is.degree + x[1].is.degree + rows,
+                         .weight = x[0].is.weight + x[1].is.weight,
                          .sum = x[0].is.sum || x[1].is.sum || rows,
                          .zero = x[0].is.zero || x[1].is.zero};
     return true;
@@ -269,7 +273,7 @@ static bool growth_of(struct twins *t, const struct ir_node *n, const struct ir_
     case OP_dot: return product(n, m, x, g);
     case OP_div:
         *g = x[0].is;
-        g->degree -= x[1].is.degree;
+        g->degree -= x[1].is.degree, g->weight -= x[1].is.weight;
         return !x[1].is.sum;
     case OP_proj: *g = x[0].is.parts[n->attr[0].v[0]]; return same_attributes(n, m);
     default: break;
@@ -387,7 +391,7 @@ int64_t fe_step_regrouped(const struct fe_step *s, bool clipped)
 {
     const struct fe_accumulation *a = &s->accumulate;
     int64_t batch = a->rows * a->microbatches, count = 1;
-    bool plainly = !clipped && !a->real && !a->weight && !s->examples.json && !s->examples.asked;
+    bool plainly = !clipped && !a->real && !s->examples.json && !s->examples.asked;
     if (!s->fe->options->invariant || !plainly || !(a->microbatches & (a->microbatches - 1))) return a->rows;
     while (count < a->microbatches && batch / ir_leaf(batch, 1) % (2 * count) == 0) count *= 2;
     return batch / count;
@@ -399,6 +403,8 @@ bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, co
     struct growth *params = arena_new_array(s->fe->arena, struct growth, t.f[0]->params.count + 1);
     struct growth *results = arena_new_array(s->fe->arena, struct growth, t.f[0]->results.count + 1);
     const char *name = "statistics";
+    for (size_t i = 0; s->accumulate.weight && i < t.f[0]->params.count; i++)
+        if (t.f[0]->params.items[i].value == asked->extra) params[i] = (struct growth){.degree = 1, .weight = 1};
     if (made->trace.statistics) /* counters of random numbers */
         t.beside[0] = asked->trace.statistics, t.beside[1] = made->trace.statistics, t.besides = s->param_count;
     bool good = asked->kinds.count == made->kinds.count && compare(&t, params, results);
@@ -408,18 +414,23 @@ bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, co
         name = t.f[0]->results.items[i].name;
         type_rows(&t, ir_type(t.f[0], t.f[0]->results.items[i].value), ir_type(t.f[1], t.f[1]->results.items[i].value),
                   &dim);
-        bool fits = results[i].zero || results[i].degree == (kind == FE_SUM);
+        bool weighs = s->accumulate.weight && kind == FE_MEAN && !is_plain(results[i]), any = results[i].zero;
+        bool divided = any || results[i].weight == (weighs ? -1 : 0);
+        bool fits = divided && (any || results[i].degree == (kind == FE_SUM));
         if (kind == FE_CONCATENATE) fits &= dim == 0 && !results[i].sum;
         else fits &= (kind == FE_SUM || kind == FE_MEAN) && dim < 0;
         if (!fits)
-            good = false,
-            t.why = arena_format(s->fe->arena, "\"%s\" is no %s over rows", name, kind == FE_SUM ? "sum" : "mean");
+            good = false, t.why = arena_format(s->fe->arena, "\"%s\" is no %s over rows%s", name,
+                                               kind == FE_SUM ? "sum" : "mean", divided ? "" : " by the weight");
     }
     if (good) return true;
+    bool power = !(s->accumulate.microbatches & (s->accumulate.microbatches - 1)); /* there is a weight then */
     const char *at = t.place < s->module->places.count ? s->module->places.items[t.place].pointer : NULL;
-    struct diag *d = fe_error(s->fe, s->accumulate.json, "E0434",
-                              "--numerics invariant: %s%s%s: the number of microbatches can at best be a power of two",
-                              t.why ? t.why : "results", t.place && at ? " at " : "", t.place && at ? at : "");
-    d->hint = "any number of microbatches gives sums and means over rows";
+    struct diag *d = fe_error(s->fe, s->accumulate.json, "E0434", "--numerics invariant: %s%s%s: %s",
+                              t.why ? t.why : "results", t.place && at ? " at " : "", t.place && at ? at : "",
+                              power ? "that depends on the number of microbatches"
+                                    : "the number of microbatches can at best be a power of two");
+    d->hint = s->accumulate.weight ? "any number of microbatches gives sums over rows divided by their \"weight\""
+                                   : "any number of microbatches gives sums and means over rows";
     return false;
 }

@@ -61,7 +61,7 @@ def with_rows(base, rows):
     return {**base, "inputs": inputs}
 
 
-def document(base, mesh=None, microbatches=1, split="contiguous"):
+def document(base, mesh=None, microbatches=1, split="contiguous", **more):
     o = {"stepc": 1, "name": "invariant", **base, "optimizer": OPTIMIZER, "seed": 1}
     sharding = o.pop("sharding")
     if mesh:
@@ -70,7 +70,7 @@ def document(base, mesh=None, microbatches=1, split="contiguous"):
         o["sharding"] = {"rules": [["batch", "data" if "data" in mesh else None]], **({"params": {k: spec(v) for k, v in sharding["params"].items()}} if "params" in sharding else {})}
     if microbatches > 1:
         rows = o["inputs"]["x"]["shape"][0]
-        o["accumulate"] = {"microbatch_size": rows // microbatches, "split": split}
+        o["accumulate"] = {"microbatch_size": rows // microbatches, "split": split, **more}
     return o
 
 
@@ -88,11 +88,11 @@ class Invariant(runner.Case):
                    "--threads", str(threads))
         return {k: bytes(t.data) for k, t in safetensors.raw(self.path("out.safetensors")).items()}, runner.metrics(self.path("out.jsonl"))
 
-    def same(self, base, ways, split="contiguous"):
+    def same(self, base, ways, split="contiguous", **more):
         first = self.bits(document(base))
         for mesh, microbatches, cpu, threads in ways:
             with self.subTest(mesh=mesh, microbatches=microbatches, cpu=cpu, threads=threads):
-                state, lines = self.bits(document(base, mesh, microbatches, split), ("--numerics", "invariant", "--cpu", cpu), threads)
+                state, lines = self.bits(document(base, mesh, microbatches, split, **more), ("--numerics", "invariant", "--cpu", cpu), threads)
                 self.assertEqual([k for k in first[0] if first[0][k] != state.get(k)], [])
                 self.assertEqual(first[1], lines)
 
@@ -141,6 +141,18 @@ class Invariant(runner.Case):
         """Masks are those of the whole batch, and the counter goes on once."""
         self.same(DROPOUT, [({"data": 2}, 2, "native", 1), (None, 4, "x86-64-v2", 2)])
         self.same(with_rows(DROPOUT, 96), [(None, 3, "native", 2)])
+
+    def test_weight(self):
+        """Means over what a mask counts, beside what is the same for all rows, in the bits of the whole batch."""
+        mask = {"m": {"shape": [ROWS, 8], "dtype": "int32", "axes": ["batch", None]}}
+        tokens = {**TRANSFORMER, "inputs": {**TRANSFORMER["inputs"], **mask}, "loss": {**TRANSFORMER["loss"], "weights": "m / 9"}, "metrics": {"right": "sum((argmax(model, axis=-1) == y) * (m / 9)) / sum(m / 9)"}}
+        tokens["loss"].pop("reduction")
+        entropy = "softmax_cross_entropy_with_integer_labels(model, y)"
+        rows = {**PERCEPTRON, "inputs": {**PERCEPTRON["inputs"], "m": {"shape": [ROWS], "dtype": "int32", "axes": ["batch"]}},
+                "loss": "sum(m * %s) / sum(m) + 1e-3 * sum(params.first.kernel ** 2)" % entropy, "metrics": {"right": "sum(m * (argmax(model, axis=-1) == y)) / sum(m)", "norm": "sqrt(sum(params.first.bias ** 2))"}}
+        for base, weight in (tokens, "sum(m / 9)"), (rows, "sum(m)"):
+            self.same(base, [({"data": 2}, 4, "native", 2), (None, 8, "x86-64-v2", 1)], weight=weight)
+            self.same(with_rows(base, 30), [({"data": 2}, 3, "native", 1)], "strided", weight=weight, accumulator="running_mean")
 
     def test_other_results(self):
         """Sums of sums, means of what counts its rows itself, and a metric with rows, in the bits of the whole batch."""
@@ -208,6 +220,13 @@ class Invariant(runner.Case):
         self.assertRegex(refusal(PERCEPTRON, accumulator="sum"), "E0434.*no sum over rows")
         self.assertRegex(refusal(PERCEPTRON, num_real_microbatches=2), "E0434.*power of two")
         self.assertRegex(refusal(CONVOLUTIONS), "E0434.*/model/layers/1")
+        masked = {**PERCEPTRON, "inputs": {**PERCEPTRON["inputs"], "m": PERCEPTRON["inputs"]["y"]}}
+        mean = "sum(m * %s) / sum(m)" % entropy
+        for loss, weight, why in [("mean(%s)" % entropy, "sum(m)", "no mean over rows by the weight"), (mean + " * sum(m) / x.shape[0]", "sum(m)", "by the weight"), (mean, "sum(m) + 1", "/loss"),
+                                  (mean, "maximum(sum(m), 1)", "/loss"), (mean, "mean(m)", "/loss"), (mean, "3", "/loss"), (mean, "sum(m[:3])", "/loss"), (mean, "sum(model)", '"model"'),
+                                  ("%s + mean(%s)" % (mean, entropy), "sum(m)", "/loss"), ("(sum(m * %s) + 1) / sum(m)" % entropy, "sum(m)", "/loss"), ("sqrt(%s)" % mean, "sum(m)", "/loss")]:
+            with self.subTest(loss=loss, weight=weight):
+                self.assertRegex(refusal({**masked, "loss": loss}, weight=weight), "E0434.*" + why)
         wrong = refusal({**PERCEPTRON, "metrics": {"first": "model[0, 0] > 0"}}, metrics={"first": "mean"})  # whatever the number
         self.assertRegex(wrong, "E0432.*first")
         self.assertNotIn("E0434", wrong)
