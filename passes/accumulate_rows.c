@@ -110,6 +110,27 @@ static enum pass_rows_kind leaf(struct pass_rows *r, struct pass_known *in, ir_v
     return LINEAR;
 }
 
+/* Is it the gradients of single examples, by factors? Their sum over rows, the first dimensions, becomes a product over
+ * rows (ghost.c) and has the leaves of one. */
+static bool of_examples(const struct pass_known *in, ir_value v, uint32_t dims, int depth)
+{
+    const struct ir_node *n = ir_get(in->f, v);
+    if (in->kind[v] != ROW || !depth) return false;
+    switch ((enum ir_op)n->op) {
+    case OP_dot: return n->attr[0].n == dims;
+    case OP_mul:
+    case OP_div:
+        if (of_examples(in, n->args[1], dims, depth - 1)) return true;
+        return of_examples(in, n->args[0], dims, depth - 1);
+    case OP_neg:
+    case OP_cast:
+    case OP_reshape:
+    case OP_stop_gradient:
+    case OP_sharding_constraint: return of_examples(in, n->args[0], dims, depth - 1);
+    default: return false;
+    }
+}
+
 /* A sum over rows, whose tree is over them first. */
 static enum pass_rows_kind sum_of_rows(struct pass_rows *r, struct pass_known *in, ir_value v)
 {
@@ -120,8 +141,10 @@ static enum pass_rows_kind sum_of_rows(struct pass_rows *r, struct pass_known *i
     struct ir_ints dims = n->attr[n->op == OP_dot ? 2 : 0];
     int64_t rest = 1, rows = x->dim[in->dim[n->args[0]]];
     for (uint32_t i = 0; i < dims.n; i++) rest *= dims.v[i] == in->dim[n->args[0]] ? 1 : x->dim[dims.v[i]];
-    if (n->op == OP_reduce_sum) rest = IR_LEAF; /* as in invariant.c */
+    bool examples = n->op == OP_reduce_sum && of_examples(in, n->args[0], dims.n, 8);
+    if (n->op == OP_reduce_sum) rest = examples ? 1 : IR_LEAF; /* as in invariant.c */
     int64_t leaf_rows = ir_leaf(rows * r->k->count, rest > 0 ? rest : 1);
+    if (examples && leaf_rows % 2 && r->k->count > 1) leaf_rows *= 2; /* the product is halved along its rows then */
     bool floats = ir_dtype_is_float((enum ir_dtype)n->type.dtype);
     if (floats && leaf_rows > rows * r->times) r->times = leaf_rows / rows;
     return leaf(r, in, v, SUM);

@@ -142,6 +142,20 @@ class Invariant(runner.Case):
         self.same(DROPOUT, [({"data": 2}, 2, "native", 1), (None, 4, "x86-64-v2", 2)])
         self.same(with_rows(DROPOUT, 96), [(None, 3, "native", 2)])
 
+    def test_examples(self):
+        """Sums over the gradients of single examples, which become products over rows (36 rows: in halves of leaves of 9), in microbatches and in groups."""
+        clip, private = {"transform": [{"type": "clip_by_global_norm", "max_norm": 0.5}]}, {"type": "dpsgd", "learning_rate": 0.3, "l2_norm_clip": 0.8, "noise_multiplier": 0.0, "seed": 0}
+        for rows, sizes in (24, [3, 12]), (36, [9]):
+            o = document(with_rows(PERCEPTRON, rows))
+            first = self.bits({**o, "per_example": clip})
+            for size in sizes:
+                with self.subTest(rows=rows, size=size):
+                    self.assertEqual(first, self.bits({**o, "per_example": {**clip, "microbatch_size": size}}))
+        first = self.bits({**o, "inputs": with_rows(PERCEPTRON, 32)["inputs"], "optimizer": private})
+        for microbatches in 2, 8:
+            with self.subTest(microbatches=microbatches):
+                self.assertEqual(first, self.bits({**document(PERCEPTRON, None, microbatches), "optimizer": private}, threads=2))
+
     def test_weight(self):
         """Means over what a mask counts, beside what is the same for all rows, in the bits of the whole batch."""
         mask = {"m": {"shape": [ROWS, 8], "dtype": "int32", "axes": ["batch", None]}}
