@@ -123,6 +123,8 @@ const ir_value *fe_step_by_share(struct fe_step *, struct fe_rows_part *, ir_val
 int64_t fe_step_regrouped(const struct fe_step *, bool clipped);
 /* Do both parts give the same sums and means of a batch, in as many parts as it takes? False: an error was recorded. */
 bool fe_step_grows_alike(struct fe_step *, const struct fe_rows_part *asked, const struct fe_rows_part *made);
+/* Of what it is shown that they do not: a sum whose mean is taken, or the reverse; NULL: of nothing. */
+const char *fe_step_scales(struct fe_step *, const struct fe_rows_part *one, const struct fe_rows_part *other);
 
 /* gradient.c: gradients of a loss by the trained parameters of a trace: one per parameter, 0 where not trained. */
 ir_value *fe_step_gradients(struct fe_step *, struct fe_trace *, ir_value loss);

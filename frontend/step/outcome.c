@@ -159,6 +159,23 @@ static bool trace_microbatch(struct fe_step *s, struct fe_trace *trace, bool gra
     return good;
 }
 
+/* --numerics invariant keeps the bits for any number of microbatches, but where a mean of them is of sums over rows,
+ * what the document says depends on it: compared with a microbatch of twice the rows, which need not be possible. */
+static void warn_of_scale(struct fe_step *s, struct fe_trace *trace, bool grads, const struct fe_rows_part *part)
+{
+    struct diags *diags = s->fe->diags;
+    size_t errors = diags->errors, recorded = diags->list.count, funcs = s->module->funcs.count;
+    struct traced twice;
+    bool traced = trace_microbatch(s, trace, grads, NULL, 0, 2 * part->rows.count, &twice);
+    diags->errors = errors, diags->list.count = recorded;
+    const char *why = traced ? fe_step_scales(s, &twice.part, part) : NULL;
+    s->module->funcs.count = funcs;
+    if (!why) return;
+    struct diag *d = fe_warning(s->fe, s->accumulate.json, "W0437",
+                                "--numerics invariant: %s: it depends on the number of microbatches", why);
+    d->hint = "\"accumulator\": \"sum\" is for sums over rows, \"mean\" for means over rows";
+}
+
 static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grads, const struct optim_clipped *clipped,
                             struct fe_outcome *out)
 {
@@ -197,7 +214,8 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
                                    (long long)rows, (long long)rows);
         }
         s->module->funcs.count = funcs;
-    }
+    } else if (good && fe->options->invariant && count > 1 && !clipped && !a->real)
+        warn_of_scale(s, trace, grads, &t.part);
     if (!good) return false;
     ir_value real = fe_step_real_parts(s, trace, a->real, count);
     if (!real) return false;

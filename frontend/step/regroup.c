@@ -397,33 +397,51 @@ int64_t fe_step_regrouped(const struct fe_step *s, bool clipped)
     return batch / count;
 }
 
-bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, const struct fe_rows_part *made)
+/* Do both parts give the same sums and means of a batch? Else t->why says what is not, and `known` whether it is shown
+ * that it depends on the number of parts. */
+static bool same_results(struct fe_step *s, const struct fe_rows_part *asked, const struct fe_rows_part *made,
+                         struct twins *t, bool *known)
 {
-    struct twins t = {.fe = s->fe, .rows = {asked->rows.count, made->rows.count}, .f = {asked->b.f, made->b.f}};
-    struct growth *params = arena_new_array(s->fe->arena, struct growth, t.f[0]->params.count + 1);
-    struct growth *results = arena_new_array(s->fe->arena, struct growth, t.f[0]->results.count + 1);
-    const char *name = "statistics";
-    for (size_t i = 0; s->accumulate.weight && i < t.f[0]->params.count; i++)
-        if (t.f[0]->params.items[i].value == asked->extra) params[i] = (struct growth){.degree = 1, .weight = 1};
+    *t = (struct twins){.fe = s->fe, .rows = {asked->rows.count, made->rows.count}, .f = {asked->b.f, made->b.f}};
+    struct growth *params = arena_new_array(s->fe->arena, struct growth, t->f[0]->params.count + 1);
+    struct growth *results = arena_new_array(s->fe->arena, struct growth, t->f[0]->results.count + 1);
+    *known = false;
+    for (size_t i = 0; s->accumulate.weight && i < t->f[0]->params.count; i++)
+        if (t->f[0]->params.items[i].value == asked->extra) params[i] = (struct growth){.degree = 1, .weight = 1};
     if (made->trace.statistics) /* counters of random numbers */
-        t.beside[0] = asked->trace.statistics, t.beside[1] = made->trace.statistics, t.besides = s->param_count;
-    bool good = asked->kinds.count == made->kinds.count && compare(&t, params, results);
-    for (size_t i = 0; good && i < asked->kinds.count; i++) {
+        t->beside[0] = asked->trace.statistics, t->beside[1] = made->trace.statistics, t->besides = s->param_count;
+    if (asked->kinds.count != made->kinds.count || !compare(t, params, results)) return false;
+    for (size_t i = 0; i < asked->kinds.count; i++) {
+        const struct ir_result *of[] = {&t->f[0]->results.items[i], &t->f[1]->results.items[i]};
         int64_t kind = asked->kinds.items[i];
         int32_t dim;
-        name = t.f[0]->results.items[i].name;
-        type_rows(&t, ir_type(t.f[0], t.f[0]->results.items[i].value), ir_type(t.f[1], t.f[1]->results.items[i].value),
-                  &dim);
+        type_rows(t, ir_type(t->f[0], of[0]->value), ir_type(t->f[1], of[1]->value), &dim);
         bool weighs = s->accumulate.weight && kind == FE_MEAN && !is_plain(results[i]), any = results[i].zero;
         bool divided = any || results[i].weight == (weighs ? -1 : 0);
         bool fits = divided && (any || results[i].degree == (kind == FE_SUM));
         if (kind == FE_CONCATENATE) fits &= dim == 0 && !results[i].sum;
         else fits &= (kind == FE_SUM || kind == FE_MEAN) && dim < 0;
-        if (!fits)
-            good = false, t.why = arena_format(s->fe->arena, "\"%s\" is no %s over rows%s", name,
-                                               kind == FE_SUM ? "sum" : "mean", divided ? "" : " by the weight");
+        if (fits) continue;
+        *known = kind != FE_CONCATENATE && dim < 0;
+        t->why = arena_format(s->fe->arena, "\"%s\" is no %s over rows%s", of[0]->name, kind == FE_SUM ? "sum" : "mean",
+                              divided ? "" : " by the weight");
+        return false;
     }
-    if (good) return true;
+    return true;
+}
+
+const char *fe_step_scales(struct fe_step *s, const struct fe_rows_part *one, const struct fe_rows_part *other)
+{
+    struct twins t;
+    bool known;
+    return !same_results(s, one, other, &t, &known) && known ? t.why : NULL;
+}
+
+bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, const struct fe_rows_part *made)
+{
+    struct twins t;
+    bool known;
+    if (same_results(s, asked, made, &t, &known)) return true;
     bool power = !(s->accumulate.microbatches & (s->accumulate.microbatches - 1)); /* there is a weight then */
     const char *at = t.place < s->module->places.count ? s->module->places.items[t.place].pointer : NULL;
     struct diag *d = fe_error(s->fe, s->accumulate.json, "E0434", "--numerics invariant: %s%s%s: %s",

@@ -217,6 +217,17 @@ class Invariant(runner.Case):
         for rows, microbatches in (32, 8), (9, 3):
             self.assertIn("error[W0434]", said(PERCEPTRON, rows, microbatches, "-Werror", code=1))
 
+    def test_scales(self):
+        """Means of sums and sums of means are told of where the number of microbatches is a power of two; for others they are refused."""
+        def said(loss, **more):
+            o = document({**PERCEPTRON, "loss": loss, "metrics": {}}, None, 2, **more)
+            return self.stepc("compile", self.write("scales.json", o), "-q", "-o", "scales.so", "--numerics", "invariant").stderr
+        entropy = "softmax_cross_entropy_with_integer_labels(model, y)"
+        for loss, more in [("mean(%s)", {}), ("sum(%s) / x.shape[0]", {}), ("sum(%s)", {"accumulator": "sum"}), ("mean(reshape(%s, (16, -1)))", {})]:  # of the last one nothing is known
+            self.assertEqual(said(loss % entropy, **more), "")
+        for loss, more, what in [("sum(%s)", {}, "mean"), ("sum(%s) / 16", {}, "mean"), ("mean(%s)", {"accumulator": "sum"}, "sum")]:
+            self.assertRegex(said(loss % entropy, **more), r"warning\[W0437\].*is no %s over rows: it depends on the number of microbatches" % what)
+
     def test_refused_numbers(self):
         """What three microbatches give, and others would not."""
         def refusal(base, **more):
