@@ -46,19 +46,25 @@ int run_stop_code(const struct run *r) { return r->place.ranks > 1 && r->stopped
 
 int run_stopped(const struct run *r) { return r->place.ranks > 1 ? r->stopped : caught; }
 
+/* A signal that comes after the look is not lost: it is for the next one. */
+static bool take_save_wanted(void)
+{
+    if (!save_wanted) return false;
+    save_wanted = 0;
+    return true;
+}
+
 bool run_save_wanted(struct run *r)
 {
-    bool wanted = r->place.ranks > 1 ? r->save_wanted : save_wanted;
+    bool wanted = r->place.ranks > 1 ? r->save_wanted : take_save_wanted();
     r->save_wanted = false;
-    if (r->place.ranks < 2) save_wanted = 0;
     return wanted;
 }
 
 uint64_t run_signals_seen(void)
 {
-    uint64_t seen = (uint64_t)caught << 1 | (save_wanted ? 1 : 0);
-    save_wanted = 0;
-    return seen;
+    bool save = take_save_wanted();
+    return (uint64_t)caught << 1 | save;
 }
 
 void run_signals_interrupt(void)
