@@ -104,8 +104,9 @@ body = kept[:sums - 8]
 assert signed(body) == kept
 for length in list(range(0, 70)) + [1000, 1023, 1024, 1025, 1088, 5000]:  # with a right checksum, of every length
     assert alone(signed(body + b'"more":"' + b"x" * length + b'",')).complete
-for old, new in ((b'"stepc_checkpoint":1', b'"stepc_checkpoint":2'), (b'"files":{', b'"files":["'), (b'"bytes":', b'"bites":'), (b'"metrics":{', b'"metrics":{"a":"b",')):
+for old, new in ((b'"stepc_checkpoint":1', b'"stepc_checkpoint":3'), (b'"files":{', b'"files":["'), (b'"bytes":', b'"bites":'), (b'"metrics":{', b'"metrics":{"a":"b",')):
     assert old in body and not alone(signed(body.replace(old, new))).complete, new
+assert alone(signed(body.replace(b'"stepc_checkpoint":1', b'"stepc_checkpoint":2'))).complete  # of one that is compressed
 alone(kept)
 lister.stdin.close()
 assert lister.wait() == 0
