@@ -120,6 +120,7 @@ ir_value fe_step_share_of_weight(struct fe_step *, struct fe_trace *, int64_t co
 const ir_value *fe_step_by_share(struct fe_step *, struct fe_rows_part *, ir_value weight);
 
 /* regroup.c: the rows of the microbatches that are made, where the document asks for others. */
+bool fe_step_of_single_rows(const struct fe_step *);
 int64_t fe_step_regrouped(const struct fe_step *, bool clipped);
 /* Do both parts give the same sums and means of a batch, in as many parts as it takes? False: an error was recorded. */
 bool fe_step_grows_alike(struct fe_step *, const struct fe_rows_part *asked, const struct fe_rows_part *made);

@@ -176,6 +176,14 @@ static void warn_of_scale(struct fe_step *s, struct fe_trace *trace, bool grads,
     d->hint = "\"accumulator\": \"sum\" is for sums over rows, \"mean\" for means over rows";
 }
 
+/* What a microbatch of so many rows is compared with: one as the document asks for it. Where that has a single row, or
+ * as many, one that tells which numbers count rows. */
+static int64_t rows_beside(const struct fe_accumulation *a, int64_t rows)
+{
+    if (a->rows > 1) return rows != a->rows ? a->rows : 2 * rows;
+    return rows > 3 ? rows / 2 : 3 * rows;
+}
+
 static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grads, const struct optim_clipped *clipped,
                             struct fe_outcome *out)
 {
@@ -184,6 +192,10 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
     int64_t rows = fe_step_regrouped(s, clipped != NULL), count = a->rows * a->microbatches / rows;
     struct traced t, asked;
     struct fe_term total = {0};
+    if (fe->options->invariant && fe_step_of_single_rows(s) && rows == 1)
+        return fe_wrong(fe, a->json, "E0434",
+                        "--numerics invariant: microbatches of a single row cannot be where gradients are of single "
+                        "examples, or not all microbatches run: sums over one row are not told from the row");
     bool weighs = fe->options->invariant && a->weight && !clipped && !s->examples.json && !s->examples.asked;
     if (weighs && !fe_step_weight_of_inputs(s)) return false;
     ir_value share = weighs ? fe_step_share_of_weight(s, trace, count) : 0;
@@ -191,14 +203,14 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
     bool good = trace_microbatch(s, trace, grads, clipped, share, rows, &t);
     if (rows != a->rows || weighs) {
         size_t funcs = s->module->funcs.count;
-        int64_t others = rows != a->rows ? a->rows : 2 * rows; /* any that tell which numbers count rows */
+        int64_t others = rows_beside(a, rows);
         if (!good && rows == a->rows) return false;
         bool alike = trace_microbatch(s, trace, grads, clipped, share, others, &asked);
-        if (!alike && rows != a->rows) return false;
+        if (!alike && others == a->rows) return false;
         if (!alike)
             return fe_wrong(fe, a->json, "E0434",
-                            "--numerics invariant: means by a weight have to be possible for microbatches of %lld rows",
-                            (long long)others);
+                            "--numerics invariant: %s have to be possible for microbatches of %lld rows, too",
+                            weighs ? "means by a weight" : "sums over single rows", (long long)others);
         if (!good)
             return fe_wrong(fe, a->json, "E0434",
                             "--numerics invariant: the number of microbatches has to be a power of two where "
@@ -206,10 +218,10 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
                             (long long)rows);
         if (!fe_step_grows_alike(s, &asked.part, &t.part)) return false;
         if (rows >= 2 * a->rows) {
-            struct diag *d = fe_warning(fe, a->json, "W0434",
-                                        "--numerics invariant makes microbatches of %lld rows, not of %lld: these hold "
-                                        "no whole leaf of a sum over rows",
-                                        (long long)rows, (long long)a->rows);
+            const char *why = a->rows > 1 ? ", not of %lld: these hold no whole leaf of a sum over rows"
+                                          : " or more, not of %lld: a sum over one row is not told from the row";
+            struct diag *d = fe_warning(fe, a->json, "W0434", "--numerics invariant makes microbatches of %lld rows%s",
+                                        (long long)rows, arena_format(fe->arena, why, (long long)a->rows));
             d->hint = arena_format(fe->arena, "\"microbatch_size\": %lld says so; memory is that of %lld rows",
                                    (long long)rows, (long long)rows);
         }

@@ -387,12 +387,19 @@ static bool compare(struct twins *t, const struct growth *params, struct growth 
     return true;
 }
 
+/* A sum over one row is the row, so that a trace of it does not show which values are sums. */
+bool fe_step_of_single_rows(const struct fe_step *s)
+{
+    return s->accumulate.rows == 1 && s->accumulate.microbatches > 1;
+}
+
 int64_t fe_step_regrouped(const struct fe_step *s, bool clipped)
 {
     const struct fe_accumulation *a = &s->accumulate;
     int64_t batch = a->rows * a->microbatches, count = 1;
     bool plainly = !clipped && !a->real && !s->examples.json && !s->examples.asked;
-    if (!s->fe->options->invariant || !plainly || !(a->microbatches & (a->microbatches - 1))) return a->rows;
+    if (!s->fe->options->invariant || !plainly) return a->rows;
+    if (!(a->microbatches & (a->microbatches - 1))) return fe_step_of_single_rows(s) ? 2 : a->rows;
     while (count < a->microbatches && batch / ir_leaf(batch, 1) % (2 * count) == 0) count *= 2;
     return batch / count;
 }
@@ -442,7 +449,7 @@ bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, co
     struct twins t;
     bool known;
     if (same_results(s, asked, made, &t, &known)) return true;
-    bool power = !(s->accumulate.microbatches & (s->accumulate.microbatches - 1)); /* there is a weight then */
+    bool power = !(s->accumulate.microbatches & (s->accumulate.microbatches - 1)); /* of a weight, or single rows */
     const char *at = t.place < s->module->places.count ? s->module->places.items[t.place].pointer : NULL;
     struct diag *d = fe_error(s->fe, s->accumulate.json, "E0434", "--numerics invariant: %s%s%s: %s",
                               t.why ? t.why : "results", t.place && at ? " at " : "", t.place && at ? at : "",

@@ -75,7 +75,7 @@ def document(base, mesh=None, microbatches=1, split="contiguous", **more):
 
 
 # What microbatches there are does not depend on LLVM's work, most of the time of these; numbers are the same at every -O.
-GROUPED = ("test_parts_of_leaves", "test_strided", "test_dropout", "test_examples", "test_weight")
+GROUPED = ("test_parts_of_leaves", "test_strided", "test_dropout", "test_examples", "test_weight", "test_single_rows")
 
 
 class Invariant(runner.Case):
@@ -135,6 +135,22 @@ class Invariant(runner.Case):
             self.same(with_rows(base, 12), [({"data": 2}, 2, "native", 1), (None, 4, "x86-64-v3", 2)])
         for base in PERCEPTRON, TRANSFORMER:
             self.same(with_rows(base, 40), [({"data": 4}, 8, "native", 1)])
+
+    def test_single_rows(self):
+        """A sum over one row is not told from the row, so that no microbatch has a single one; what is a function of a sum is refused for them as for others."""
+        for base in PERCEPTRON, TRANSFORMER:
+            self.same(base, [({"data": 2}, ROWS, "native", 1)])
+        for base in RECURRENT, DROPOUT:
+            self.same(with_rows(base, 24), [(None, 24, "native", 2)], "strided")
+        self.same(with_rows(PERCEPTRON, 2), [(None, 2, "native", 1)])
+        beside = {**TRANSFORMER, "inputs": {**TRANSFORMER["inputs"], "z": {"shape": [ROWS, 1, 5], "axes": ["batch", None, None], "dtype": "float32"}}}
+        private = {"type": "dpsgd", "learning_rate": 0.3, "l2_norm_clip": 0.8, "noise_multiplier": 0.0, "seed": 0}
+        refusal = lambda o: self.stepc("compile", self.write("single.json", o), "-q", "-o", "single.so", "--numerics", "invariant", code=1).stderr
+        for metric in "sum(sqrt(mean(abs(z), axis=0)))", "sum(abs(sum(z, axis=0) - 1))", "mean(exp(mean(z, axis=0, keepdims=True)))":
+            with self.subTest(metric=metric):
+                self.assertRegex(refusal(document({**beside, "metrics": {"some": metric}}, None, ROWS)), "E0434.*linear in sums over rows at /metrics/some")
+        self.assertRegex(refusal({**document(PERCEPTRON, None, ROWS), "optimizer": private}), "E0434.*microbatches of a single row cannot be where gradients are of single examples")
+        self.assertRegex(refusal(document(PERCEPTRON, None, ROWS, num_real_microbatches=ROWS)), "E0434.*microbatches of a single row")
 
     def test_strided(self):
         """Which rows a microbatch has does not matter."""
