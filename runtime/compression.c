@@ -49,7 +49,7 @@ static step_status zstd_open(struct zstd *z, bool environment, char error[ST_TEX
         if ((symbol = dlsym(library, symbols[i].name))) memcpy(symbols[i].to, &symbol, sizeof symbol);
     if (symbol) return STEP_OK;
     snprintf(error, ST_TEXT,
-             "compressed checkpoints need Zstandard, and there is none here (%s): install libzstd1, or "
+             "compressed checkpoints need Zstandard 1.4 or later, and there is none here (%s): install libzstd1, or "
              "name the file in STEPC_ZSTD",
              path);
     return STEP_EDEVICE;

@@ -526,7 +526,7 @@ static step_status spread(const struct reading *r, struct step_instance *t, cons
         rows = r->rank ? p->shape[0] : 1;
     uint64_t row = rows ? p->bytes / (uint64_t)rows : 0, most = row ? CHUNK / row : 1;
     uint64_t needed = p->stored ? p->bytes : row; /* what is compressed is read at once */
-    char sum[ST_HASH], *room = p->stored || needed > CHUNK ? malloc(needed) : r->room;
+    char sum[ST_HASH], *room = needed > CHUNK ? malloc(needed) : r->room;
     struct st_tensor at = {.offset = p->offset};
     struct st_hash h;
     if (!room) return snprintf(r->error, ST_TEXT, "out of memory"), STEP_ENOMEM;
@@ -536,9 +536,10 @@ static step_status spread(const struct reading *r, struct step_instance *t, cons
     rt_c_strides(local, s->local ? s->local : s->shape, r->rank, r->item);
     for (int64_t done = 0, n; done < rows && row && !status; done += n) {
         n = rows - done < (int64_t)most ? rows - done : most ? (int64_t)most : 1;
-        if (!p->stored)
+        if (!p->stored) {
             status = st_read(&c->members[p->member].file, &at, (uint64_t)done * row, room, (uint64_t)n * row, r->error);
-        if (!p->stored && verify && !status) st_hash_add(&h, room, (uint64_t)n * row);
+            if (verify && !status) st_hash_add(&h, room, (uint64_t)n * row);
+        }
         for (struct rt_device *d = t->devices; !status && d < t->devices + t->local_count; d++) {
             const char *source = p->stored ? room + (uint64_t)done * row : room;
             char *to = rt_slot_address(d, s);

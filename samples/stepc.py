@@ -281,7 +281,7 @@ def _unpacked(piece: Dict[str, Any], stored: bytes, item: int) -> bytes:
     try:
         zstd = ctypes.CDLL(name)
     except OSError:
-        raise StepError(9, "STEP_EDEVICE: compressed checkpoints need Zstandard, and there is none here (%s): install libzstd1, or "
+        raise StepError(9, "STEP_EDEVICE: compressed checkpoints need Zstandard 1.4 or later, and there is none here (%s): install libzstd1, or "
                             "name the file in STEPC_ZSTD" % name) from None
     zstd.ZSTD_findFrameCompressedSize.restype = zstd.ZSTD_decompress.restype = ctypes.c_size_t
     data, at, parts, left = ctypes.create_string_buffer(stored, len(stored)), 0, [], piece["chunked"]
@@ -320,6 +320,8 @@ def _open(path: str) -> Tuple[Dict[str, Any], bytes]:
         head, parts, at, path = {}, [], 0, _newest(path)
         with open(os.path.join(path, "manifest.json"), encoding="utf-8") as f:
             told = json.load(f)
+        if told["stepc_checkpoint"] not in (1, 2) or told.get("compression", "zstd") != "zstd":
+            raise StepError(8, "STEP_EVERSION: %s: of a newer stepc" % path)
         files = {n: _open(os.path.join(path, n)) for n in told["files"] if n.endswith(".safetensors")}
         for name, slot in told["slots"].items():
             dtype, data = _whole(slot, files)

@@ -127,7 +127,7 @@ class Compression(runner.Case):
         self.train("--save-dir", "a", "--compress", "opt_state", steps=4)
         for more in (("--save-dir", "b", "--compress", "all"), ("--resume", "a/step-4"), ("--init", "a")):
             refused = self.train(*more, code=3, env=NO_LIBRARY)
-            self.assertIn("compressed checkpoints need Zstandard, and there is none here (/none/libzstd.so): install libzstd1", refused.stderr)
+            self.assertIn("compressed checkpoints need Zstandard 1.4 or later, and there is none here (/none/libzstd.so): install libzstd1", refused.stderr)
         self.assertFalse(os.path.exists(self.path("b")))
         self.stepc("checkpoint", "verify", "-q", "a", env=NO_LIBRARY)
         self.stepc("checkpoint", "ls", "a", env=NO_LIBRARY)
