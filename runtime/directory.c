@@ -28,6 +28,8 @@ struct rt_saved {
     } *documents; /* of the checkpoint that was loaded */
 };
 
+static step_status no_memory(const struct step_instance *t) { return rt_fail(t, STEP_ENOMEM, "save: out of memory"); }
+
 /* ---------------------------------------------------------------- what is saved */
 
 static bool wanted(const char *const *patterns, uint32_t count, const char *name)
@@ -37,7 +39,7 @@ static bool wanted(const char *const *patterns, uint32_t count, const char *name
     return !patterns;
 }
 
-static bool collect(struct rt_job *j, const char *const *patterns, uint32_t pattern_count, uint64_t *bytes)
+static bool collect(struct rt_job *j, const char *const *patterns, uint32_t pattern_count)
 {
     const struct stepc_program *p = j->program;
     uint32_t n = 0;
@@ -53,7 +55,7 @@ static bool collect(struct rt_job *j, const char *const *patterns, uint32_t patt
         }
         j->end[item + 1] = n;
     }
-    rt_job_files(j, bytes);
+    rt_job_files(j);
     return true;
 }
 
@@ -63,6 +65,7 @@ static void copy_tensor(void *user, uint32_t i)
     const struct st_tensor *tensor = &j->slots[i];
     const struct stepc_slot *s = &j->program->slots[rt_slot_find(j->instance, tensor->name)];
     int64_t stride[RT_MAX_RANK];
+    if (tensor->offset >= RT_LATER) return;
     rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
     rt_gather(j->instance, s, (char *)(uintptr_t)j->data + tensor->offset, stride);
 }
@@ -128,18 +131,18 @@ static step_status take_texts(struct step_instance *t, struct rt_job *j, const s
     for (uint32_t i = 0; i < t->program->axis_count; i++)
         add_pair(&j->numbers, t->program->axis_names[i], (double)t->program->axis_sizes[i]);
     st_add(&j->numbers, "},\"processes\":%u}", t->ranks);
-    return j->numbers.lacking || j->documents.lacking ? rt_fail(t, STEP_ENOMEM, "save: out of memory") : STEP_OK;
+    return j->numbers.lacking || j->documents.lacking ? no_memory(t) : STEP_OK;
 }
 
 /* ---------------------------------------------------------------- jobs */
 
 static struct rt_saved *saved_of(struct step_instance *t)
 {
-    if (!t->saved && (t->saved = malloc(sizeof *t->saved))) memset(t->saved, 0, sizeof *t->saved);
+    if (!t->saved) t->saved = calloc(1, sizeof *t->saved);
     return t->saved;
 }
 
-static bool job_sleep(struct rt_job *j, int64_t timeout_ms)
+bool rt_job_sleep(struct rt_job *j, int64_t timeout_ms)
 {
     uint64_t end = rt_now() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * 1000000u;
     while (!atomic_load(&j->done)) {
@@ -156,9 +159,10 @@ static step_status settle(struct step_instance *t)
 {
     struct rt_job *j = t->saved ? t->saved->job : NULL;
     if (!j) return STEP_OK;
-    job_sleep(j, -1);
+    rt_job_sleep(j, -1);
     if (j->threaded) pthread_join(j->thread, NULL);
     t->saved->job = NULL;
+    t->lent = NULL;
     step_status status = j->told ? STEP_OK : j->status;
     if (status) rt_fail(t, status, "the save of step %" PRIu64 " failed: %s", j->step, j->error);
     else if (!j->status)
@@ -172,7 +176,7 @@ static step_status settle(struct step_instance *t)
 static step_status wait_job(struct step_job *base, int64_t timeout_ms)
 {
     struct rt_job *j = (struct rt_job *)base;
-    if (!job_sleep(j, timeout_ms))
+    if (!rt_job_sleep(j, timeout_ms))
         return rt_fail(j->instance, STEP_ETIMEOUT, "job_wait: step %" PRIu64 " is not saved yet", j->step);
     j->told = true;
     return j->status ? rt_fail(j->instance, j->status, "save: %s", j->error) : STEP_OK;
@@ -199,7 +203,7 @@ static void end(struct step_instance *t)
 }
 
 static step_status prepare(struct step_instance *t, struct rt_job *j, const struct step_save *save,
-                           const char *const *patterns, uint32_t pattern_count, uint64_t *bytes)
+                           const char *const *patterns, uint32_t pattern_count, bool lends, uint64_t *bytes)
 {
     struct rt_saved *kept = saved_of(t);
     const struct rt_retention *retention = t->program->checkpoint->retention;
@@ -217,16 +221,17 @@ static step_status prepare(struct step_instance *t, struct rt_job *j, const stru
     step_status status = take_texts(t, j, save);
     if (status) return status;
     st_add(&j->names, "%s%c%s", save->directory, 0, save->keep ? save->keep : "");
-    if (!kept || j->names.lacking || !collect(j, patterns, pattern_count, bytes) ||
-        (j->several && !j->several->layout(t, j, bytes)) ||
+    if (!kept || j->names.lacking || !collect(j, patterns, pattern_count)) return no_memory(t);
+    if (!lends || !t->program->lending || !t->program->lending->lend(j, bytes)) rt_job_offsets(j, bytes);
+    if ((j->several && !j->several->layout(t, j, bytes)) ||
         (j->flags && !(j->packed = calloc(j->count + 1, sizeof *j->packed))))
-        return rt_fail(t, j->status ? j->status : STEP_ENOMEM, "save: %s", j->status ? j->error : "out of memory");
+        return j->status ? rt_fail(t, j->status, "save: %s", j->error) : no_memory(t);
     j->folder = j->names.at;
     j->keep = save->keep ? j->folder + strlen(j->folder) + 1 : NULL;
     if (kept->room < *bytes) {
         if (kept->room) rt_host_put(t, kept->data, kept->room);
         kept->room = 0;
-        if (!(kept->data = rt_host_get(t, *bytes))) return rt_fail(t, STEP_ENOMEM, "save: out of memory");
+        if (!(kept->data = rt_host_get(t, *bytes))) return no_memory(t);
         kept->room = *bytes;
     }
     j->data = kept->data;
@@ -237,11 +242,10 @@ static step_status save_directory(struct step_instance *t, const struct step_sav
                                   uint32_t pattern_count, struct step_job **out)
 {
     uint64_t bytes = 0;
-    struct rt_job *j = malloc(sizeof *j);
+    struct rt_job *j = calloc(1, sizeof *j);
     step_status status = settle(t);
-    if (!status && !j) status = rt_fail(t, STEP_ENOMEM, "save: out of memory");
+    if (!status && !j) status = no_memory(t);
     if (j) {
-        memset(j, 0, sizeof *j);
         j->base = (struct step_job){wait_job, free_job};
         j->instance = t;
         j->program = t->program;
@@ -250,7 +254,7 @@ static step_status save_directory(struct step_instance *t, const struct step_sav
         j->begin_ns = rt_now();
         j->parent = j->at = j->lock = -1;
         j->holders = 1;
-        if (!status) status = prepare(t, j, save, patterns, pattern_count, &bytes);
+        if (!status) status = prepare(t, j, save, patterns, pattern_count, out != NULL, &bytes);
     }
     status = rt_agree(t, status);
     if (!status && t->ranks > 1) status = j->several->open(t, j);
@@ -263,6 +267,7 @@ static step_status save_directory(struct step_instance *t, const struct step_sav
     j->holders = 2 + (out != NULL); /* this, the writer and the host each hold it */
     if (!(j->threaded = rt_start_thread(&j->thread, rt_write_job, j))) rt_write_job(j);
     t->saved->job = j;
+    t->lent = j->lent ? j : NULL;
     if (out) *out = &j->base;
     return out ? STEP_OK : settle(t);
 }

@@ -10,6 +10,10 @@ struct rt_load_plan;
 
 #pragma GCC visibility push(hidden)
 
+/* In the offset of a tensor (lending.c): it is written from the state; the writer copies it. */
+#define RT_IN_STATE ((uint64_t)1 << 63)
+#define RT_LATER ((uint64_t)1 << 62)
+
 struct rt_written { /* a file of the checkpoint */
     const char *name;
     uint64_t bytes;
@@ -56,14 +60,15 @@ struct rt_job {
     const char *keep;
     int parent, at; /* the run directory and the temporary one, which is locked; -1: none */
     char name[RT_STEP_NAME], target[RT_STEP_NAME];
-    const char *data;                  /* of the instance */
-    struct st_tensor *slots;           /* item after item, by name; `offset` in data */
-    uint32_t end[RT_ITEMS + 1];        /* of those of each item */
-    struct st_tensor *tensors;         /* of files: `slots`, or pieces of them, file after file, by key */
-    uint32_t count;                    /* of `tensors` */
-    char (*hashes)[ST_HASH];           /* of each */
-    struct rt_packed *packed;          /* of each; NULL: nothing is compressed */
-    uint32_t flags;                    /* STEP_SAVE_* */
+    const char *data;           /* of the instance */
+    const char *lent;           /* the state that tensors with RT_IN_STATE and RT_LATER lie in; NULL: there are none */
+    struct st_tensor *slots;    /* item after item, by name; `offset` in data */
+    uint32_t end[RT_ITEMS + 1]; /* of those of each item */
+    struct st_tensor *tensors;  /* of files: `slots`, or pieces of them, file after file, by key */
+    uint32_t count;             /* of `tensors` */
+    char (*hashes)[ST_HASH];    /* of each */
+    struct rt_packed *packed;   /* of each; NULL: nothing is compressed */
+    uint32_t flags;             /* STEP_SAVE_* */
     const struct st_tensor **in_order; /* by name, then by place */
     struct rt_piece *pieces;           /* NULL: `tensors` are whole */
     char *keys;                        /* their names */
@@ -83,8 +88,10 @@ struct rt_job {
 
 /* Room for so many tensors, which are `slots`, their order and checksums; false: no memory. */
 bool rt_job_room(struct rt_job *, uint32_t count);
-/* `slots` are there: offsets, order, and a file for each item. */
-void rt_job_files(struct rt_job *, uint64_t *bytes);
+/* `slots` are there: their order, and a file for each item; then their places in `data`, one behind the other. */
+void rt_job_files(struct rt_job *);
+void rt_job_offsets(struct rt_job *, uint64_t *bytes);
+bool rt_job_sleep(struct rt_job *, int64_t timeout_ms); /* until it has ended, <0: forever; false: it has not */
 bool rt_job_fails(struct rt_job *, const char *doing, const char *name); /* sets the error of errno; false */
 
 struct rt_pieces { /* pieces.c */

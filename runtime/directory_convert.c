@@ -56,7 +56,8 @@ static bool take(struct rt_job *j, const struct st_new *n, const struct st_check
     if (j->names.lacking || j->documents.lacking || j->numbers.lacking || !rt_job_room(j, n->end[RT_ITEMS]))
         return false;
     memcpy(j->slots, n->tensors, n->end[RT_ITEMS] * sizeof *j->slots);
-    rt_job_files(j, &bytes);
+    rt_job_files(j);
+    rt_job_offsets(j, &bytes);
     j->folder = j->names.at;
     j->fetch = n->fetch;
     j->user = n->user;

@@ -66,19 +66,23 @@ bool rt_job_room(struct rt_job *j, uint32_t count)
     return true;
 }
 
-void rt_job_files(struct rt_job *j, uint64_t *bytes)
+void rt_job_files(struct rt_job *j)
 {
     for (uint32_t item = 0, n = 0; item < ITEMS; item++, n = j->count) {
         if ((j->count = j->end[item + 1]) == n) continue;
         qsort(&j->slots[n], j->count - n, sizeof *j->slots, by_name);
         j->files[j->file_count++] = (struct rt_written){.name = rt_item_files[item], .begin = n, .end = j->count};
     }
+    for (uint32_t i = 0; i < j->count; i++) j->in_order[i] = &j->slots[i];
+    if (j->count) qsort(j->in_order, j->count, sizeof *j->in_order, by_name_of);
+}
+
+void rt_job_offsets(struct rt_job *j, uint64_t *bytes)
+{
     for (uint32_t i = 0; i < j->count; i++) {
         j->slots[i].offset = *bytes;
         *bytes += j->slots[i].bytes;
-        j->in_order[i] = &j->slots[i];
     }
-    if (j->count) qsort(j->in_order, j->count, sizeof *j->in_order, by_name_of);
 }
 
 /* ---------------------------------------------------------------- the run directory */
@@ -203,7 +207,8 @@ static inline const char *bytes_of(struct rt_job *j, const struct st_tensor *t, 
         return *own + (t->offset - whole->offset);
     }
 #endif
-    return j->data + t->offset;
+    uint64_t at = t->offset & ~RT_IN_STATE;
+    return (at == t->offset ? j->data : j->lent) + at;
 }
 
 /* Bytes of a tensor in the file. */
@@ -420,6 +425,7 @@ void rt_end_job(struct rt_job *j, bool good)
 void *rt_write_job(void *user)
 {
     struct rt_job *j = user;
+    if (j->lent) j->program->lending->copy(j);
     bool good = !j->flags || j->program->compression->pack(j);
     for (uint32_t i = 0, files = j->file_count; good && i < files; i++)
         if (j->files[i].writer == j->rank) good = write_item(j, &j->files[i]);

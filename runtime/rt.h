@@ -109,6 +109,7 @@ struct rt_device { /* one of this process */
     char *state, *result, *arena, *scratch, *staging, *positions, *constants;
     char *held;          /* what late commands read, where they run behind all others; NULL: none yet */
     char *ahead, *other; /* where a step puts its state: `state`, or another block that becomes it; NULL: none yet */
+    char *spare;         /* a third one, where the other one was lent; NULL: none yet */
     struct rt_map *maps; /* per entry */
     const void **bound;  /* per slot: address of an input for this step */
     struct rt_worker *workers;
@@ -152,6 +153,7 @@ struct rt_entry {
 };
 
 enum rt_carried { RT_NOTHING, RT_HYPERS, RT_ALL, RT_IN_PLACE, RT_SCALE };
+enum rt_lent { RT_LENT, RT_LENT_OTHER, RT_LENT_WAITS };
 enum { RT_LATE_NONE, RT_LATE_SOME, RT_LATE_ALL };
 enum { RT_WHOLE, RT_FIRST, RT_LAST };
 /* The last part: into the other block; in place now; in place later, and that */
@@ -218,6 +220,7 @@ struct step_instance {
     uint8_t unknown;  /* enum rt_carried: what may be out of bounds (late.c) */
     uint8_t marks;    /* of slots: KEPT of any; WATCHED of single numbers of optimizers, which kernels do not check */
     uint8_t stale;    /* enum rt_carried: what rt_device.other lacks because the host wrote it */
+    uint8_t stale_spare; /* the same of rt_device.spare */
     uint8_t
         post; /* nobody waits for the run in progress, whose numbers go to this place, from 1; 0: it is waited for */
     uint32_t unknown_steps, unknown_wait; /* until the state is looked at again, the last of these times */
@@ -266,6 +269,7 @@ struct step_instance {
     void *gpu;              /* of the row `device_ops` */
     struct rt_trace *trace; /* of trace.c; NULL: nobody wants to know */
     struct rt_saved *saved; /* of directory.c; NULL: nothing was saved or loaded yet */
+    struct rt_job *lent;    /* of lending.c: a save that may still read a state; NULL: none */
     _Atomic uint32_t views; /* of views.c */
     char *viewed;           /* where the first device's state lay when the first of them was made */
 
@@ -273,12 +277,8 @@ struct step_instance {
     char failure[RT_TEXT]; /* of rt_give_up */
 };
 
-/* What a step has not made itself: init, load, write. */
-static inline void rt_state_changed(struct step_instance *t)
-{
-    t->stale = t->unknown = RT_ALL;
-    t->waits = RT_WAITS_NOT;
-}
+/* Before something else than a step writes into the state: init, load, write. */
+void rt_state_changed(struct step_instance *);
 
 /* for (RT_MINE(t, d)): the devices of this process. Those of the whole mesh are numbers below mesh_count. */
 #define RT_MINE(t, d) \
@@ -513,6 +513,14 @@ struct stepc_compression { /* compression.c; `environment`: it may name the libr
     /* What is stored of a piece to its elements. */
     step_status (*unpack)(const struct st_checkpoint *, const struct st_piece *, const void *from, void *to,
                           char *error);
+};
+struct stepc_lending { /* lending.c */
+    /* Which tensors of the job are not copied by save, and where the others go; false: it has to copy all. */
+    bool (*lend)(struct rt_job *, uint64_t *bytes);
+    void (*copy)(struct rt_job *); /* on its writer */
+    /* Whether the state is still read by the save that runs, so that nothing may be written there. RT_LENT_OTHER: nor
+     * into the other block: then there is another one, or none. RT_LENT_WAITS: false, but only when it is free. */
+    bool (*lent)(struct step_instance *, enum rt_lent);
 };
 struct stepc_checkpoint { /* checkpoint.c */
     step_status (*save)(struct step_instance *, const struct step_save *, struct step_job **);

@@ -5,6 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+void rt_state_changed(struct step_instance *t)
+{
+    if (t->lent) t->program->lending->lent(t, RT_LENT_WAITS);
+    t->stale = t->stale_spare = t->unknown = RT_ALL;
+    t->waits = RT_WAITS_NOT;
+}
+
 step_status rt_run_entry(struct step_instance *t, enum rt_entry_kind kind)
 {
     rt_point_inputs(t, kind, t->entries[kind].table->whole != NULL);
@@ -107,14 +114,14 @@ static uint32_t flags_take(struct step_instance *t)
 }
 
 /* Whether no element of the new state is infinite or NaN that was finite before, as far as that is known. */
-static bool slot_finite(struct rt_device *d, const struct stepc_slot *s)
+static bool slot_finite(struct rt_device *d, const struct stepc_slot *s, bool beside)
 {
     char now[1 << 14], before[sizeof now]; /* of memory that the host cannot read */
     uint64_t end = s->offset + rt_slot_bytes(s, true), item = rt_dtype_bytes(s->dtype);
     for (uint64_t at = s->offset, n; at < end; at += n) {
         n = end - at < sizeof now ? end - at : sizeof now;
         const void *new = rt_view(d, d->ahead + at, now, n);
-        const void *old = d->ahead == d->state ? NULL : rt_view(d, d->state + at, before, n);
+        const void *old = beside ? rt_view(d, d->state + at, before, n) : NULL;
         for (int64_t k = 0; k < (int64_t)(n / item); k++)
             if (!isfinite(rt_number_at(new, s->dtype, k)) && (!old || isfinite(rt_number_at(old, s->dtype, k))))
                 return false;
@@ -122,14 +129,15 @@ static bool slot_finite(struct rt_device *d, const struct stepc_slot *s)
     return true;
 }
 
-static bool step_finite(struct step_instance *t, bool raised)
+/* Where the state before is there as well, because the step may be refused, single numbers can be compared with it. */
+static bool step_finite(struct step_instance *t, bool raised, bool beside)
 {
     if (t->loss_slot >= 0 && !isfinite(loss_of(t))) return false;
     if (!raised && !(t->marks & STEPC_PACKED_WATCHED)) return true;
     for (RT_MINE(t, d))
         for (const struct stepc_slot *s = t->program->slots; s < t->program->slots + t->program->slot_count; s++)
-            if (s->bits & STEPC_PACKED_WATCHED && (s->rank || s->role <= STEP_EMA ? raised : d->ahead != d->state) &&
-                !slot_finite(d, s))
+            if (s->bits & STEPC_PACKED_WATCHED && (s->rank || s->role <= STEP_EMA ? raised : beside) &&
+                !slot_finite(d, s, beside))
                 return false;
     return true;
 }
@@ -158,11 +166,13 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
 {
     uint64_t begin = *clock;
     uint32_t policy = batch->flags & ~(uint32_t)STEP_COMPUTE, flags = 0;
-    bool ahead = batch->flags || batch->accept;
+    bool beside = batch->flags || batch->accept;
+    bool lent = t->lent && t->program->lending->lent(t, beside ? RT_LENT_OTHER : RT_LENT);
+    bool ahead = beside || lent;
     if (k && batch->accept) rt_fp_enter();
     t->communication_ns = 0;
     t->waits = RT_WAITS_NOT;
-    bool compute = batch->flags & STEP_COMPUTE, late = ahead && t->late && !(batch->flags & t->late_not);
+    bool compute = batch->flags & STEP_COMPUTE, late = beside && !lent && t->late && !(batch->flags & t->late_not);
     if (ahead && !(late ? t->program->team->late_begin(t) : rt_go_ahead(t)))
         return rt_fail(t, STEP_ENOMEM, "out of memory");
     rt_bind_step(t, k);
@@ -181,7 +191,7 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
         raised |= flags_take(t);
     }
     if (status) return status;
-    if (!late && !step_finite(t, raised & STEPC_FLAG_NOT_FINITE)) flags = STEP_NONFINITE;
+    if (!late && !step_finite(t, raised & STEPC_FLAG_NOT_FINITE, beside)) flags = STEP_NONFINITE;
     char first[RT_TEXT / 2] = "";
     bool found = finite && flags && finite->first(t, first, sizeof first);
     bool refused = policy && !late && rt_agree(t, flags ? STEP_ENONFINITE : STEP_OK), skipped = refused;
@@ -218,7 +228,7 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
         *clock = rt_now();
         fill_result(t, result, flags, *clock - begin);
     }
-    t->steps -= t->waits;
+    t->steps -= t->waits != RT_WAITS_NOT;
     return status;
 }
 

@@ -85,6 +85,7 @@ static step_status export(struct step_instance *t, const char *name, struct DLMa
     if (status) return status;
     status = find(t, name, &s);
     if (status) return rt_leave(t, status);
+    if (t->lent) t->program->lending->lent(t, RT_LENT_WAITS);
     struct view *v = calloc(1, sizeof *v);
     if (!v) return rt_leave(t, rt_fail(t, STEP_ENOMEM, "dlpack: out of memory"));
     if (s->rank) memcpy(v->shape, s->shape, (size_t)s->rank * sizeof *v->shape);

@@ -399,6 +399,7 @@ static void name_parts(struct describe *d, struct stepc_program *r)
     r->trace = part(d, (team || mesh) && !left_out(d, "trace"), "stepc_part_trace");
     bool directories = !left_out(d, "checkpoint") && !left_out(d, "directories");
     r->compression = part(d, directories && !left_out(d, "compression"), "stepc_part_compression");
+    r->lending = part(d, directories && !d->cuda && r->state_bytes >= STEPC_LENT_FROM, "stepc_part_lending");
     bool pieces = mesh || r->state_bytes > STEPC_FILE_BYTES;
     r->checkpoint = part(d, !left_out(d, "checkpoint"),
                          left_out(d, "directories") ? "stepc_part_files"
@@ -432,8 +433,9 @@ static void copy_memory(const struct describe *d, uint64_t out[8])
 #define P(member) POINTER(stepc_program, member)
 static const uint64_t program_pointers = P(name) | P(manifest) | P(features) | P(slots) | P(entries) | P(constants) |
                                          P(axis_names) | P(axis_sizes) | P(cuda) | P(team) | P(mesh) | P(blas) |
-                                         P(gpu) | P(indices) | P(checkpoint) | P(compression) | P(packed) | P(kernels) |
-                                         P(gemms) | P(finite) | P(sites) | P(trace) | P(arrays) | P(choice) | P(gpus);
+                                         P(gpu) | P(indices) | P(checkpoint) | P(compression) | P(lending) | P(packed) |
+                                         P(kernels) | P(gemms) | P(finite) | P(sites) | P(trace) | P(arrays) |
+                                         P(choice) | P(gpus);
 #undef P
 
 /* `gpus`: the constant of the other program, NULL: none; `first`: its manifest is the object's. */

@@ -235,6 +235,9 @@ struct step_api {
     step_status (*infer)(struct step_instance *, const struct step_batch *, const char *weights,
                          const struct step_array *outputs, size_t output_count);
 
+    /* out: save returns while a thread writes. Tensors of 64 KiB or more are then not copied, but written from where
+     * they are: the next step puts its state beside them, into a second block; init, load, write and dlpack before that
+     * step wait until they are written. */
     step_status (*save)(struct step_instance *, const struct step_save *, struct step_job **out);
     step_status (*job_wait)(struct step_job *, int64_t timeout_ms);
     void (*job_free)(struct step_job *);

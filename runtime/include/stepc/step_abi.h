@@ -196,10 +196,11 @@ extern const struct stepc_checkpoint stepc_part_checkpoint_pieces, stepc_part_re
     stepc_part_directories_pieces;
 extern const struct stepc_checkpoint stepc_part_files; /* of files alone */
 extern const struct stepc_compression stepc_part_compression;
-extern const struct stepc_finite stepc_part_finite;  /* `sites` is there */
-extern const struct stepc_arrays stepc_part_outputs; /* several outputs */
-extern const struct stepc_choice stepc_part_choice;  /* `gpus` is there */
-extern const struct stepc_arrays stepc_part_views;   /* asked for; its other functions stand for weak ones */
+extern const struct stepc_lending stepc_part_lending; /* a state of STEPC_LENT_FROM bytes or more on CPUs */
+extern const struct stepc_finite stepc_part_finite;   /* `sites` is there */
+extern const struct stepc_arrays stepc_part_outputs;  /* several outputs */
+extern const struct stepc_choice stepc_part_choice;   /* `gpus` is there */
+extern const struct stepc_arrays stepc_part_views;    /* asked for; its other functions stand for weak ones */
 void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, uint64_t nans,
                          int64_t element, int64_t scale);
 
@@ -227,6 +228,7 @@ struct stepc_program {
     const struct stepc_indices *indices;
     const struct stepc_checkpoint *checkpoint;
     const struct stepc_compression *compression;
+    const struct stepc_lending *lending;
     /* NULL, or slots and buffers as a stream of bytes, which stand for `slots` and the entries' `buffers` (NULL then):
      * every pointer of a table costs 32 bytes in the file. Numbers are LEB128. Per slot: name with its zero; role;
      * dtype; rank; STEPC_PACKED_* bits (a number); shape; if sharded per dimension local and axes, then the JSON text
@@ -271,7 +273,7 @@ enum {
     STEPC_PACKED_FIXED = 1024,   /* a hyper-parameter: its initial value; others: not below 1 / STEPC_BOUND */
     STEPC_PACKED_CLOSE = 2048    /* tensors, inputs and parameters: STEPC_BOUND_CLOSE in place of STEPC_BOUND */
 };
-enum { STEPC_TABLES = 10 };
+enum { STEPC_TABLES = 11, STEPC_LENT_FROM = 1 << 16 };
 #define STEPC_FILE_BYTES (UINT64_C(8) << 30) /* of a file of a checkpoint; larger ones become several */
 
 extern const struct stepc_program stepc_program;
