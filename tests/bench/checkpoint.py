@@ -24,6 +24,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "..", "samples")]
 LAYERS, BATCH = 4, 64
+BESIDE = 5  # steps that go on while a save is written: what they and the save take longer than as many that do not save
 clock = time.perf_counter
 
 
@@ -220,7 +221,7 @@ SIDES = {"stepc": (Stepc, ()), "stepc-state": (StepcState, ()), "stepc-all": (St
 
 
 def measure(options, name):
-    out = {k: [] for k in ("step", "saving step", "stall", "durable", "dd", "restore", "reading", "restore cold", "reading cold")}
+    out = {k: [] for k in ("step", "saving step", "stall", "next step", "steps beside", "durable", "dd", "restore", "reading", "restore cold", "reading cold")}
     with tempfile.TemporaryDirectory(prefix="stepc-bench-", dir=options.folder) as folder:
         side = SIDES[name][0](options, folder)
         for _ in range(3):
@@ -235,10 +236,24 @@ def measure(options, name):
             side.wait(job)
             durable = clock() - begin
             path = side.path(runs, n)
+            side.step()
+            beside = os.path.join(folder, "beside-%d" % n)
+            os.mkdir(beside)
+            begin = clock()
+            job = side.save(beside, n)
+            saved = clock()
+            side.step()
+            following = clock() - saved
+            for _ in range(BESIDE - 1):
+                side.step()
+            training = clock() - begin
+            side.wait(job)
+            shutil.rmtree(beside)
             size = bytes_in(path)
             written = dd(folder, size)
             if n:  # the first one makes what later ones use again
-                for key, value in (("step", ordinary), ("stall", stall), ("saving step", stall + ordinary), ("durable", durable), ("dd", written)):
+                for key, value in (("step", ordinary), ("stall", stall), ("saving step", stall + ordinary), ("durable", durable), ("dd", written),
+                                   ("next step", following), ("steps beside", training - BESIDE * ordinary)):
                     out[key].append(value)
             else:
                 first = stall
