@@ -16,5 +16,6 @@ if(PYTHON AND TARGET stepc)
   add_test(NAME parity.coverage COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/coverage.py --stepc $<TARGET_FILE:stepc>)
   set_tests_properties(parity.compiled parity.interpreted parity.spread parity.uneven parity.errors PROPERTIES PROCESSORS 2 TIMEOUT 1800
     ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the compiler leaves its arenas to the system
-  set_tests_properties(parity.compiled parity.interpreted parity.errors PROPERTIES LABELS sanitize)
+  set_tests_properties(parity.interpreted parity.errors PROPERTIES LABELS sanitize)
+  set_tests_properties(parity.compiled PROPERTIES LABELS sanitize_sample)
 endif()

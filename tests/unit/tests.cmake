@@ -4,6 +4,12 @@ foreach(test lower late)
     target_link_libraries(codegen_test_${test} PRIVATE passes)
   endif()
 endforeach()
+# What these do not do where sanitizers look at it: large products, and what NVRTC compiles.
+foreach(test lower cuda)
+  if(TARGET codegen_test_${test})
+    set_tests_properties(unit.codegen_test_${test} PROPERTIES LABELS sanitize_sample)
+  endif()
+endforeach()
 # Gradients of functions of expressions are made by a pass.
 if(TARGET frontend_test_functions AND TARGET passes)
   target_link_libraries(frontend_test_functions PRIVATE passes)

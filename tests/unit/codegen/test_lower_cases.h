@@ -187,7 +187,7 @@ START_TEST(dot_grid)
     for (uint32_t i = 0; i < 4 * 4 * 5; i++) {
         const int64_t *s = shapes[i / 20], layout = i % 4, m = s[0], k = s[1], n = s[2], one = 1;
         enum ir_dtype dtype = dtypes[i / 4 % 5];
-        if (m > 1000 && (layout || (dtype != IR_F32 && dtype != IR_BF16))) continue;
+        if (m * k * n > MOST_WORK || (m > 1000 && (layout || (dtype != IR_F32 && dtype != IR_BF16)))) continue;
         struct fixture x = fixture_new();
         ir_value a = input(&x, layout & 1 ? type_of(dtype, DIMS(k, m)) : type_of(dtype, DIMS(m, k)));
         ir_value b = input(&x, layout & 2 ? type_of(dtype, DIMS(n, k)) : type_of(dtype, DIMS(k, n)));
@@ -215,7 +215,7 @@ START_TEST(dot_tiles)
     for (uint32_t i = 0; i < 16 * sizeof shapes / sizeof *shapes; i++) {
         const int64_t *s = shapes[i / 16], layout = i % 4, m = s[0], k = s[1], n = s[2];
         bool narrow = i & 4, apart = i & 8;
-        if (apart && k > 100) continue;
+        if ((apart && k > 100) || m * k * n > MOST_WORK) continue;
         struct fixture x = fixture_new();
         int64_t batch = apart ? 3 : 1, b0 = 0, ka = layout & 1 ? 1 : 2, kb = layout & 2 ? 2 : 1;
         ir_value a = input(&x, type_of(IR_BF16, DIMS(batch, layout & 1 ? k : m, layout & 1 ? m : k)));
@@ -233,7 +233,7 @@ START_TEST(dot_tiles)
         check_lowering(&x, TEST_TILES, narrow ? 0x1p-7 : 2e-6, 0);
         ir_module_free(x.m);
     }
-    ck_assert_uint_ge(with_tiles - before, 80);
+    ck_assert_uint_ge(with_tiles - before, MOST_WORK < INT64_MAX ? 60 : 80);
 }
 END_TEST
 
