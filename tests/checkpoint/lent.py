@@ -207,7 +207,7 @@ def main():
     parser.add_argument("--stepc", required=True)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    seed, runs = int(os.environ.get("SEED", "1")), int(os.environ.get("RUNS", "3"))
+    seed, runs = int(os.environ.get("SEED", "1")), int(os.environ.get("RUNS", "2"))
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="stepc-lent-") as folder:
         if "STEPC_TEST_WRITE_MS" not in os.environ:  # once more, behind the slow disk

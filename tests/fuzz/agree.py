@@ -401,11 +401,10 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("-j", type=int, default=os.cpu_count() or 1)
     p.add_argument("--quickly", action="store_true", help="one object of each document")
-    p.add_argument("--server", type=os.path.abspath, help="the program as a server (target stepc_server): twice as many cases in the same time")
     p.add_argument("--control", action="store_true", help="one case, one number of which is changed")
     options = p.parse_args()
     options.cases = 1 if options.control else options.cases
-    options.stepc = runner.Server(options.server) if options.server else options.stepc
+    options.stepc = runner.Server.of(options.stepc)
     schema = json.loads(runner.call(options.stepc, "doc", "schema"))
     failed, unsettled, refused, used = 0, 0, [], collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:

@@ -92,7 +92,7 @@ class TestLinear(runner.Case):
     def test_values_and_gradients(self):
         for name in FUNCTIONS:
             for shape in SHAPES:
-                self.agree(name, shape, arguments=())
+                self.agree(name, shape, arguments=() if shape == SHAPES[-1] else ("-O0",))
             for shape in EDGES.get(name, ()):
                 self.agree(name, shape)
 

@@ -133,7 +133,7 @@ def main():
     p.add_argument("-v", action="store_true")
     p.add_argument("only", nargs="*", metavar="GLOB")
     options = p.parse_args()
-    options.stepc = os.path.abspath(options.stepc)
+    options.stepc = runner.Server.of(options.stepc)
     with open(options.list) as f:
         listed = {line.strip() for line in f if line.strip() and not line.startswith("#")}
     counts, passed_though_listed = {"passed": 0, "failed": 0, "unsupported": 0}, set()

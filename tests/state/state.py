@@ -290,7 +290,7 @@ def main():
     p.add_argument("--every", type=int, default=1, help="only every Nth document")
     p.add_argument("only", nargs="*")
     options = p.parse_args()
-    options.stepc = os.path.abspath(options.stepc)
+    options.stepc = runner.Server.of(options.stepc)
     options.recorded = set(recorded.names())
     jobs = [j for source in (own_documents(), some_compiled(table_documents()), recorded_cases(options.all or options.only)) for j in source
             if not options.only or any(fnmatch.fnmatchcase(j[0], g) for g in options.only)][:: options.every]

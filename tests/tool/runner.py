@@ -42,10 +42,16 @@ def environment(verify=True, **more):
 
 
 class Server:
-    """stepc as tests/fuzz/server.c starts it, once: a program for those that start it thousands of times. A process for each thread."""
+    """stepc as server.c starts it, once: a program for those that start it thousands of times. A process for each thread."""
 
     def __init__(self, path):
         self.path, self.local = path, threading.local()
+
+    @classmethod
+    def of(cls, program):
+        """That of a program, where it was built beside it; else the program."""
+        program = os.path.abspath(program)
+        return cls(program + "_server") if os.path.exists(program + "_server") else program
 
     def process(self):
         if getattr(self.local, "process", None) is None or self.local.process.poll() is not None:

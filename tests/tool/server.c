@@ -28,13 +28,14 @@ static void open_as(int fd, const char *path, int flags)
     close(made);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static char text[LONGEST];
     char *arguments[MOST + 1];
     int count;
     struct arena arena = {0};
-    if (cg_llvm_open(&arena)) return 3; /* once for all that compile */
+    if (argc > 1) return stepc_main(argc, argv); /* a command that starts its own program: /proc/self/exe */
+    if (cg_llvm_open(&arena)) return 3;          /* once for all that compile */
     while (scanf("%d", &count) == 1 && getchar() == '\n') {
         char *at = text;
         for (int i = 0; i < count && i < MOST; i++) {
