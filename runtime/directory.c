@@ -265,7 +265,8 @@ static step_status save_directory(struct step_instance *t, const struct step_sav
         return status;
     }
     j->holders = 2 + (out != NULL); /* this, the writer and the host each hold it */
-    if (!(j->threaded = rt_start_thread(&j->thread, rt_write_job, j))) rt_write_job(j);
+    j->threaded = rt_start_thread(&j->thread, j->lent ? t->program->lending->write : rt_write_job, j);
+    if (!j->threaded) rt_write_job(j);
     t->saved->job = j;
     t->lent = j->lent ? j : NULL;
     if (out) *out = &j->base;

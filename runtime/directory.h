@@ -10,7 +10,8 @@ struct rt_load_plan;
 
 #pragma GCC visibility push(hidden)
 
-/* In the offset of a tensor (lending.c): it is written from the state; the writer copies it. */
+/* Added to the offset of a tensor that save does not copy (lending.c): it is an offset in the state, from where the
+ * tensor is written; or one in rt_job.data, to where the writer copies it. Others are below both. */
 #define RT_IN_STATE ((uint64_t)1 << 63)
 #define RT_LATER ((uint64_t)1 << 62)
 

@@ -515,9 +515,11 @@ struct stepc_compression { /* compression.c; `environment`: it may name the libr
                           char *error);
 };
 struct stepc_lending { /* lending.c */
-    /* Which tensors of the job are not copied by save, and where the others go; false: it has to copy all. */
+    /* Which tensors of the job are not copied by save, and where the others go; false: it has to copy all, and nothing
+     * was decided. */
     bool (*lend)(struct rt_job *, uint64_t *bytes);
     void (*copy)(struct rt_job *); /* on its writer */
+    void *(*write)(void *job);     /* rt_write_job on a thread that gives way to steps */
     /* Whether the state is still read by the save that runs, so that nothing may be written there. RT_LENT_OTHER: nor
      * into the other block: then there is another one, or none. RT_LENT_WAITS: false, but only when it is free. */
     bool (*lent)(struct step_instance *, enum rt_lent);

@@ -220,8 +220,26 @@ class Dcp:
 SIDES = {"stepc": (Stepc, ()), "stepc-state": (StepcState, ()), "stepc-all": (StepcAll, ()), "orbax": (Orbax, ("orbax", "jax", "optax")), "dcp": (Dcp, ("torch",))}
 
 
+def beside(side, folder, n):
+    """Seconds of the step after a save, of the save and the steps that go on, and until it is on the disk."""
+    runs = os.path.join(folder, "beside-%d" % n)
+    os.mkdir(runs)
+    begin = clock()
+    job = side.save(runs, n)
+    saved = clock()
+    side.step()
+    following = clock() - saved
+    for _ in range(BESIDE - 1):
+        side.step()
+    training = clock() - begin
+    side.wait(job)
+    durable = clock() - begin
+    shutil.rmtree(runs)
+    return following, training, durable
+
+
 def measure(options, name):
-    out = {k: [] for k in ("step", "saving step", "stall", "next step", "steps beside", "durable", "dd", "restore", "reading", "restore cold", "reading cold")}
+    out = {k: [] for k in ("step", "saving step", "stall", "next step", "steps beside", "durable beside", "durable", "dd", "restore", "reading", "restore cold", "reading cold")}
     with tempfile.TemporaryDirectory(prefix="stepc-bench-", dir=options.folder) as folder:
         side = SIDES[name][0](options, folder)
         for _ in range(3):
@@ -237,26 +255,15 @@ def measure(options, name):
             durable = clock() - begin
             path = side.path(runs, n)
             side.step()
-            beside = os.path.join(folder, "beside-%d" % n)
-            os.mkdir(beside)
-            begin = clock()
-            job = side.save(beside, n)
-            saved = clock()
-            side.step()
-            following = clock() - saved
-            for _ in range(BESIDE - 1):
-                side.step()
-            training = clock() - begin
-            side.wait(job)
-            shutil.rmtree(beside)
+            following, training, durable_beside = beside(side, folder, n)
             size = bytes_in(path)
             written = dd(folder, size)
             if n:  # the first one makes what later ones use again
                 for key, value in (("step", ordinary), ("stall", stall), ("saving step", stall + ordinary), ("durable", durable), ("dd", written),
-                                   ("next step", following), ("steps beside", training - BESIDE * ordinary)):
+                                   ("next step", following), ("steps beside", training - BESIDE * ordinary), ("durable beside", durable_beside)):
                     out[key].append(value)
             else:
-                first = stall
+                first, first_step = stall, following
             for _ in range(3):  # a virtual machine gives memory back that was free for a while: whoever comes first pays for it
                 into = side.fresh()
                 out["restore"].append(timed(lambda: side.restore(path, into))[0])
@@ -272,7 +279,7 @@ def measure(options, name):
                 out["reading cold"].append(timed(lambda: read_all(path))[0])
             shutil.rmtree(runs)
     found = {k: median(v) for k, v in out.items() if v}
-    return dict(found, **{"first stall": first, "bytes": size, "saving step / step": median(np.divide(out["saving step"], out["step"])),
+    return dict(found, **{"first stall": first, "first next step": first_step, "bytes": size, "saving step / step": median(np.divide(out["saving step"], out["step"])),
                           "dd / durable": median(np.divide(out["dd"], out["durable"])), "restore / reading": median(np.divide(out["restore"], out["reading"])),
                           **({"cold restore / reading": median(np.divide(out["restore cold"], out["reading cold"]))} if out["reading cold"] else {})})
 

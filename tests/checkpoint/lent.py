@@ -64,8 +64,9 @@ class Twins:
         self.draw, self.numbers = random.Random(seed), np.random.default_rng(seed)
         self.views, self.waiting = [], None  # the state at the last save
         os.makedirs(folder)
+        os.environ["STEPC_FILE_BYTES"] = self.draw.choice(["150000", ""])  # of a mesh: tensors in pieces
         self.both = self.saved, self.alone = [stepc.Step(so, threads=threads) for _ in range(2)]
-        self.checkpoints = self.saved.checkpoints(folder, compress=self.draw.choice([None, None, "opt_state", "all"]))
+        self.checkpoints = self.saved.checkpoints(folder)
         for m in self.both:
             m.init()
 
@@ -101,12 +102,33 @@ class Twins:
 
     def blocks(self):
         """Of three blocks each takes its turn, and has what a host has set or written since it had one."""
-        for _ in range(2):
-            self.draw.choice([self.hyper, self.hyper, self.write])()
+        for change in (self.hyper, self.write, self.hyper, self.hyper):
+            change()
             self.step()
             self.save()
             for _ in range(3):
                 self.good()
+
+    def changed(self):
+        """Before the next step."""
+        for change in (self.write, self.init, self.load):
+            self.step()
+            self.save()
+            change()
+
+    def shown(self):
+        for order in (self.save, self.view), (self.view, self.save):
+            for call in (*order, self.step, self.step):
+                call()
+            self.same("shown")
+            self.views.clear()
+
+    def committed(self):
+        batch = self.batch()
+        computed = [m.compute(**batch) for m in self.both]
+        self.save()
+        for c in computed:
+            c.commit()
 
     def asked(self):
         batch, answer = self.batch(), self.draw.random() < 0.6
@@ -137,10 +159,10 @@ class Twins:
                 m.set(name, value)
 
     def write(self):
-        name = self.draw.choice(self.saved.names(stepc.PARAM))
-        value = (self.numbers.standard_normal(self.saved[name].shape) / 10).astype(np.float32)
-        for m in self.both:
-            m[name] = value
+        for name in self.saved.names(stepc.PARAM):
+            value = (self.numbers.standard_normal(self.saved[name].shape) / 10).astype(np.float32)
+            for m in self.both:
+                m[name] = value
 
     def init(self):
         for m in self.both:
@@ -166,6 +188,7 @@ class Twins:
         self.verify()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.waiting = self.alone.state()
+        self.checkpoints.compress = self.draw.choice([None, None, "opt_state", "all"])
         self.checkpoints.save()
 
     def verify(self):
@@ -174,16 +197,22 @@ class Twins:
             return
         self.checkpoints.wait()
         with stepc.Step(self.so, threads=1) as third:
-            third.load(self.folder)
+            third.load(os.path.join(self.folder, "step-%d" % self.waiting["step"]))
             same("the checkpoint", third.state(), self.waiting)
         self.waiting = None
 
+    def same(self, what):
+        same(what, self.saved.state(), self.alone.state())
+        for name, seen in self.views:
+            same("a view", {name: seen}, {name: self.alone[name]})
+
     def play(self, count):
-        others = [self.many, self.bad, self.asked, self.two_calls, self.evaluate, self.hyper, self.write, self.init, self.load, self.view, self.blocks]
+        first = [self.step, self.committed, self.shown, self.changed, self.blocks]
+        others = first[1:] + [self.many, self.bad, self.asked, self.two_calls, self.evaluate, self.hyper, self.write, self.init, self.load, self.view]
         calls = [self.step] * 6 + [self.save] * 4 + [self.good] * 2 + self.draw.sample(others, 3) * 2 + others
         said = []
         for _ in range(count):
-            what = self.draw.choice(calls)
+            what = first.pop(0) if first else self.draw.choice(calls)
             if self.draw.random() < 0.3:
                 self.views.clear()
             said.append(what.__name__)
@@ -191,9 +220,7 @@ class Twins:
             if not all(np.isfinite(self.alone[n]).all() for n in self.saved.names(stepc.PARAM)):  # then all steps are the same
                 self.init()
             try:
-                same(what.__name__, self.saved.state(), self.alone.state())
-                for name, seen in self.views:
-                    same("a view", {name: seen}, {name: self.alone[name]})
+                self.same(what.__name__)
             except Wrong as e:
                 raise Wrong("%s (after %s)" % (e, " ".join(said[-12:]))) from None
         self.verify()
@@ -227,7 +254,7 @@ def main():
             subprocess.run([options.stepc, "compile", model, "-o", so, "-q", "--views", "-O1"], check=True, env=environment)
             for k in range(runs):
                 try:
-                    Twins(so, os.path.join(folder, "%s-%d" % (name, k), "run"), seed + k, how.get("threads", 1), not how.get("table")).play(60)
+                    Twins(so, os.path.join(folder, "%s-%d" % (name, k), "run"), seed + k, how.get("threads", 1), not how.get("table")).play(45)
                 except (Wrong, stepc.StepError) as e:
                     wrong += 1
                     print("%s, SEED=%d: %s" % (name, seed + k, e))

@@ -34,11 +34,6 @@ if(TARGET stepc)
     set_tests_properties(fuzz.readers PROPERTIES TIMEOUT 1800 LABELS sanitize ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
   endif()
 endif()
-# The program as a server of its commands (tests/tool/server.c): tests start it thousands of times.
-if(TARGET stepc)
-  add_executable(stepc_server ${CMAKE_SOURCE_DIR}/tests/tool/server.c ${CMAKE_SOURCE_DIR}/frontend/way.c)
-  target_link_libraries(stepc_server PRIVATE frontend passes codegen runtime)
-endif()
 if(PYTHON AND TARGET stepc) # one that searched for an order of clusters for 10 s
   add_test(NAME fuzz.unfolding_order COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/fuzz/unfolding.py --stepc $<TARGET_FILE:stepc> --seed 1223 --cases 1)
 endif()

@@ -2,7 +2,7 @@
 """Documents with hundreds of small parameters: what they compile to does not grow with their number, and computing many of
 them by one command changes no bit of the result, on one or two workers and on a mesh; the interpreter agrees.
 
-usage: many.py STEPC [--without-growth]
+usage: many.py STEPC
 """
 import json
 import os
@@ -174,7 +174,7 @@ def main():
             same_bits(Case(stepc, folder, deep(40, optimizers("deep")[name], ema, **TWO_DEVICES)), "deep, %s, two devices" % name)
         places(stepc, folder)
         joined(stepc, folder)
-        for what, document in ({} if "--without-growth" in sys.argv else growing(draw)).items():
+        for what, document in growing(draw).items():
             sizes = {}
             for count in 300, 1500:
                 case = Case(stepc, folder, document(count))

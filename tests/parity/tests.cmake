@@ -9,7 +9,7 @@ if(PYTHON AND TARGET stepc)
   add_test(NAME parity.interpreted COMMAND ${parity} --interpret --supported)
   # Sharded = unsharded, but where a float16 sum overflows or not by the order of its terms. What a mesh adds is not LLVM's,
   # and numbers are the same at every -O.
-  add_test(NAME parity.spread COMMAND ${parity} --supported --compile-args=-O0 --spread 2 --every 2 --without precision_dynamic_loss_scale --without mixed_dynamic_*)
+  add_test(NAME parity.spread COMMAND ${parity} --supported --compile-args=-O0 --spread 2 --without precision_dynamic_loss_scale --without mixed_dynamic_*)
   # The same where extents do not divide: padded parts, which no sum, product, maximum or index may see.
   add_test(NAME parity.uneven COMMAND ${parity} --supported --compile-args=-O0 --spread 3 --every 4 --without precision_dynamic_loss_scale --without mixed_dynamic_*)
   add_test(NAME parity.errors COMMAND ${parity} --errors)

@@ -1,6 +1,5 @@
 /* stepc, started once: every command runs in a child that is forked when the libraries are loaded and relocated, which
- * is most of the time of a command for a small document. Nothing else is another one: the same main, a process for
- * each.
+ * is a fifth of the time of a command for a small document. Nothing else differs: the same main, a process for each.
  *
  * A request on standard input is a line with the count of arguments, then these, each ended by a NUL byte; the first
  * two name files for standard output and standard error. The answer is a line with the exit code, or with that of the
