@@ -95,15 +95,11 @@ static enum pass_rows_kind linear(struct pass_known *r, ir_value v)
     }
 }
 
-static bool is_exact_sum(enum ir_dtype dtype)
-{
-    return dtype == IR_F32 || dtype == IR_F64 || !ir_dtype_is_float(dtype);
-}
-
 static enum pass_rows_kind leaf(struct pass_rows *r, struct pass_known *in, ir_value v, uint8_t how)
 {
     if (in->outer) return other(in, v, "a sum over rows in every round of a loop");
-    if (!is_exact_sum((enum ir_dtype)ir_type(r->flat, v)->dtype)) return other(in, v, "a sum of 16-bit floats");
+    if (ir_type(r->flat, v)->dtype == IR_F16)
+        return other(in, v, "a sum of float16, whose parts vanish or not as they are scaled");
     r->leaf[v] = how;
     r->number[v] = (uint32_t)r->leaves.count;
     vec_push(&r->k->pass->scratch, &r->leaves, v);

@@ -8,8 +8,8 @@
  * Leaves depend on the odd part of an extent only, so halves of it have the same ones. Contractions have their tree
  * over the rows of the batch if they sum these, else over the first contracted dimension that can be halved; other
  * reductions go dimension by dimension, the last one first but for the rows, which come behind all others and have
- * single ones as leaves. Sums of 16-bit floats and products are taken one after the other; what may not be cut then is
- * kept whole (shard_keep_order). */
+ * single ones as leaves. Sums of bfloat16 are sums of float32 here (widen.c); those of float16, and products, are taken
+ * one after the other; what may not be cut then is kept whole (shard_keep_order). */
 #include "passes/shard_int.h"
 #include <string.h>
 

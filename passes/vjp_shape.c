@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Windows of so many elements are summed at a time: the order of XLA on a CPU, which rounds 16-bit sums at every step.
- */
+ * Under --numerics invariant, what is rounded may not depend on how many there are. */
 enum { SUM_WINDOW = 32 };
 
 /* One round of 16-bit sums: every dimension in `dims` is cut into windows; `dims` are then those that are left. */
@@ -36,11 +36,13 @@ static ir_value sum_windows(struct ir_builder *b, ir_value x, struct pass_dims *
     return ir_reduce_plain(b, OP_reduce_sum, ir_reshape(b, x, cut.rank, cut.dim), inner.v, inner.n);
 }
 
-/* The sum over some dimensions, as jax.lax. */
-static ir_value sum_over(struct ir_builder *b, ir_value x, struct pass_dims dims)
+/* The sum of the cotangent over some dimensions, as jax.lax. */
+static ir_value sum_over(struct vjp *c, struct pass_dims dims)
 {
+    struct ir_builder *b = c->b;
+    ir_value x = c->ct;
     enum ir_dtype dtype = (enum ir_dtype)ir_type(b->f, x)->dtype;
-    bool narrow = dtype == IR_BF16 || dtype == IR_F16, wide = false;
+    bool narrow = (dtype == IR_BF16 || dtype == IR_F16) && !c->pass->options->invariant, wide = false;
     for (uint32_t i = 0; i < dims.n; i++) wide |= ir_type(b->f, x)->dim[dims.v[i]] > SUM_WINDOW;
     while (narrow && wide && ir_type(b->f, x)->rank + dims.n <= IR_MAX_RANK) {
         x = sum_windows(b, x, &dims);
@@ -73,7 +75,7 @@ void vjp_broadcast(struct vjp *c)
         if (!kept || from.dim[of_x] != to->dim[i]) pass_dims_add(&summed, i);
         of_x += kept;
     }
-    ir_value sum = sum_over(c->b, c->ct, summed);
+    ir_value sum = sum_over(c, summed);
     vjp_give(c, 0, ir_reshape(c->b, sum, from.rank, from.dim));
 }
 

@@ -86,6 +86,7 @@ struct fe_outcome {
     const ir_value *grads;    /* per parameter; 0 where not trained, NULL if not asked for */
     ir_value *metrics;        /* per metric; 0 = not computed yet */
     const struct fe_env *env; /* for late metrics */
+    const int64_t *kinds; /* of single examples: how they are put together, by parameter, then by metric; else NULL */
 };
 
 /* inputs.c: parameters of an entry function for the declared inputs; `needed` (may be NULL): for some of them. */

@@ -249,7 +249,11 @@ bool fe_step_examples(struct fe_step *s, struct fe_trace *trace, bool grads, con
     ir_value tuple = fe_part_end(s, &g.part, trace, real, count, 0);
 
     ir_value *all = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+    int64_t *kinds = arena_new_array(fe->arena, int64_t, s->param_count + s->metric_count + 1);
     out->metrics = arena_new_array(fe->arena, ir_value, s->metric_count + 1);
+    out->kinds = kinds;
+    for (uint32_t i = 0; i < s->param_count; i++) kinds[i] = grads_kind;
+    memcpy(kinds + s->param_count, g.kinds, s->metric_count * sizeof *kinds);
     for (uint32_t i = 0; grads && i < s->param_count; i++)
         if (g.out.grads[i]) all[i] = ir_proj(trace->b, tuple, at[i]);
     for (uint32_t i = 0; grads && i < s->param_count; i++) /* counts, if a transformation compares */

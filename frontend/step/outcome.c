@@ -159,9 +159,23 @@ static bool trace_microbatch(struct fe_step *s, struct fe_trace *trace, bool gra
     return good;
 }
 
-/* --numerics invariant keeps the bits for any number of microbatches, but where a mean of them is of sums over rows,
- * what the document says depends on it: compared with a microbatch of twice the rows, which need not be possible. */
-static void warn_of_scale(struct fe_step *s, struct fe_trace *trace, bool grads, const struct fe_rows_part *part)
+/* What of the results is a mean of sums over examples, or a sum of means; NULL: none. */
+static const char *scale_of_examples(const struct fe_step *s, const struct traced *t)
+{
+    for (uint32_t i = 0; i < s->param_count + s->metric_count; i++) {
+        bool metric = i >= s->param_count;
+        const ir_value *of = metric ? t->inner.metrics : t->inner.grads;
+        uint32_t number = metric ? i - s->param_count : i;
+        int64_t parts = of && of[number] ? t->part.kinds.items[t->at[i].at] : FE_CONCATENATE;
+        if (parts == FE_CONCATENATE || (t->inner.kinds[i] == FE_SUM) == (parts == FE_SUM)) continue;
+        return arena_format(s->fe->arena, "\"%s\" is no %s over rows",
+                            metric ? s->metrics[number].name : s->params[number].path,
+                            parts == FE_SUM ? "sum" : "mean");
+    }
+    return NULL;
+}
+
+static const char *scale_of_rows(struct fe_step *s, struct fe_trace *trace, bool grads, const struct fe_rows_part *part)
 {
     struct diags *diags = s->fe->diags;
     size_t errors = diags->errors, recorded = diags->list.count, funcs = s->module->funcs.count;
@@ -170,6 +184,17 @@ static void warn_of_scale(struct fe_step *s, struct fe_trace *trace, bool grads,
     diags->errors = errors, diags->list.count = recorded;
     const char *why = traced ? fe_step_scales(s, &twice.part, part) : NULL;
     s->module->funcs.count = funcs;
+    return why;
+}
+
+/* --numerics invariant keeps the bits for any number of microbatches, but where a mean of them is of sums over rows,
+ * what the document says depends on it: known of examples, and of rows by a microbatch of twice as many, which need not
+ * be possible. */
+static void warn_of_scale(struct fe_step *s, struct fe_trace *trace, bool grads, const struct traced *t)
+{
+    const char *why = !t->inner.kinds         ? scale_of_rows(s, trace, grads, &t->part)
+                      : !s->accumulate.weight ? scale_of_examples(s, t)
+                                              : NULL;
     if (!why) return;
     struct diag *d = fe_warning(s->fe, s->accumulate.json, "W0437",
                                 "--numerics invariant: %s: it depends on the number of microbatches", why);
@@ -226,8 +251,7 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
                                    (long long)rows, (long long)rows);
         }
         s->module->funcs.count = funcs;
-    } else if (good && fe->options->invariant && count > 1 && !clipped && !a->real)
-        warn_of_scale(s, trace, grads, &t.part);
+    } else if (good && fe->options->invariant && count > 1 && !clipped && !a->real) warn_of_scale(s, trace, grads, &t);
     if (!good) return false;
     ir_value real = fe_step_real_parts(s, trace, a->real, count);
     if (!real) return false;

@@ -178,6 +178,16 @@ class Invariant(runner.Case):
             with self.subTest(microbatches=microbatches):
                 self.assertEqual(first, self.bits({**document(PERCEPTRON, None, microbatches), "optimizer": private}, threads=2))
 
+    def test_bfloat16(self):
+        """Sums of 16 bits are taken in float32 and rounded once, so they may be cut: 96 rows are more than the windows in which XLA rounds them."""
+        compute, all_of_it = {"compute": "bfloat16"}, {"compute": "bfloat16", "params": "bfloat16"}
+        for base in PERCEPTRON, TRANSFORMER, RECURRENT:
+            self.same({**with_rows(base, 96), "precision": compute}, [({"data": 2}, 4, "x86-64-v2", 2), ({"data": 8}, 3, "native", 1)])
+        self.same({**TRANSFORMER, "precision": all_of_it}, [({"data": 4}, 2, "x86-64-v2", 2), (None, 8, "native", 1)], "strided")
+        clip = {"transform": [{"type": "clip_by_global_norm", "max_norm": 0.5}]}
+        o = {**document(with_rows(PERCEPTRON, 24)), "precision": compute}
+        self.assertEqual(self.bits({**o, "per_example": clip}), self.bits({**o, "per_example": {**clip, "microbatch_size": 12}}))
+
     def test_weight(self):
         """Means over what a mask counts, beside what is the same for all rows, in the bits of the whole batch."""
         mask = {"m": {"shape": [ROWS, 8], "dtype": "int32", "axes": ["batch", None]}}
@@ -220,6 +230,8 @@ class Invariant(runner.Case):
         self.assertIn("/model/layers/1", said)
         self.assertIn("--blas own", refusal(document(PERCEPTRON), "--blas", "openblas", code=2))
         entropy = "softmax_cross_entropy_with_integer_labels(model, y)"
+        said = refusal({**document(PERCEPTRON, None, 2), "precision": {"compute": "float16"}})
+        self.assertRegex(said, r'E0434.*a sum of float16, .*"first.kernel" depends on the number of microbatches')
         for metric in ["mean(%s[:3])", "mean(%s[::2])", "mean(pad(%s, (1, 1)))", "mean(roll(%s, 1) * y)", "mean(max(reshape(%s, (4, -1)), axis=1))"]:  # some rows, or rows beside others
             with self.subTest(metric=metric):
                 self.assertRegex(refusal(document({**PERCEPTRON, "metrics": {"some": metric % entropy}}, None, 2)), 'E0434.*rows.*"some" depends on the number of microbatches')
@@ -249,6 +261,16 @@ class Invariant(runner.Case):
             self.assertEqual(said(loss % entropy, **more), "")
         for loss, more, what in [("sum(%s)", {}, "mean"), ("sum(%s) / 16", {}, "mean"), ("mean(%s)", {"accumulator": "sum"}, "sum")]:
             self.assertRegex(said(loss % entropy, **more), r"warning\[W0437\].*is no %s over rows: it depends on the number of microbatches" % what)
+
+    def test_scales_of_examples(self):
+        """The same of what is summed or averaged over examples first."""
+        for inner, outer, accuracy, said in [("mean", "mean", "mean", ""), ("sum", "sum", "sum", ""), ("sum", "mean", "mean", '"first.kernel" is no mean'),
+                                             ("mean", "sum", "sum", '"first.kernel" is no sum'), ("mean", "mean", "sum", '"accuracy" is no sum')]:
+            o = document(PERCEPTRON, None, 2, accumulator=outer, metrics={"accuracy": accuracy})
+            o["per_example"] = {"accumulator": inner, "metrics": {"norm": {"expr": "global_norm(grads)", "accumulator": "mean"}}}
+            with self.subTest(inner=inner, outer=outer, accuracy=accuracy):
+                text = self.stepc("compile", self.write("scales.json", o), "-q", "-o", "scales.so", "--numerics", "invariant").stderr
+                self.assertRegex(text, r"warning\[W0437\].*%s over rows: it depends on the number of microbatches" % said if said else "^$")
 
     def test_refused_numbers(self):
         """What three microbatches give, and others would not."""

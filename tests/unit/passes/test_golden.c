@@ -96,7 +96,7 @@ START_TEST(golden)
     struct pass_options options = {.verify_each = true,
                                    .only = c->pass,
                                    .blocks = strncmp(c->name, "launches_", 9) == 0 ? 264 : 0,
-                                   .invariant = strcmp(c->pass, "invariant") == 0,
+                                   .invariant = strcmp(c->pass, "invariant") == 0 || strcmp(c->pass, "widen") == 0,
                                    .chunk_rows = strcmp(c->pass, "chunk") == 0 ? 2 : 0,
                                    .remat = strcmp(c->pass, "remat") == 0 && strncmp(c->name, "few_", 4) != 0 ? 2 : 0};
     struct pass pass = {.options = &options, .diags = &diags, .keep = &arena};
