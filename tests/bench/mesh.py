@@ -2,8 +2,9 @@
 """What a mesh costs on one machine: the transformer of samples/shakespeare on two devices, its batch split, against one device with
 two threads, rounds interleaved in one process. A ratio is the median over the rounds of time on the mesh / time on one device; with
 --cpu-time that of the whole process, which other work on the machine changes less. --wide: a transformer of 2 layers with 10,000 words.
+--ranks: the same mesh of as many processes, by MPI, against the threads of one; the first rank has both.
 
-    tests/bench/mesh.py [--stepc build/stepc] [--rounds N] [--steps N] [--devices N] [--cpu-time] [--wide]
+    tests/bench/mesh.py [--stepc build/stepc] [--rounds N] [--steps N] [--devices N] [--cpu-time] [--wide] [--ranks]
 """
 import argparse
 import ctypes
@@ -19,7 +20,67 @@ import numpy as np
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path[:1] = [os.path.join(ROOT, "samples"), os.path.join(ROOT, "tests")]  # not this folder, whose name for this file is that of a package
 import stepc
-from mesh import programs
+from mesh import mpi, programs
+
+
+def compiled(o, document, folder, devices):
+    model, so = os.path.join(folder, "model.json"), os.path.join(folder, "%d.so" % devices)
+    with open(model, "w") as f:
+        json.dump(document | {"mesh": {"axes": {"data": devices}}}, f)
+    subprocess.run([o.stepc, "compile", "-q", model, "-o", so], check=True)
+    return so
+
+
+def opened(so, threads, data):
+    """The step, the batches of a round, and what these lie in."""
+    step, keep = stepc.Step(so, threads=threads), []
+    step.init()
+    return step, step._batch(data, keep), keep
+
+
+def go(side, steps):
+    step, batches, _ = side
+    step._check(step._step_n(step._instance, ctypes.byref(batches), ctypes.c_uint64(steps), None))
+
+
+def report(times, first, second):
+    ratio = np.array(times[1]) / np.array(times[0])
+    print("%s %.2f ms, %s %.2f ms, ratio %.3f (%.3f to %.3f)"
+          % (first, np.median(times[0]) * 1e3, second, np.median(times[1]) * 1e3, np.median(ratio), *np.percentile(ratio, [25, 75])))
+
+
+def start_ranks(o, so, folder):
+    family = mpi.installed(o.stepc)[0]
+    given = [a for a in sys.argv[1:] if a != "--ranks"]
+    subprocess.run([*mpi.launcher(family, o.devices), sys.executable, os.path.abspath(__file__), *given, "--rank", so, os.path.join(folder, "turn")], check=True,
+                   env=mpi.QUIET | {"STEPC_PLUGIN_PATH": os.path.dirname(o.stepc)})
+
+
+def beside_ranks(o, data):
+    """Rounds of all ranks and rounds of the first one's threads in turns. The others sleep as long as those take: until a file says which
+    turn it is. The first half of a round waits for whoever wakes last and is not counted."""
+    so, turns = o.rank
+    first = next(os.environ[k] for k in ("OMPI_COMM_WORLD_RANK", "PMI_RANK") if k in os.environ) == "0"
+    os.environ["STEPC_TRANSPORT"] = "mpi"
+    ranks = opened(so, 1, data)
+    os.environ["STEPC_TRANSPORT"] = "thread"
+    threads, times = opened(so, 1, data) if first else None, [[], []]
+    for turn in range(o.rounds + 1):
+        if first:
+            begin = time.perf_counter()
+            go(threads, o.steps)
+            times[0] += [(time.perf_counter() - begin) / o.steps] if turn else []
+            with open(turns + ".new", "w") as f:
+                f.write(str(turn))
+            os.rename(turns + ".new", turns)
+        while not os.path.exists(turns) or int(open(turns).read()) < turn:
+            time.sleep(0.002)
+        go(ranks, o.steps)
+        begin = time.perf_counter()
+        go(ranks, o.steps)
+        times[1] += [(time.perf_counter() - begin) / o.steps] if turn else []
+    if first:
+        report(times, "threads of one process", "as many ranks")
 
 
 def main():
@@ -30,8 +91,9 @@ def main():
     p.add_argument("--devices", type=int, default=2)
     p.add_argument("--cpu-time", action="store_true")
     p.add_argument("--wide", action="store_true")
+    p.add_argument("--ranks", action="store_true")
+    p.add_argument("--rank", nargs=2, metavar=("OBJECT", "FILE"))
     o = p.parse_args()
-    clock = time.process_time if o.cpu_time else time.perf_counter
     if o.wide:
         inputs = {name: programs.tensor(8, 128, dtype="int32") for name in ("tokens", "labels")}
         layers = [{"type": "embed", "name": "embedding", "num_embeddings": 10000, "features": 512},
@@ -43,24 +105,21 @@ def main():
     document["sharding"] = {"rules": [["batch", "data"]]}
     tokens = np.random.default_rng(0).integers(0, 65, (8, 128) if o.wide else (12, 64)).astype("i4")
     data = {name: np.broadcast_to(tokens, (o.steps, *tokens.shape)) for name in document["inputs"]}
-    steps, batches, keep, times = [], [], [], [[], []]
+    if o.rank:
+        return beside_ranks(o, data)
     with tempfile.TemporaryDirectory() as folder:
-        for devices, threads in ((1, o.devices), (o.devices, 1)):
-            model, so = os.path.join(folder, "model.json"), os.path.join(folder, "%d.so" % devices)
-            with open(model, "w") as f:
-                json.dump(document | {"mesh": {"axes": {"data": devices}}}, f)
-            subprocess.run([o.stepc, "compile", "-q", model, "-o", so], check=True)
-            steps.append(stepc.Step(so, threads=threads))
-            steps[-1].init()
-            batches.append(steps[-1]._batch(data, keep))
+        objects = [compiled(o, document, folder, devices) for devices in ((o.devices,) if o.ranks else (1, o.devices))]
+        if o.ranks:
+            start_ranks(o, objects[0], folder)
+            return
+        sides = [opened(so, threads, data) for so, threads in zip(objects, (o.devices, 1))]
+    clock, times = time.process_time if o.cpu_time else time.perf_counter, [[], []]
     for turn in range(o.rounds + 1):
         for i in ((0, 1), (1, 0))[turn % 2]:
             begin = clock()
-            steps[i]._check(steps[i]._step_n(steps[i]._instance, ctypes.byref(batches[i]), ctypes.c_uint64(o.steps), None))
+            go(sides[i], o.steps)
             times[i] += [(clock() - begin) / o.steps] if turn else []
-    ratio = np.array(times[1]) / np.array(times[0])
-    print("one device %.2f ms, mesh of %d %.2f ms, ratio %.3f (%.3f to %.3f)"
-          % (np.median(times[0]) * 1e3, o.devices, np.median(times[1]) * 1e3, np.median(ratio), *np.percentile(ratio, [25, 75])))
+    report(times, "one device", "mesh of %d" % o.devices)
 
 
 if __name__ == "__main__":
