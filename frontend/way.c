@@ -52,7 +52,13 @@ int way_read_document(struct way *w, const char *path, char **text, size_t *leng
     return code ? code : cli_read(w->cli, path, w->limits.document, text, length);
 }
 
+/* Do bits depend on no mesh; and on no number of microbatches either? */
 static bool is_invariant(struct cli *cli)
+{
+    return strcmp(cli_text(cli, "numerics", "reproducible"), "reproducible") != 0;
+}
+
+static bool is_all_invariant(struct cli *cli)
 {
     return strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0;
 }
@@ -75,7 +81,7 @@ int way_read_options(const struct way *w, struct fe_options *options)
     options->text.bytes = w->limits.document;
     options->text.values = w->limits.json < UINT32_MAX ? (uint32_t)w->limits.json : UINT32_MAX;
     options->values = w->limits.values;
-    options->invariant = is_invariant(cli);
+    options->invariant = is_all_invariant(cli);
     return 0;
 }
 
@@ -199,6 +205,7 @@ int way_settings(struct way *w)
         .time_passes = cli_count(cli, "time-passes") > 0,
         .check_finite = cli_count(cli, "check-finite") > 0,
         .invariant = is_invariant(cli),
+        .microbatches = is_all_invariant(cli),
         .blas = product_row(blas),
     };
     w->options.remat = (int)cli_integer(cli, "remat", 0);
@@ -217,8 +224,9 @@ int way_settings(struct way *w)
     w->options.tap_pairs = w->options.panel_pairs && !target.tiles; /* where there are tiles pairs alone are slow */
     if (!w->options.invariant) return 0;
     if (w->cuda || w->options.blas == PLAN_PRODUCT_OPENBLAS)
-        return cli_usage(
-            cli, "--numerics invariant: only with --target cpu and --blas own; others sum in an order of their own");
+        return cli_usage(cli,
+                         "--numerics %s: only with --target cpu and --blas own; others sum in an order of their own",
+                         cli_text(cli, "numerics", NULL));
     w->options.blas = PLAN_PRODUCT_OWN;
     return 0;
 }

@@ -327,7 +327,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     s->results[old] = arena_new_array(scratch, ir_value, k.results + 1u);
     ir_value limit = limited ? operands[0] : 0;
     if (is_plain(&k, b->f, limit)) expand_plainly(&k, b, s->results[old]);
-    else if (limited && s->pass->options->invariant && has_sums(&k)) expand_tree(&k, b, limit, s->results[old]);
+    else if (limited && s->pass->options->microbatches && has_sums(&k)) expand_tree(&k, b, limit, s->results[old]);
     else expand(&k, b, limit, s->results[old]);
     return 0; /* a tuple that nobody reads any more */
 }

@@ -322,15 +322,17 @@ static void refuse(const struct pass_marker *k, uint32_t place, const char *what
     if (k->pass->diags->errors) return; /* of entries that share it, once */
     struct diag *d = pass_error(k->pass, k->body->module, place ? place : k->n->place, "E0434",
                                 "--numerics invariant: %s", what);
-    d->hint = hint;
+    d->hint = arena_format(k->pass->diags->arena,
+                           "%s--numerics mesh-invariant keeps the bits on every mesh for this number of microbatches",
+                           hint);
 }
 
 static bool can_be(const struct pass_marker *k, const struct ir_func *outer, ir_value limit)
 {
     double number;
-    if (k->count & (k->count - 1)) refuse(k, 0, "the number of microbatches has to be a power of two", NULL);
+    if (k->count & (k->count - 1)) refuse(k, 0, "the number of microbatches has to be a power of two", "");
     else if (limit && (!pass_number(outer, limit, &number) || number < (double)k->count))
-        refuse(k, 0, "all microbatches have to run: num_real_microbatches is not supported", NULL);
+        refuse(k, 0, "all microbatches have to run: num_real_microbatches is not supported", "");
     else return true;
     return false;
 }
@@ -355,7 +357,7 @@ static bool check_result(struct pass_rows *r, uint32_t number)
     refuse(
         r->k, place,
         arena_format(r->k->pass->diags->arena, "%s: \"%s\" depends on the number of microbatches", why, result->name),
-        "only sums and means over rows do not");
+        "only sums and means over rows do not; ");
     return false;
 }
 
@@ -365,7 +367,7 @@ static bool widen(struct pass_rows *r)
     const struct pass_marker *k = r->k;
     int64_t rows = r->rows * r->times;
     if (!pass_wide_can(r->known, &k->pass->scratch)) {
-        refuse(k, 0, "a loop with more in it than what rows are by themselves", NULL);
+        refuse(k, 0, "a loop with more in it than what rows are by themselves", "");
         return false;
     }
     struct diag *d = pass_warning(k->pass, k->body->module, k->n->place, "W0434",

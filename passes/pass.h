@@ -19,7 +19,8 @@ struct pass_options {
     uint32_t panel_columns; /* of packed operands of products; 0: they are not packed */
     bool panel_pairs;       /* those of bfloat16 are, too, two steps of the contraction side by side */
     bool tap_pairs;         /* so are those that read views of taps */
-    bool invariant;         /* --numerics invariant */
+    bool invariant;         /* --numerics invariant, mesh-invariant */
+    bool microbatches;      /* --numerics invariant: their number changes no bit either */
     int64_t chunk_rows;     /* of a chunk (pass chunk); 0: by size, -1: nothing is chunked */
     int remat;              /* level of pass remat; -1: nothing is made again */
     bool consumes; /* the module that comes in is not needed any more: it is freed as those between passes are */

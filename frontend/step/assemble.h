@@ -127,6 +127,8 @@ int64_t fe_step_regrouped(const struct fe_step *, bool clipped);
 bool fe_step_grows_alike(struct fe_step *, const struct fe_rows_part *asked, const struct fe_rows_part *made);
 /* Of what it is shown that they do not: a sum whose mean is taken, or the reverse; NULL: of nothing. */
 const char *fe_step_scales(struct fe_step *, const struct fe_rows_part *one, const struct fe_rows_part *other);
+/* The error for what would depend on the number of microbatches, E0434; false. */
+bool fe_step_depends(struct fe_step *, fe_json, const char *what);
 
 /* gradient.c: gradients of a loss by the trained parameters of a trace: one per parameter, 0 where not trained. */
 ir_value *fe_step_gradients(struct fe_step *, struct fe_trace *, ir_value loss);

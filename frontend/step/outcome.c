@@ -218,9 +218,9 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
     struct traced t, asked;
     struct fe_term total = {0};
     if (fe->options->invariant && fe_step_of_single_rows(s) && rows == 1)
-        return fe_wrong(fe, a->json, "E0434",
-                        "--numerics invariant: microbatches of a single row cannot be where gradients are of single "
-                        "examples, or not all microbatches run: sums over one row are not told from the row");
+        return fe_step_depends(s, a->json,
+                               "microbatches of a single row cannot be where gradients are of single examples, or not "
+                               "all microbatches run: sums over one row are not told from the row");
     bool weighs = fe->options->invariant && a->weight && !clipped && !s->examples.json && !s->examples.asked;
     if (weighs && !fe_step_weight_of_inputs(s)) return false;
     ir_value share = weighs ? fe_step_share_of_weight(s, trace, count) : 0;
@@ -233,14 +233,16 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
         bool alike = trace_microbatch(s, trace, grads, clipped, share, others, &asked);
         if (!alike && others == a->rows) return false;
         if (!alike)
-            return fe_wrong(fe, a->json, "E0434",
-                            "--numerics invariant: %s have to be possible for microbatches of %lld rows, too",
-                            weighs ? "means by a weight" : "sums over single rows", (long long)others);
+            return fe_step_depends(s, a->json,
+                                   arena_format(fe->arena, "%s have to be possible for microbatches of %lld rows, too",
+                                                weighs ? "means by a weight" : "sums over single rows",
+                                                (long long)others));
         if (!good)
-            return fe_wrong(fe, a->json, "E0434",
-                            "--numerics invariant: the number of microbatches has to be a power of two where "
-                            "microbatches of %lld rows cannot be",
-                            (long long)rows);
+            return fe_step_depends(s, a->json,
+                                   arena_format(fe->arena,
+                                                "the number of microbatches has to be a power of two where "
+                                                "microbatches of %lld rows cannot be",
+                                                (long long)rows));
         if (!fe_step_grows_alike(s, &asked.part, &t.part)) return false;
         if (rows >= 2 * a->rows) {
             const char *why = a->rows > 1 ? ", not of %lld: these hold no whole leaf of a sum over rows"

@@ -444,6 +444,16 @@ const char *fe_step_scales(struct fe_step *s, const struct fe_rows_part *one, co
     return !same_results(s, one, other, &t, &known) && known ? t.why : NULL;
 }
 
+bool fe_step_depends(struct fe_step *s, fe_json json, const char *what)
+{
+    struct diag *d = fe_error(s->fe, json, "E0434", "--numerics invariant: %s", what);
+    d->hint = arena_format(s->fe->arena,
+                           "any number of microbatches gives sums%s; --numerics mesh-invariant keeps the bits on every "
+                           "mesh for this number of them",
+                           s->accumulate.weight ? " over rows divided by their \"weight\"" : " and means over rows");
+    return false;
+}
+
 bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, const struct fe_rows_part *made)
 {
     struct twins t;
@@ -451,11 +461,9 @@ bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, co
     if (same_results(s, asked, made, &t, &known)) return true;
     bool power = !(s->accumulate.microbatches & (s->accumulate.microbatches - 1)); /* of a weight, or single rows */
     const char *at = t.place < s->module->places.count ? s->module->places.items[t.place].pointer : NULL;
-    struct diag *d = fe_error(s->fe, s->accumulate.json, "E0434", "--numerics invariant: %s%s%s: %s",
-                              t.why ? t.why : "results", t.place && at ? " at " : "", t.place && at ? at : "",
-                              power ? "that depends on the number of microbatches"
-                                    : "the number of microbatches can at best be a power of two");
-    d->hint = s->accumulate.weight ? "any number of microbatches gives sums over rows divided by their \"weight\""
-                                   : "any number of microbatches gives sums and means over rows";
-    return false;
+    return fe_step_depends(s, s->accumulate.json,
+                           arena_format(s->fe->arena, "%s%s%s: %s", t.why ? t.why : "results",
+                                        t.place && at ? " at " : "", t.place && at ? at : "",
+                                        power ? "that depends on the number of microbatches"
+                                              : "the number of microbatches can at best be a power of two"));
 }

@@ -27,10 +27,11 @@ bool fe_step_weight_of_inputs(struct fe_step *s)
     static const char *const names[] = {"model", "loss"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (json->kind == JSON_STRING && fe_step_names(json->string, names[i]))
-            return fe_wrong(s->fe, json, "E0434",
-                            "--numerics invariant: the weight of a microbatch has to be a sum over rows of inputs, "
-                            "found one that depends on \"%s\"",
-                            names[i]);
+            return fe_step_depends(s, json,
+                                   arena_format(s->fe->arena,
+                                                "the weight of a microbatch has to be a sum over rows of inputs, found "
+                                                "one that depends on \"%s\"",
+                                                names[i]));
     return true;
 }
 

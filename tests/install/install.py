@@ -196,11 +196,11 @@ class Installed(runner.SharedCase):
             else:
                 print("skipped: %s is not installed" % shell)
         ask = 'source "$0"; COMP_WORDS=(stepc "$@"); COMP_CWORD=$#; _stepc; echo "${COMPREPLY[*]}"'
-        for words, says in ((["comp"], "compile completion"), (["compile", "--numerics", ""], "reproducible invariant"), (["run", "--eval-w"], "--eval-weights")):
+        for words, says in ((["comp"], "compile completion"), (["compile", "--numerics", ""], "reproducible invariant mesh-invariant"), (["run", "--eval-w"], "--eval-weights")):
             self.assertEqual(start("bash", "-c", ask, self.installed(scripts["bash"]), *words).split(), says.split())
         if shutil.which("fish"):
             ask = 'source "%s"; complete -C "stepc compile --numerics "' % self.installed(scripts["fish"])
-            self.assertEqual([line.split("\t")[0] for line in start("fish", "--no-config", "-c", ask).splitlines()], ["invariant", "reproducible"])
+            self.assertEqual([line.split("\t")[0] for line in start("fish", "--no-config", "-c", ask).splitlines()], ["invariant", "mesh-invariant", "reproducible"])
 
 
 if __name__ == "__main__":

@@ -272,6 +272,21 @@ class Invariant(runner.Case):
                 text = self.stepc("compile", self.write("scales.json", o), "-q", "-o", "scales.so", "--numerics", "invariant").stderr
                 self.assertRegex(text, r"warning\[W0437\].*%s over rows: it depends on the number of microbatches" % said if said else "^$")
 
+    def test_mesh_invariant(self):
+        """What depends on the number of microbatches depends on nothing else: statistics, roots of means, float16, microbatches that do not run, single rows."""
+        mesh_invariant, entropy = ("--numerics", "mesh-invariant"), "softmax_cross_entropy_with_integer_labels(model, y)"
+        root = {**PERCEPTRON, "loss": "sqrt(mean(%s))" % entropy, "metrics": {"some": "mean(%s[:3])" % entropy}}
+        for base, rows, microbatches, more in [(CONVOLUTIONS, ROWS, 4, {}), (root, 24, 3, {"split": "strided"}), ({**TRANSFORMER, "precision": {"compute": "float16"}}, ROWS, 2, {}),
+                                               (PERCEPTRON, ROWS, 8, {"num_real_microbatches": 5}), (PERCEPTRON, 6, 6, {"num_real_microbatches": 5})]:
+            o = lambda mesh: document(with_rows(base, rows), mesh, microbatches, **more)
+            with self.subTest(model=base["model"]["layers"][0], microbatches=microbatches, **more):
+                said = self.stepc("compile", self.write("refused.json", o(None)), "-o", "refused.so", "--numerics", "invariant", code=1).stderr
+                self.assertRegex(said, r"E0434(.|\n)*--numerics mesh-invariant keeps the bits on every mesh")
+                first = self.bits(o(None), mesh_invariant)
+                for mesh, cpu, threads in ({"data": 2}, "x86-64-v2", 2), ({"data": 2, "model": 2}, "native", 1):
+                    self.assertEqual(first, self.bits(o(mesh), (*mesh_invariant, "--cpu", cpu), threads))
+        self.assertIn("--numerics mesh-invariant: only with", self.stepc("compile", self.write("refused.json", document(PERCEPTRON)), "-o", "refused.so", *mesh_invariant, "--blas", "openblas", code=2).stderr)
+
     def test_refused_numbers(self):
         """What three microbatches give, and others would not."""
         def refusal(base, **more):
