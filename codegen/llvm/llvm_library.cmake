@@ -19,10 +19,12 @@ set(command ${STEPC_CXX} -std=c++17 -O2 -fPIC -fno-rtti -fno-exceptions -Wall -W
   -I${CMAKE_SOURCE_DIR} -isystem ${LLVM_INCLUDE} ${CMAKE_SOURCE_DIR}/codegen/llvm/llvm_library.cc ${archives} -lpthread -ldl -lm
   -shared -static-libstdc++ -static-libgcc -s -Wl,--version-script,${CMAKE_SOURCE_DIR}/codegen/llvm/llvm_library.map
   -Wl,--gc-sections -Wl,--as-needed -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
+set(said STEPC_OWN_LLVM=${STEPC_OWN_LLVM})
 if(STEPC_OWN_LLVM AND NOT STEPC_OWN_LLVM_LINKED) # by lld in a fourth of the time, and equal functions once
   foreach(linker "-fuse-ld=lld;-Wl,--icf=all" "-Wl,-O1")
     execute_process(COMMAND ${command} ${linker} -o ${CMAKE_BINARY_DIR}/CMakeFiles/${STEPC_OWN_LIBRARY}
       RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE said)
+    set(said "${said}${STEPC_CXX}: ${failed}")
     if(NOT failed)
       set(STEPC_OWN_LLVM_LINKED ${linker} CACHE INTERNAL "how")
       break()
@@ -34,9 +36,10 @@ if(STEPC_OWN_LLVM AND STEPC_OWN_LLVM_LINKED)
   file(GLOB sources CONFIGURE_DEPENDS codegen/llvm/llvm_library.* codegen/llvm/llvm_functions.def)
   add_custom_command(OUTPUT ${own} DEPENDS ${sources} COMMAND ${command} ${STEPC_OWN_LLVM_LINKED} -o ${own})
   add_custom_target(stepc_llvm ALL DEPENDS ${own})
-elseif(STEPC_OWN_LLVM)
+else()
+  file(REMOVE ${own}) # one of before would be opened
   string(REGEX MATCH "[^\n]+" said "${said}")
-  message(STATUS "no library of our own with LLVM and lld (Debian: liblld-16-dev; documents take half as long again to compile): ${said}")
+  message(STATUS "no library of our own with LLVM and lld (Debian: liblld-16-dev), so that documents take half as long again to compile: ${said}")
 endif()
 if(STEPC_OWN_LLVM STREQUAL ON AND NOT TARGET stepc_llvm)
   message(FATAL_ERROR "STEPC_OWN_LLVM=ON")
