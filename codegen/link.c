@@ -1,7 +1,7 @@
-/* Object plus runtime to one shared object, by ld.lld or ld, started without a shell. Everything happens in a private
- * temporary folder, from which the result is read. Folders of compilers that were killed are removed by later ones: who
- * has the lock of a folder lives. The only exported symbol is `export_symbol`; needed libraries are libc and libm as
- * this program itself has them. */
+/* Object plus runtime to one shared object, by the linker that is open beside LLVM, in a child, or else by ld.lld or
+ * ld, started without a shell. Everything happens in a private temporary folder, from which the result is read. Folders
+ * of compilers that were killed are removed by later ones: who has the lock of a folder lives. The only exported symbol
+ * is `export_symbol`; needed libraries are libc and libm as this program itself has them. */
 #include "codegen/llvm/llvm_object.h"
 #include "ir/base/str.h"
 #include <dirent.h>
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -162,13 +163,11 @@ static const char *library_path(struct arena *arena, const char *name)
     return path;
 }
 
-/* Runs the linker; its messages go to the log. Returns NULL, "" if the program does not exist, or what is wrong. */
-static const char *run(struct workshop *w, const char *const *argv)
+/* The linker as a program; its messages go to the log. 0, or the error. */
+static int spawn_program(struct workshop *w, const char *const *argv, pid_t *child)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    pid_t child;
-    int status;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, w->path[FILE_LOG], O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -180,9 +179,49 @@ static const char *run(struct workshop *w, const char *const *argv)
     size_t count = 0;
     for (; argv[count]; count++) args[count] = arena_string(w->arena, argv[count]);
     args[count] = NULL;
-    int error = posix_spawnp(&child, argv[0], &actions, &attributes, args, environ);
+    int error = posix_spawnp(child, argv[0], &actions, &attributes, args, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+/* What a new program would have: no handlers of ours, files and signals as a program gets them, and its memory to
+ * itself, of which that of the compiler counts here, too. */
+static void become_linker(const struct workshop *w)
+{
+    struct sigaction action;
+    struct rlimit memory;
+    for (int number = 1; number < NSIG; number++)
+        if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN) signal(number, SIG_DFL);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int log = open(w->path[FILE_LOG], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0) _exit(126);
+    if (getrlimit(RLIMIT_DATA, &memory) == 0 && memory.rlim_cur < memory.rlim_max / 2) {
+        memory.rlim_cur *= 2;
+        setrlimit(RLIMIT_DATA, &memory);
+    }
+    pthread_sigmask(SIG_SETMASK, &w->signals, NULL);
+}
+
+/* The linker that is open, in a child: what goes wrong in it, or ends it, is nothing that happens to the compiler. Of
+ * the compiler's threads it has this one alone, as no other uses LLVM. */
+static int fork_linker(struct workshop *w, cg_linker *linker, const char *const *argv, pid_t *child)
+{
+    int count = 0;
+    while (argv[count]) count++;
+    *child = fork();
+    if (*child == 0) {
+        become_linker(w);
+        _exit(linker(count, argv));
+    }
+    return *child < 0 ? ENOENT : 0; /* no room for a copy: a program may still find some */
+}
+
+/* Runs the linker, `linker` or a program. Returns NULL, "" if there is none, or what is wrong. */
+static const char *run(struct workshop *w, cg_linker *linker, const char *const *argv)
+{
+    pid_t child;
+    int status, error = linker ? fork_linker(w, linker, argv, &child) : spawn_program(w, argv, &child);
     if (error == ENOENT) return "";
     if (error) return arena_format(w->arena, "cannot start the linker %s: %s", argv[0], strerror(error));
     for (pid_t ended; (ended = waitpid(child, &status, WNOHANG)) != child;) {
@@ -204,11 +243,12 @@ static const char *run(struct workshop *w, const char *const *argv)
 
 static const char *link_in(struct workshop *w, const struct cg_link *link)
 {
-    const char *linkers[] = {link->linker, "ld.lld", "ld.lld-16", "ld", NULL};
+    const char *linkers[] = {link->linker, "lld", "ld.lld", "ld.lld-16", "ld", NULL};
     const char *libm = library_path(w->arena, "libm.so.6"), *libc = library_path(w->arena, "libc.so.6");
     const char *fault;
     if (!libm || !libc) return "cannot find the C library to link against";
-    for (int i = link->linker ? 0 : 1; i < 4; i++) {
+    for (int i = link->linker ? 0 : cg_llvm_linker() ? 1 : 2; i < 5; i++) {
+        bool open = i == 1;
         const char *argv[ARGUMENTS] = {linkers[i],
                                        "-shared",
                                        "-o",
@@ -243,7 +283,8 @@ static const char *link_in(struct workshop *w, const struct cg_link *link)
         argv[n++] = "--as-needed";
         argv[n++] = libm;
         argv[n++] = libc;
-        fault = run(w, argv);
+        if (open) argv[n++] = "--threads=1"; /* of a process with threads the child has one */
+        fault = run(w, open ? cg_llvm_linker() : NULL, argv);
         if (!fault || *fault) return fault;
         if (link->linker) return arena_format(w->arena, "the linker %s does not exist", link->linker);
     }

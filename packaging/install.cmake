@@ -24,10 +24,16 @@ if(NOT TARGET stepc)
   return()
 endif()
 install(TARGETS stepc RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT compiler)
+if(TARGET stepc_llvm)
+  install(FILES ${own} DESTINATION lib/stepc COMPONENT compiler) # as plug-ins
+endif()
 if(SKBUILD) # a wheel (pyproject.toml): the module, and the program beside it
   install(FILES samples/stepc.py DESTINATION stepc RENAME __init__.py COMPONENT python)
   install(FILES packaging/py.typed DESTINATION stepc COMPONENT python)
   install(TARGETS stepc RUNTIME DESTINATION stepc/bin COMPONENT python)
+  if(TARGET stepc_llvm)
+    install(FILES ${own} DESTINATION stepc/lib/stepc COMPONENT python)
+  endif()
   install(DIRECTORY runtime/include/stepc DESTINATION stepc/include COMPONENT python)
 endif()
 

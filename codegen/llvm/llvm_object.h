@@ -85,6 +85,10 @@ struct cg_link {
     const char *asked[2]; /* NULL, or symbols whose files of the archive are taken in place of others' weak functions */
 };
 const char *cg_link(const struct cg_link *, struct arena *, struct cg_bytes *result);
+/* llvm_open.c: the linker that is in the library which is open as LLVM, NULL: none is. It returns the exit code that
+ * the process is to end with, or ends it. */
+typedef int cg_linker(int count, const char *const *arguments);
+cg_linker *cg_llvm_linker(void);
 /* The runtime archive that is part of this program. */
 struct cg_bytes cg_runtime_archive(void);
 #endif

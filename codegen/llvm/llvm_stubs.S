@@ -21,6 +21,7 @@ cg_llvm_table:
 #define LLVM(name) .Lat##name: .skip 8;
 #include "codegen/llvm/llvm_functions.def"
 #undef LLVM
+    .skip 8 /* the linker of that library, NULL: it has none */
     .balign 4096
     .text
 #define LLVM(name) \

@@ -1,5 +1,6 @@
 /* stepc doctor: what compiling and running need of this machine, and the package that is missing. */
 #include "frontend/cli/cli.h"
+#include "ir/base/own.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -159,7 +160,7 @@ bool cli_variable(size_t index, const char **name, const char **doc)
 
 int cli_doctor(struct cli *cli)
 {
-    const char *given = getenv("STEPC_LLVM"), *const llvms[] = {given && *given ? given : STEPC_LLVM_LIBRARY};
+    const char *wanted = own_library(cli->arena, "STEPC_LLVM", STEPC_OWN_LIBRARY, STEPC_LLVM_LIBRARY), *llvm;
     static const char *const blas[] = {"libopenblas.so.0"}, *const usual[] = {"libcuda.so.1"},
                              *const any[] = {"libnccl.so.2"},
                              *const products[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
@@ -170,14 +171,16 @@ int cli_doctor(struct cli *cli)
     struct json_tree json = json_object(cli->arena), values;
     json_add_integer(json, "schema", 1);
     struct report r = {cli, STR(cli->arena), json_add_object(json, "machine"), json_add_object(json, "lacks")};
-    const char *llvm = library(&r, llvms, 1, ""), *linker = program(&r, "ld.lld"),
-               *plain = linker ? NULL : program(&r, "ld");
+    void *lld;
+    find_function(open_library(&r, &wanted, 1, &llvm), "stepc_lld", &lld);
+    const char *linker = lld ? arena_format(cli->arena, "lld in %s", llvm) : program(&r, "ld.lld");
+    if (!linker) linker = program(&r, "ld");
     cpu_set_t set;
     line(&r, "version", STEPC_VERSION, NULL);
     line(&r, "processor", instructions(), NULL);
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         line(&r, "cores", arena_format(cli->arena, "%d", CPU_COUNT(&set)), NULL);
-    line(&r, "linker", linker ? linker : plain, "missing: install lld or binutils; compiling needs one");
+    line(&r, "linker", linker, "missing: install lld or binutils; compiling needs one");
     line(&r, "LLVM", llvm, "missing: install " STEPC_LLVM_LIBRARY " (libllvm16); compiling needs it");
     line(&r, "OpenBLAS", library(&r, blas, 1, ""), "not found: own kernels do the products (libopenblas0-pthread)");
     line(&r, "Zstandard", library(&r, zstd, 1, ""), "not found: checkpoints are not compressed (libzstd1)");
@@ -198,5 +201,5 @@ int cli_doctor(struct cli *cli)
     }
     const char *text = cli_count(cli, "json") ? json_print_lines(json) : str_text(&r.out);
     int code = cli_print(cli, text, strlen(text));
-    return code ? code : llvm && (linker || plain) ? 0 : EXIT_ENVIRONMENT;
+    return code ? code : llvm && linker ? 0 : EXIT_ENVIRONMENT;
 }

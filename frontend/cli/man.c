@@ -91,6 +91,9 @@ static void add_all(struct cli *cli, struct str *out)
              "is given again the last value counts, of -D, --set, --assert, --limit, -W, --emit and of files that are "
              "read all do. - is standard input or output, -- ends the options.");
     str_add(out, "\n.SH FILES\n");
+    add_item(out, "libstepc_llvm.so",
+             "LLVM and a linker, where they were built into one; in the folder of stepc or in ../lib/stepc beside it. "
+             "Without it the system's LLVM is opened and a linker started");
     add_item(out, "libstepc_mpi.so",
              "moves bytes between the processes of a mesh; looked for beside an object, in the folders of "
              "STEPC_PLUGIN_PATH and by the system's linker, by stepc also in ../lib/stepc beside its own folder");

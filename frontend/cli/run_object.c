@@ -1,6 +1,7 @@
 /* Opens what is to be run: an object, whose checksum is compared before it is loaded (stepc/step_open.h). Anything that
  * is no ELF file is taken for a document and interpreted. */
 #include "frontend/cli/run.h"
+#include "ir/base/own.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,16 +28,11 @@ static int load_object(struct run *r, int fd)
 /* Where the plug-in of a transport is looked for: also beside this program and where it is installed. */
 static void plugin_path(struct run *r)
 {
-    char folder[4096];
     const char *given = getenv("STEPC_PLUGIN_PATH");
-    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    folder[n > 0 ? n : 0] = 0;
-    char *end = strrchr(folder, '/');
-    if (!end) return;
-    *end = 0;
+    struct own_folders own = own_folders(r->cli->arena);
+    if (!own.path[0]) return;
     setenv("STEPC_PLUGIN_PATH",
-           arena_format(r->cli->arena, "%s%s%s:%s/../lib/stepc", given ? given : "", given ? ":" : "", folder, folder),
-           1);
+           arena_format(r->cli->arena, "%s%s%s:%s", given ? given : "", given ? ":" : "", own.path[0], own.path[1]), 1);
 }
 
 static int create(struct run *r)

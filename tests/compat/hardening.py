@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the program and an object carry against mistakes in memory, read from their ELF files: addresses of functions that cannot be
+"""What the program, its library and an object carry against mistakes in memory, read from their ELF files: addresses of functions that cannot be
 overwritten after loading (full RELRO: BIND_NOW), no segment that is written and executed, no executable stack, no folder to look for
 libraries in, no text of the folders in which they were built; the program also position independence, canaries on stacks,
 fortified functions of the C library and the marks of control-flow enforcement (CET).
@@ -8,6 +8,7 @@ usage: hardening.py STEPC"""
 import os
 import re
 import struct
+import subprocess
 import sys
 import unittest
 
@@ -83,6 +84,14 @@ class Hardening(runner.Case):
         self.assertIn(b"_chk\0", elf.raw.replace(b"\0__stack_chk_fail\0", b"\0"))
         self.assertTrue(elf.features() & 2, "a shadow stack")
         self.assertGreater(elf.raw.count(b"\xf3\x0f\x1e\xfa"), 1000, "functions that begin with endbr64")
+
+    def test_library(self):
+        path = os.path.join(os.path.dirname(self.program), "libstepc_llvm.so")
+        if not os.path.exists(path):
+            self.skipTest("it was not built")
+        self.common(Elf(path))
+        needed = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(re.findall(r"NEEDED.*\[(?!ld-linux|lib[cm]\.)(.*)\]", needed), [])
 
     def test_object(self):
         so = self.path("step.so")

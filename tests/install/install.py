@@ -15,6 +15,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 from tool import ROOT, runner
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+OWN = "libstepc_llvm.so"  # where it was built
 DOCUMENT = {
     "stepc": 1, "name": "game", "constants": {"hidden": 6},
     "inputs": {"x": {"shape": [8, 4], "axes": ["batch", None]}, "y": {"shape": [8, 3], "axes": ["batch", None]}},
@@ -72,12 +73,15 @@ class Installed(runner.SharedCase):
 
     def test_files(self):
         found = [f for f in files(self.prefix) if not f.startswith("lib/stepc/libstepc_mpi")]
+        if os.path.exists(os.path.join(BUILD, OWN)):
+            self.assertIn(self.installed("bin", "..", "lib", "stepc", OWN), start(self.installed("bin", "stepc"), "doctor", env={"STEPC_LLVM": ""}))
         wanted = ["bin/stepc", "share/man/man1/stepc.1", "share/man/man3/stepc-step.h.3", "share/man/man3/step.h.3", "share/man/man5/stepc-language.5", "share/pkgconfig/stepc.pc", "share/bash-completion/completions/stepc",
                   "share/zsh/site-functions/_stepc", "share/fish/vendor_completions.d/stepc.fish"]
         wanted += ["share/man/man1/stepc-%s.1" % command for command in self.commands]
         wanted += ["share/cmake/stepc/stepcConfig%s.cmake" % which for which in ("", "Version")]
         wanted += ["include/stepc/" + name for name in os.listdir(os.path.join(ROOT, "runtime/include/stepc")) + ["step.hpp"]]
         wanted += ["share/doc/stepc/" + name for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE")]
+        wanted += ["lib/stepc/" + OWN] * os.path.exists(os.path.join(BUILD, OWN))
         self.assertEqual(found, sorted(wanted))
         for name in found:
             with open(self.installed(name), "rb") as f:

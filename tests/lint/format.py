@@ -19,7 +19,7 @@ def sources():
     for folder in FOLDERS:
         for top, _, names in os.walk(os.path.join(ROOT, folder)):
             for name in sorted(names):
-                if re.search(r"\.(c|h|cpp|hpp)$", name):
+                if re.search(r"\.(c|cc|h|cpp|hpp)$", name):
                     yield os.path.join(top, name)
 
 

@@ -39,7 +39,7 @@ LEVELS = {room: level for level, line in enumerate(ROOMS) for room in line}
 # What the name of a type in a header begins with, by folder; the last folder of a path that is listed counts.
 PREFIXES = {
     "frontend": "fe way", "frontend/document": "fe expr", "frontend/optim": "optim custom fe", "frontend/cli": "cli run doc plot lsp",
-    "ir": "ir plan eval infer parse report", "ir/base": "arena diag diags interval intervals json map str",
+    "ir": "ir plan eval infer parse report", "ir/base": "arena diag diags interval intervals json map own str",
     "passes": "pass chunk fuse memplan outline scan shard vjp vmap",
     "codegen": "cg", "codegen/nest": "nest", "codegen/lower": "lower", "codegen/llvm": "cg emit", "codegen/cuda": "cg cuda",
     "runtime": "rt step stepc", "runtime/include/stepc": "step stepc st", "kernels": "k",

@@ -12,7 +12,7 @@ from verdict import verdict
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FOLDERS = ("frontend", "ir", "passes", "codegen", "runtime", "kernels", "samples", "tests")
-ENDINGS = r"(?:c|h|def|S|cu|step|py|md)"
+ENDINGS = r"(?:c|cc|h|def|S|cu|step|py|md)"
 NAME = re.compile(r"(?<![\w./*<{$%-])((?:[\w-]+/)*[A-Za-z_]\w*\." + ENDINGS + r")(?![\w/*(-]|\.\w)")
 ANY = re.compile(r"(^|[_/])(NAME|X)\.")  # any name
 ELSEWHERE = {
@@ -21,7 +21,7 @@ ELSEWHERE = {
     "jax/_src/lax/lax.py": "JAX's source",
 }
 COMMENTS = {"c": re.compile(r"/\*.*?\*/|//[^\n]*", re.S), "step": re.compile(r"#[^\n]*"), "md": re.compile(r".+", re.S)}
-KINDS = {"c": "c", "h": "c", "def": "c", "S": "c", "cu": "c", "py": "py", "cmake": "step", "sh": "step", "step": "step", "md": "md"}
+KINDS = {"c": "c", "cc": "c", "h": "c", "def": "c", "S": "c", "cu": "c", "py": "py", "cmake": "step", "sh": "step", "step": "step", "md": "md"}
 
 
 def files():
