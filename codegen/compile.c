@@ -3,6 +3,7 @@
 #include "codegen/late/late.h"
 #include "codegen/llvm/llvm_emit.h"
 #include "codegen/llvm/llvm_object.h"
+#include "ir/base/parallel.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -28,24 +29,69 @@ static bool is_whole(const struct cg_entry *step)
     return !step->late && device_count(step->plan->func->module) == 1 && cg_is_small(step->plan, step->kernels);
 }
 
+/* Modules on their way to object files; the first has the tables. */
+struct modules {
+    struct cg_object *object[CG_MODULES];
+    struct emit *emit[CG_MODULES];
+    struct arena own[CG_MODULES]; /* of the others: of each a thread makes machine code */
+    const char *temps[CG_MODULES];
+    struct cg_bytes bytes[CG_MODULES];
+    uint32_t count;
+};
+
+static void add_module(struct modules *m, const struct cg_options *options, struct arena *arena)
+{
+    const char *temps = temps_prefix(options, arena);
+    uint32_t i = m->count++;
+    m->object[i] = cg_object_new(&options->target, i ? &m->own[i] : arena);
+    m->emit[i] = cg_object_emit(m->object[i]);
+    m->temps[i] = i && temps ? arena_format(arena, "%s.%u", temps, i) : temps;
+}
+
+static void finish_module(void *of, size_t i)
+{
+    struct modules *m = of;
+    m->bytes[i] = cg_object_finish(m->object[i], m->temps[i]);
+}
+
+/* Adds the objects to the link. */
+static void finish_modules(struct modules *m, struct arena *arena, struct cg_link *link)
+{
+    enum { STACK = 16 << 20 }; /* twice what programs have */
+    struct cg_bytes *others = arena_new_array(arena, struct cg_bytes, m->count);
+    parallel_each(m->count, STACK, finish_module, m);
+    link->object = m->bytes[0];
+    link->others = others, link->other_count = m->count - 1;
+    cg_object_free(m->object[0]);
+    for (uint32_t i = 1; i < m->count; i++) {
+        others[i - 1] = (struct cg_bytes){arena_copy(arena, m->bytes[i].data, m->bytes[i].size), m->bytes[i].size};
+        cg_object_free(m->object[i]);
+        arena_free(&m->own[i]);
+    }
+}
+
 /* `tiles`: whether its code uses them. An object for CUDA alone has no kernels for the CPU: its code are the images in
  * its tables. */
-static struct cg_bytes make_object(const struct cg_tables *own, const struct cg_tables *gpus,
-                                   const struct cg_options *options, struct arena *arena, bool *tiles)
+static void make_objects(const struct cg_tables *own, const struct cg_tables *gpus, const struct cg_options *options,
+                         struct arena *arena, struct cg_link *link, bool *tiles)
 {
     struct cg_entry *entries = own->entries;
     uint32_t count = own->count;
     const char *temps = temps_prefix(options, arena);
     FILE *log = temps ? fopen(arena_format(arena, "%s.nests", temps), "w") : NULL;
-    struct cg_object *object = cg_object_new(&options->target, arena);
-    struct emit *e = cg_object_emit(object);
+    struct modules *m = arena_new(arena, struct modules);
+    add_module(m, options, arena);
+    struct emit *e = m->emit[0];
     bool alone = !own->cuda;
     for (uint32_t i = 0; i < count; i++) alone = alone && is_whole(&entries[i]); /* then nothing needs a team */
     for (uint32_t i = 0; i < count && !own->cuda; i++)
         /* Only steps are run often enough to give up sharing kernels with other entries. */
         if (strcmp(entries[i].plan->func->name, "step") == 0 && is_whole(&entries[i]))
             entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, NULL);
-    if (!own->cuda) cg_emit_kernels(e, entries, count, log);
+    struct cg_kernels *kernels = own->cuda ? NULL : cg_kernels_find(entries, count, log, arena);
+    for (uint32_t more = kernels && !alone ? cg_kernels_modules(kernels) : 1; m->count < more;)
+        add_module(m, options, arena);
+    if (kernels) cg_kernels_emit(kernels, m->emit, m->count, entries, count);
     for (uint32_t i = 0; i < count && alone; i++) {
         if (entries[i].whole) continue;
         entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, entries[i].functions);
@@ -56,9 +102,7 @@ static struct cg_bytes make_object(const struct cg_tables *own, const struct cg_
     cg_describe(e, own, gpus);
     if (log) fclose(log);
     *tiles = e->has_tiles;
-    struct cg_bytes bytes = cg_object_finish(object, temps);
-    cg_object_free(object);
-    return bytes;
+    finish_modules(m, arena, link);
 }
 
 /* Nests of all entries, for a GPU also their images: an exit code, with *why. */
@@ -101,11 +145,11 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
     if (!code && options->cuda) code = make_tables(&gpus, options->cuda, options, arena, diags, why);
     if (code) return code;
     bool tiles = false;
-    struct cg_link link = {.object = make_object(&own, options->cuda ? &gpus : NULL, options, arena, &tiles),
-                           .archive = cg_runtime_archive(),
+    struct cg_link link = {.archive = cg_runtime_archive(),
                            .linker = options->linker,
                            .export_symbol = "step_query",
                            .asked = {strstr(cg_target_needs(&own.target, false, false), "avx2") ? "stepc_avx2" : NULL}};
+    make_objects(&own, options->cuda ? &gpus : NULL, options, arena, &link, &tiles);
     if (tiles) link.asked[1] = "stepc_tiles";
     *why = cg_link(&link, arena, object);
     return *why ? 3 : 0;

@@ -3,17 +3,14 @@
  * depend on how many. Contraction of products and sums is off, so that a kernel rounds where the nest says; denormals
  * are kept, division and square root are exact. */
 #include "codegen/cuda/cuda.h"
+#include "ir/base/parallel.h"
 #include <dlfcn.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct opaque_program *nvrtc_program;
-enum { NVRTC_COMPILATION = 6 /* the status of a text with errors */, MOST_THREADS = 64 };
+enum { NVRTC_COMPILATION = 6 /* the status of a text with errors */ };
 struct nvrtc {
     int (*version)(int *major, int *minor);
     int (*create)(nvrtc_program *, const char *text, const char *name, int headers, const char *const *,
@@ -112,7 +109,6 @@ struct job {
 struct work {
     const struct nvrtc *nvrtc;
     VEC(struct job *) jobs;
-    atomic_size_t next;
 };
 
 /* What one of two functions that ask for a size and its bytes gives. */
@@ -170,29 +166,13 @@ static void make(const struct nvrtc *n, struct job *j)
     if (!text || j->status == NVRTC_COMPILATION) compile(n, j, j->text);
 }
 
-static void *make_some(void *context)
+static void make_one(void *context, size_t i)
 {
-    struct work *w = context;
-    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->jobs.count;) make(w->nvrtc, w->jobs.items[i]);
-    return NULL;
+    const struct work *w = context;
+    make(w->nvrtc, w->jobs.items[i]);
 }
 
-/* Threads that cannot be had are not missed: this one does what is left. */
-static void make_all(struct work *w)
-{
-    pthread_t threads[MOST_THREADS];
-    cpu_set_t set;
-    sigset_t all, old;
-    size_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1, started = 0;
-    size_t most = cores < w->jobs.count ? cores : w->jobs.count;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (started + 1 < most && started < MOST_THREADS && !pthread_create(&threads[started], NULL, make_some, w))
-        started++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    make_some(w);
-    while (started) pthread_join(threads[--started], NULL);
-}
+static void make_all(struct work *w) { parallel_each(w->jobs.count, 0, make_one, w); }
 
 /* A text for architectures that have its PTX in common; it is made for the least of them. */
 struct group {

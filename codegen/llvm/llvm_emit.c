@@ -82,6 +82,8 @@ static LLVMTypeRef kernel_type(struct emit *e, const struct nest_stmt *const *nu
     return LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4 + count, 0);
 }
 
+LLVMTypeRef emit_kernel_type(struct emit *e) { return kernel_type(e, NULL, 0); }
+
 LLVMValueRef emit_kernel(struct emit *e, const struct nest *nest, const char *name,
                          const struct nest_stmt *const *numbers, uint32_t count)
 {

@@ -80,6 +80,7 @@ void emit_attribute(const struct emit *, LLVMValueRef function, const char *name
 void emit_function_end(struct emit *, LLVMValueRef scratch); /* NULL: checks nothing */
 void emit_nest(struct emit *, const struct nest *, const LLVMValueRef *buffers, LLVMValueRef lo, LLVMValueRef hi,
                LLVMValueRef scratch);
+LLVMTypeRef emit_kernel_type(struct emit *);
 /* A kernel: one function of the ABI's type around one nest. `numbers`: statements of the nest whose values become
  * further arguments; emit_kernel_of makes the kernel that calls such a body with the values of its own numbers. */
 LLVMValueRef emit_kernel(struct emit *, const struct nest *, const char *name, const struct nest_stmt *const *numbers,

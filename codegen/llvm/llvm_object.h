@@ -63,9 +63,14 @@ struct cg_packed pack_tables(const struct plan_module *, const struct cg_entry *
 size_t cg_command_count(const struct cg_entry *, bool cuda); /* those that are in the tables */
 /* describe_sites.c */
 const char *cg_sites_text(const struct cg_sites *, struct arena *);
-/* llvm_share.c: prints every distinct kernel of the entries that have no `whole` and fills their `functions`. The nests
- * go to `log` as text, NULL: nowhere. */
-void cg_emit_kernels(struct emit *, struct cg_entry *, uint32_t count, FILE *log);
+/* llvm_share.c: the distinct kernels of the entries that have no `whole`; the nests go to `log` as text, NULL: nowhere.
+ * Into how many modules they are best printed; printed into so many, the entries' `functions` are of the first. */
+enum { CG_MODULES = 16 /* at most */ };
+struct cg_kernels;
+struct cg_kernels *cg_kernels_find(const struct cg_entry *, uint32_t count, FILE *log, struct arena *);
+uint32_t cg_kernels_modules(const struct cg_kernels *);
+void cg_kernels_emit(struct cg_kernels *, struct emit *const *modules, uint32_t module_count, struct cg_entry *,
+                     uint32_t count);
 /* llvm_whole.c: a small entry (not too much work, no collectives) in one function, which calls the `functions` of its
  * groups; NULL: their code stands in it. */
 bool cg_is_small(const struct plan *, const struct cg_kernel *);
@@ -81,6 +86,8 @@ const char *cg_target_needs(const struct cg_target *, bool pairs, bool tiles);
  * (then the object must define everything). */
 struct cg_link {
     struct cg_bytes object, archive;
+    const struct cg_bytes *others; /* objects beside it */
+    uint32_t other_count;
     const char *linker, *export_symbol;
     const char *asked[2]; /* NULL, or symbols whose files of the archive are taken in place of others' weak functions */
 };

@@ -1,5 +1,7 @@
 /* Which kernels are printed: each distinct nest once. Nests that differ in a few numbers only (the keys of random
- * tensors, scales of layers) share one body that takes the numbers as arguments; that is most of an initialisation. */
+ * tensors, scales of layers) share one body that takes the numbers as arguments; that is most of an initialisation.
+ * Where there are many they are printed into several modules, of which LLVM makes machine code beside each other: how
+ * many, and which has what, follows from the nests alone. */
 #include "codegen/llvm/llvm_emit.h"
 #include "codegen/llvm/llvm_object.h"
 #include <string.h>
@@ -11,13 +13,16 @@ struct kernel {
     statements numbers; /* in the order of the nest */
     const char *name;
     bool done;
-    LLVMValueRef function;
+    LLVMValueRef function; /* in the first module */
 };
-struct kernels {
-    struct emit *e;
+struct cg_kernels {
+    struct arena *arena;
     VEC(struct kernel) list;
     struct map known; /* hash of the nest -> index */
 };
+
+/* Statements of a module, some 60 ms of LLVM's; a module takes 5. */
+enum { STATEMENTS = 500 };
 
 static void collect_numbers(struct arena *arena, struct nest_stmt *const *items, size_t count, statements *out)
 {
@@ -27,9 +32,9 @@ static void collect_numbers(struct arena *arena, struct nest_stmt *const *items,
     }
 }
 
-static uint32_t find(struct kernels *k, const struct cg_kernel *kernel, FILE *log)
+static uint32_t find(struct cg_kernels *k, const struct cg_kernel *kernel, FILE *log)
 {
-    struct arena *arena = k->e->arena;
+    struct arena *arena = k->arena;
     uint32_t index = map_get_number(&k->known, kernel->hash);
     if (index != MAP_NONE) return index;
     struct kernel one = {.nest = kernel->nest, .name = arena_format(arena, "kernel.%zu", k->list.count)};
@@ -67,10 +72,10 @@ static uint32_t select_numbers(const struct kernel *k, const bool *differs, cons
 }
 
 /* Prints the kernel and all of its shape that are left. */
-static void emit_shape(struct kernels *k, size_t first)
+static void emit_shape(struct cg_kernels *k, struct emit *e, size_t first)
 {
     struct kernel *leader = &k->list.items[first];
-    bool *differs = arena_new_array(k->e->arena, bool, leader->numbers.count + 1);
+    bool *differs = arena_new_array(k->arena, bool, leader->numbers.count + 1);
     const struct nest_stmt *numbers[EMIT_MAX_NUMBERS + 1];
     size_t others = 0;
     for (size_t i = first + 1; i < k->list.count; i++)
@@ -81,30 +86,79 @@ static void emit_shape(struct kernels *k, size_t first)
     uint32_t count = select_numbers(leader, differs, numbers);
     leader->done = true;
     if (!others || count > EMIT_MAX_NUMBERS) {
-        leader->function = emit_kernel(k->e, leader->nest, leader->name, NULL, 0);
+        leader->function = emit_kernel(e, leader->nest, leader->name, NULL, 0);
         return;
     }
-    LLVMValueRef body = emit_kernel(k->e, leader->nest, arena_format(k->e->arena, "%s.body", leader->name), numbers,
-                                    count);
-    emit_attribute(k->e, body, "noinline");
+    LLVMValueRef body = emit_kernel(e, leader->nest, arena_format(k->arena, "%s.body", leader->name), numbers, count);
+    emit_attribute(e, body, "noinline");
     for (size_t i = first; i < k->list.count; i++) {
         struct kernel *other = &k->list.items[i];
         if (other->shape != leader->shape) continue;
         select_numbers(other, differs, numbers);
-        other->function = emit_kernel_of(k->e, body, other->name, numbers, count);
+        other->function = emit_kernel_of(e, body, other->name, numbers, count);
         other->done = true;
     }
 }
 
-void cg_emit_kernels(struct emit *e, struct cg_entry *entries, uint32_t count, FILE *log)
+struct cg_kernels *cg_kernels_find(const struct cg_entry *entries, uint32_t count, FILE *log, struct arena *arena)
 {
-    struct kernels k = {.e = e, .known = MAP(e->arena)};
+    struct cg_kernels *k = arena_new(arena, struct cg_kernels);
+    *k = (struct cg_kernels){.arena = arena, .known = MAP(arena)};
     for (uint32_t i = 0; i < count; i++)
         for (size_t g = 0; !entries[i].whole && g < entries[i].plan->groups.count; g++)
-            find(&k, &entries[i].kernels[g], log);
-    for (size_t i = 0; i < k.list.count; i++)
-        if (!k.list.items[i].done) emit_shape(&k, i);
+            find(k, &entries[i].kernels[g], log);
+    return k;
+}
+
+static size_t statements_in(struct nest_stmt *const *items, size_t count)
+{
+    size_t n = count;
+    for (size_t i = 0; i < count; i++) n += statements_in(items[i]->body.items, items[i]->body.count);
+    return n;
+}
+
+static size_t size_of(const struct kernel *k) { return statements_in(k->nest->body.items, k->nest->body.count); }
+
+uint32_t cg_kernels_modules(const struct cg_kernels *k)
+{
+    size_t all = 0;
+    struct map shapes = MAP(k->arena);
+    for (size_t i = 0; i < k->list.count; i++)
+        if (map_set_number(&shapes, k->list.items[i].shape, 0)) all += size_of(&k->list.items[i]);
+    all /= STATEMENTS;
+    return all < 1 ? 1 : all < CG_MODULES ? (uint32_t)all : CG_MODULES;
+}
+
+/* A kernel of another module, as the first one sees it. */
+static LLVMValueRef declared(struct emit *first, LLVMValueRef function, const char *name)
+{
+    LLVMSetLinkage(function, LLVMExternalLinkage);
+    LLVMSetVisibility(function, LLVMHiddenVisibility);
+    function = LLVMAddFunction(first->module, name, emit_kernel_type(first));
+    LLVMSetVisibility(function, LLVMHiddenVisibility);
+    return function;
+}
+
+void cg_kernels_emit(struct cg_kernels *k, struct emit *const *modules, uint32_t module_count, struct cg_entry *entries,
+                     uint32_t count)
+{
+    size_t load[CG_MODULES] = {0};
+    for (size_t i = 0; i < k->list.count; i++) {
+        uint32_t least = 0;
+        if (k->list.items[i].done) continue;
+        for (uint32_t m = 1; m < module_count; m++)
+            if (load[m] < load[least]) least = m;
+        load[least] += size_of(&k->list.items[i]);
+        emit_shape(k, modules[least], i);
+        for (size_t o = i; o < k->list.count && least; o++)
+            if (k->list.items[o].shape == k->list.items[i].shape)
+                k->list.items[o].function = declared(modules[0], k->list.items[o].function, k->list.items[o].name);
+    }
+    for (uint32_t m = 1; m < module_count; m++) { /* what the object needs is said in the first */
+        modules[0]->has_pairs |= modules[m]->has_pairs;
+        modules[0]->has_tiles |= modules[m]->has_tiles;
+    }
     for (uint32_t i = 0; i < count; i++)
         for (size_t g = 0; !entries[i].whole && g < entries[i].plan->groups.count; g++)
-            entries[i].functions[g] = k.list.items[find(&k, &entries[i].kernels[g], NULL)].function;
+            entries[i].functions[g] = k->list.items[find(k, &entries[i].kernels[g], NULL)].function;
 }

@@ -10,6 +10,7 @@ document, which stands in it: --plans does that.
 usage: emitted.py STEPC [--plans]
 """
 import collections
+import itertools
 import json
 import os
 import re
@@ -60,12 +61,17 @@ class Emitted(runner.Case):
         with open(self.path(name), encoding="utf-8") as f:
             return f.read()
 
+    def modules(self, name):
+        """The text of all: NAME.ll, NAME.1.ll, ..."""
+        more = itertools.takewhile(lambda n: os.path.exists(self.path(n)), ("%s.%d.ll" % (name, i) for i in itertools.count(1)))
+        return "".join(map(self.read, [name + ".ll", *more]))
+
     def test_golden(self):
         for name in names():
             with self.subTest(name):
                 options = CUDA if name.endswith("_cuda") else ("--cpu", "x86-64-v3")
-                self.stepc("compile", os.path.join(GOLDEN, name + ".sir"), "-q", "-o", self.path("x.so"), *options, "--save-temps=" + self.path(""))
-                texts = {".cu": self.read("x.cu")[len(PRELUDE):]} if options is CUDA else {".nests": self.read("x.nests"), ".llvm": counted(self.read("x.ll"))}
+                self.stepc("compile", os.path.join(GOLDEN, name + ".sir"), "-q", "-o", self.path(name + ".so"), *options, "--save-temps=" + self.path(""))
+                texts = {".cu": self.read(name + ".cu")[len(PRELUDE):]} if options is CUDA else {".nests": self.read(name + ".nests"), ".llvm": counted(self.modules(name))}
                 for ending, text in texts.items():
                     at = os.path.join(GOLDEN, name + ending)
                     if os.environ.get("STEPC_GOLDEN_UPDATE"):
