@@ -13,7 +13,8 @@ struct kernel {
     statements numbers; /* in the order of the nest */
     const char *name;
     bool done;
-    LLVMValueRef function; /* in the first module */
+    uint32_t module;       /* that it is printed into */
+    LLVMValueRef function; /* there; in the end in the first one */
 };
 struct cg_kernels {
     struct arena *arena;
@@ -72,7 +73,7 @@ static uint32_t select_numbers(const struct kernel *k, const bool *differs, cons
 }
 
 /* Prints the kernel and all of its shape that are left. */
-static void emit_shape(struct cg_kernels *k, struct emit *e, size_t first)
+static void emit_shape(struct cg_kernels *k, struct emit *e, uint32_t module, size_t first)
 {
     struct kernel *leader = &k->list.items[first];
     bool *differs = arena_new_array(k->arena, bool, leader->numbers.count + 1);
@@ -84,7 +85,7 @@ static void emit_shape(struct cg_kernels *k, struct emit *e, size_t first)
             others++;
         }
     uint32_t count = select_numbers(leader, differs, numbers);
-    leader->done = true;
+    leader->done = true, leader->module = module;
     if (!others || count > EMIT_MAX_NUMBERS) {
         leader->function = emit_kernel(e, leader->nest, leader->name, NULL, 0);
         return;
@@ -96,7 +97,7 @@ static void emit_shape(struct cg_kernels *k, struct emit *e, size_t first)
         if (other->shape != leader->shape) continue;
         select_numbers(other, differs, numbers);
         other->function = emit_kernel_of(e, body, other->name, numbers, count);
-        other->done = true;
+        other->done = true, other->module = module;
     }
 }
 
@@ -130,11 +131,11 @@ uint32_t cg_kernels_modules(const struct cg_kernels *k)
 }
 
 /* A kernel of another module, as the first one sees it. */
-static LLVMValueRef declared(struct emit *first, LLVMValueRef function, const char *name)
+static LLVMValueRef declared(struct emit *first, const struct kernel *k)
 {
-    LLVMSetLinkage(function, LLVMExternalLinkage);
-    LLVMSetVisibility(function, LLVMHiddenVisibility);
-    function = LLVMAddFunction(first->module, name, emit_kernel_type(first));
+    LLVMSetLinkage(k->function, LLVMExternalLinkage);
+    LLVMSetVisibility(k->function, LLVMHiddenVisibility);
+    LLVMValueRef function = LLVMAddFunction(first->module, k->name, emit_kernel_type(first));
     LLVMSetVisibility(function, LLVMHiddenVisibility);
     return function;
 }
@@ -149,11 +150,10 @@ void cg_kernels_emit(struct cg_kernels *k, struct emit *const *modules, uint32_t
         for (uint32_t m = 1; m < module_count; m++)
             if (load[m] < load[least]) least = m;
         load[least] += size_of(&k->list.items[i]);
-        emit_shape(k, modules[least], i);
-        for (size_t o = i; o < k->list.count && least; o++)
-            if (k->list.items[o].shape == k->list.items[i].shape)
-                k->list.items[o].function = declared(modules[0], k->list.items[o].function, k->list.items[o].name);
+        emit_shape(k, modules[least], least, i);
     }
+    for (size_t i = 0; i < k->list.count; i++)
+        if (k->list.items[i].module) k->list.items[i].function = declared(modules[0], &k->list.items[i]);
     for (uint32_t m = 1; m < module_count; m++) { /* what the object needs is said in the first */
         modules[0]->has_pairs |= modules[m]->has_pairs;
         modules[0]->has_tiles |= modules[m]->has_tiles;
