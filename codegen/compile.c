@@ -58,16 +58,13 @@ static void finish_module(void *of, size_t i)
 static void finish_modules(struct modules *m, struct arena *arena, struct cg_link *link)
 {
     enum { STACK = 16 << 20 }; /* twice what programs have */
-    struct cg_bytes *others = arena_new_array(arena, struct cg_bytes, m->count);
     parallel_each(m->count, STACK, finish_module, m);
-    link->object = m->bytes[0];
-    link->others = others, link->other_count = m->count - 1;
-    cg_object_free(m->object[0]);
-    for (uint32_t i = 1; i < m->count; i++) {
-        others[i - 1] = (struct cg_bytes){arena_copy(arena, m->bytes[i].data, m->bytes[i].size), m->bytes[i].size};
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (i) m->bytes[i].data = arena_copy(arena, m->bytes[i].data, m->bytes[i].size);
         cg_object_free(m->object[i]);
         arena_free(&m->own[i]);
     }
+    link->objects = m->bytes, link->object_count = m->count;
 }
 
 /* `tiles`: whether its code uses them. An object for CUDA alone has no kernels for the CPU: its code are the images in
@@ -89,8 +86,8 @@ static void make_objects(const struct cg_tables *own, const struct cg_tables *gp
         if (strcmp(entries[i].plan->func->name, "step") == 0 && is_whole(&entries[i]))
             entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, NULL);
     struct cg_kernels *kernels = own->cuda ? NULL : cg_kernels_find(entries, count, log, arena);
-    for (uint32_t more = kernels && !alone ? cg_kernels_modules(kernels) : 1; m->count < more;)
-        add_module(m, options, arena);
+    uint32_t modules = kernels && !alone ? cg_kernels_modules(kernels) : 1;
+    while (m->count < modules) add_module(m, options, arena);
     if (kernels) cg_kernels_emit(kernels, m->emit, m->count, entries, count);
     for (uint32_t i = 0; i < count && alone; i++) {
         if (entries[i].whole) continue;

@@ -32,8 +32,8 @@ struct cg_bytes cg_runtime_archive(void)
 }
 
 enum { ARGUMENTS = 40 + CG_MODULES };
-enum { FILE_OBJECT, FILE_ARCHIVE, FILE_EXPORTS, FILE_LOG, FILE_RESULT, FILE_COUNT };
-static const char *const file_names[FILE_COUNT] = {"step.o", "runtime.a", "exports", "log", "step.so"};
+enum { FILE_ARCHIVE, FILE_EXPORTS, FILE_LOG, FILE_RESULT, FILE_COUNT };
+static const char *const file_names[FILE_COUNT] = {"runtime.a", "exports", "log", "step.so"};
 
 struct workshop {
     struct arena *arena;
@@ -241,9 +241,9 @@ static const char *run(struct workshop *w, cg_linker *linker, const char *const 
                         (int)(log.size < 2000 ? log.size : 2000), (const char *)log.data);
 }
 
-static const char *other_path(struct workshop *w, uint32_t number)
+static const char *object_path(struct workshop *w, uint32_t number)
 {
-    return arena_format(w->arena, "%s/step.%u.o", w->folder, number + 1);
+    return arena_format(w->arena, "%s/step.%u.o", w->folder, number);
 }
 
 static const char *link_in(struct workshop *w, const struct cg_link *link)
@@ -278,13 +278,12 @@ static const char *link_in(struct workshop *w, const struct cg_link *link)
                                        "-u",
                                        link->export_symbol,
                                        "--version-script",
-                                       w->path[FILE_EXPORTS],
-                                       w->path[FILE_OBJECT]};
+                                       w->path[FILE_EXPORTS]};
         size_t n = 0;
         while (argv[n]) n++;
+        for (uint32_t k = 0; k < link->object_count; k++) argv[n++] = object_path(w, k);
         for (int k = 0; k < 2; k++)
             if (link->asked[k]) argv[n++] = "-u", argv[n++] = link->asked[k];
-        for (uint32_t k = 0; k < link->other_count; k++) argv[n++] = other_path(w, k);
         if (link->archive.size) argv[n++] = w->path[FILE_ARCHIVE];
         argv[n++] = "--as-needed";
         argv[n++] = libm;
@@ -343,9 +342,8 @@ const char *cg_link(const struct cg_link *link, struct arena *arena, struct cg_b
     const char *exports = arena_format(arena, "{ global: %s; local: *; };\n", link->export_symbol);
     hold_signals(&w);
     const char *fault = open_workshop(&w);
-    if (!fault) fault = write_file(arena, w.path[FILE_OBJECT], link->object.data, link->object.size);
-    for (uint32_t k = 0; !fault && k < link->other_count; k++)
-        fault = write_file(arena, other_path(&w, k), link->others[k].data, link->others[k].size);
+    for (uint32_t k = 0; !fault && k < link->object_count; k++)
+        fault = write_file(arena, object_path(&w, k), link->objects[k].data, link->objects[k].size);
     if (!fault && link->archive.size)
         fault = write_file(arena, w.path[FILE_ARCHIVE], link->archive.data, link->archive.size);
     if (!fault) fault = write_file(arena, w.path[FILE_EXPORTS], exports, strlen(exports));

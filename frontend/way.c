@@ -52,13 +52,14 @@ int way_read_document(struct way *w, const char *path, char **text, size_t *leng
     return code ? code : cli_read(w->cli, path, w->limits.document, text, length);
 }
 
-/* Do bits depend on no mesh; and on no number of microbatches either? */
-static bool is_invariant(struct cli *cli)
+/* --numerics invariant or mesh-invariant: bits depend on no mesh. */
+static bool is_mesh_invariant(struct cli *cli)
 {
     return strcmp(cli_text(cli, "numerics", "reproducible"), "reproducible") != 0;
 }
 
-static bool is_all_invariant(struct cli *cli)
+/* Nor on how many microbatches there are. */
+static bool is_invariant(struct cli *cli)
 {
     return strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0;
 }
@@ -81,7 +82,7 @@ int way_read_options(const struct way *w, struct fe_options *options)
     options->text.bytes = w->limits.document;
     options->text.values = w->limits.json < UINT32_MAX ? (uint32_t)w->limits.json : UINT32_MAX;
     options->values = w->limits.values;
-    options->invariant = is_all_invariant(cli);
+    options->invariant = is_invariant(cli);
     return 0;
 }
 
@@ -204,8 +205,8 @@ int way_settings(struct way *w)
         .verify_each = cli_count(cli, "verify-each") > 0 || verify,
         .time_passes = cli_count(cli, "time-passes") > 0,
         .check_finite = cli_count(cli, "check-finite") > 0,
-        .invariant = is_invariant(cli),
-        .microbatches = is_all_invariant(cli),
+        .invariant = is_mesh_invariant(cli),
+        .microbatches = is_invariant(cli),
         .blas = product_row(blas),
     };
     w->options.remat = (int)cli_integer(cli, "remat", 0);

@@ -98,8 +98,9 @@ static enum pass_rows_kind linear(struct pass_known *r, ir_value v)
 static enum pass_rows_kind leaf(struct pass_rows *r, struct pass_known *in, ir_value v, uint8_t how)
 {
     if (in->outer) return other(in, v, "a sum over rows in every round of a loop");
-    if (ir_type(r->flat, v)->dtype == IR_F16)
-        return other(in, v, "a sum of float16, whose parts vanish or not as they are scaled");
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(r->flat, v)->dtype;
+    if (dtype == IR_F16) return other(in, v, "a sum of float16, whose parts vanish or not as they are scaled");
+    if (dtype == IR_BF16 && how == SUM) return other(in, v, "a sum of bfloat16 that pass widen has not seen");
     r->leaf[v] = how;
     r->number[v] = (uint32_t)r->leaves.count;
     vec_push(&r->k->pass->scratch, &r->leaves, v);

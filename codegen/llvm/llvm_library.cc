@@ -6,6 +6,9 @@
 #include <llvm/Passes/PassPlugin.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <cstdlib>
+#include <new>
+
 #ifdef LLD_HAS_DRIVER // from 17 on
 LLD_HAS_DRIVER(elf)
 #endif
@@ -19,6 +22,10 @@ extern "C" void (*const stepc_llvm[])() = {
 #include "codegen/llvm/llvm_functions.def"
 #undef LLVM
 };
+
+// Where there is no memory LLVM aborts, of which the program's own handler says what happened; libstdc++ would say
+// more.
+static const std::new_handler before = std::set_new_handler(std::abort);
 
 // lld as its program calls it: it ends the process, or returns what exit code it should end with.
 extern "C" int stepc_lld(int count, const char *const *arguments)

@@ -82,12 +82,12 @@ uint64_t cg_plan_scratch(const struct plan *, const struct cg_kernel *);
  * multiplies pairs of bfloat16, or tiles of them. */
 const char *cg_target_needs(const struct cg_target *, bool pairs, bool tiles);
 
-/* link.c: object + archive -> the bytes of a shared object. Returns NULL or what went wrong. `archive` may be empty
- * (then the object must define everything). */
+/* link.c: objects + archive -> the bytes of a shared object. Returns NULL or what went wrong. `archive` may be empty
+ * (then the objects must define everything). */
 struct cg_link {
-    struct cg_bytes object, archive;
-    const struct cg_bytes *others; /* objects beside it */
-    uint32_t other_count;
+    const struct cg_bytes *objects;
+    uint32_t object_count; /* CG_MODULES at most */
+    struct cg_bytes archive;
     const char *linker, *export_symbol;
     const char *asked[2]; /* NULL, or symbols whose files of the archive are taken in place of others' weak functions */
 };

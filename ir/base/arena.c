@@ -57,7 +57,8 @@ static _Noreturn void arena_oom(size_t bytes)
     if (bytes != SIZE_MAX) snprintf(wanted, sizeof wanted, "%zu bytes wanted", bytes);
     fprintf(stderr, "stepc: error: out of memory (%s%s)\n", wanted,
             limited ? ", more than --limit memory= allows" : "");
-    exit(3);
+    fflush(NULL); /* no more than that: other threads may be at work */
+    _exit(3);
 #endif
 }
 

@@ -32,19 +32,38 @@ def child_of(pid):
     return None
 
 
-class Linkers(runner.Case):
+class Objects(runner.Case):
+    def object(self, env, *arguments, **how):
+        self.stepc("compile", *arguments, "-q", "-o", "step.so", env=env, **how)
+        self.stepc("verify", "step.so")  # its first steps
+        with open(self.path("step.so"), "rb") as f:
+            return f.read()
+
+
+class Modules(Objects):
+    def test_modules(self):
+        """Machine code of many kernels is made in several modules, of which the object does not show how many threads there were; what it needs is what any of them needs."""
+        document = os.path.join(ROOT, "samples/shakespeare/model.json")
+        kept = self.object({}, document, "-O0", "--save-temps=.")
+        self.assertGreater(len([n for n in os.listdir(self.folder) if n.endswith(".o")]), 2)
+        one = {min(os.sched_getaffinity(0))}
+        self.assertEqual(kept, self.object({}, document, "-O0", preexec_fn=lambda: os.sched_setaffinity(0, one)))
+        layers = [l for i in range(14) for l in ({"type": "linear", "features": 40 + 24 * i}, {"type": ("gelu", "tanh", "silu", "softplus")[i % 4]})]
+        narrow = {"stepc": 1, "name": "narrow", "inputs": {"x": {"shape": [256, 256], "dtype": "float32", "axes": ["batch", None]}}, "loss": "mean(model ** 2)",
+                  "model": {"type": "sequential", "input": "x", "layers": [*layers, {"type": "linear", "features": 256, "dtype": "bfloat16"}]},
+                  "optimizer": {"type": "adam", "learning_rate": 0.1}}
+        for cpu in "znver4", "x86-64-v4":  # the first module multiplies no pairs, others do
+            self.stepc("compile", self.write("narrow.json", narrow), "-q", "-O0", "-o", "narrow.so", "--cpu", cpu)
+            self.assertEqual("avx512bf16" in json.loads(self.stepc("explain", "narrow.so", "--json").stdout)["target"]["features"], cpu == "znver4")
+
+
+class Linkers(Objects):
     def setUp(self):
         system = re.search(r"^STEPC_LLVM .*path of (\S+)\)", self.stepc("doctor").stdout, re.M).group(1)
         self.system = {"STEPC_LLVM": system}
         self.own = {"STEPC_LLVM": os.path.join(os.path.dirname(self.program), OWN)}
         if not os.path.exists(self.own["STEPC_LLVM"]):
             self.skipTest("%s was not built" % OWN)
-
-    def object(self, env, *arguments, **how):
-        self.stepc("compile", *arguments, "-q", "-o", "step.so", env=env, **how)
-        self.stepc("verify", "step.so")  # its first steps
-        with open(self.path("step.so"), "rb") as f:
-            return f.read()
 
     def test_which(self):
         beside, named = self.stepc("doctor").stdout, self.stepc("doctor", env=self.system).stdout
@@ -69,21 +88,6 @@ class Linkers(runner.Case):
                     if shutil.which("ld.lld-16"):
                         self.assertEqual(self.object(self.system, *row, "--linker", "ld.lld-16"), own)
                     self.object(self.own, *row, "--linker", "ld")
-
-    def test_modules(self):
-        """Machine code of many kernels is made in several modules, of which the object does not show how many threads there were; what it needs is what any of them needs."""
-        document = os.path.join(ROOT, "samples/shakespeare/model.json")
-        kept = self.object({}, document, "-O0", "--save-temps=.")
-        self.assertGreater(len([n for n in os.listdir(self.folder) if n.endswith(".o")]), 2)
-        one = {min(os.sched_getaffinity(0))}
-        self.assertEqual(kept, self.object({}, document, "-O0", preexec_fn=lambda: os.sched_setaffinity(0, one)))
-        layers = [l for i in range(14) for l in ({"type": "linear", "features": 40 + 24 * i}, {"type": ("gelu", "tanh", "silu", "softplus")[i % 4]})]
-        narrow = {"stepc": 1, "name": "narrow", "inputs": {"x": {"shape": [256, 256], "dtype": "float32", "axes": ["batch", None]}}, "loss": "mean(model ** 2)",
-                  "model": {"type": "sequential", "input": "x", "layers": [*layers, {"type": "linear", "features": 256, "dtype": "bfloat16"}]},
-                  "optimizer": {"type": "adam", "learning_rate": 0.1}}
-        for cpu in "znver4", "x86-64-v4":  # the first module multiplies no pairs, others do
-            self.stepc("compile", self.write("narrow.json", narrow), "-q", "-O0", "-o", "narrow.so", "--cpu", cpu)
-            self.assertEqual("avx512bf16" in json.loads(self.stepc("explain", "narrow.so", "--json").stdout)["target"]["features"], cpu == "znver4")
 
     def hanging(self, env):
         """A compiler whose linker waits for a reader, and that linker."""

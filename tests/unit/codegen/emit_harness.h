@@ -45,7 +45,7 @@ static inline struct harness harness_open(struct arena *arena, const struct cg_t
     struct harness h = {harness_object(arena, target, nests, count), NULL, NULL};
     char path[] = "/tmp/stepc-test-XXXXXX";
     int file = mkstemp(path);
-    struct cg_link link = {.object = h.object, .export_symbol = "test_kernels"};
+    struct cg_link link = {.objects = &h.object, .object_count = 1, .export_symbol = "test_kernels"};
     struct cg_bytes linked = {0};
     const char *fault = cg_link(&link, arena, &linked);
     ck_assert_msg(!fault, "%s", fault);

@@ -15,7 +15,7 @@
 
 static struct arena arena;
 
-static struct cg_bytes object(void)
+static const struct cg_bytes *objects(void)
 {
     struct nest_builder b;
     struct nest *nest = nest_new(&arena);
@@ -23,7 +23,9 @@ static struct cg_bytes object(void)
     nest_builder_init(&b, nest);
     uint32_t y = nest_argument(&b, IR_F32, true, "y");
     nest_store(&b, y, at(&arena, 0, 0, NULL), nest_number(&b, IR_F32, 42), 0);
-    return harness_object(&arena, &target, &nest, 1);
+    struct cg_bytes *one = arena_new(&arena, struct cg_bytes);
+    *one = harness_object(&arena, &target, &nest, 1);
+    return one;
 }
 
 static const char *folder(void)
@@ -53,7 +55,7 @@ static int count_and_remove(const char *path)
 START_TEST(same_bytes)
 {
     const char *in = folder(), *path = arena_format(&arena, "%s/a.so", in);
-    struct cg_link link = {.object = object(), .export_symbol = "test_kernels"};
+    struct cg_link link = {.objects = objects(), .object_count = 1, .export_symbol = "test_kernels"};
     struct cg_bytes first, second;
     ck_assert_ptr_null(cg_link(&link, &arena, &first));
     ck_assert_ptr_null(cg_link(&link, &arena, &second));
@@ -72,7 +74,8 @@ END_TEST
 START_TEST(no_object)
 {
     const char *in = folder();
-    struct cg_link link = {.object = {"no object", 9}, .export_symbol = "test_kernels"};
+    struct cg_link link = {
+        .objects = &(struct cg_bytes){"no object", 9}, .object_count = 1, .export_symbol = "test_kernels"};
     struct cg_bytes result;
     const char *fault = cg_link(&link, &arena, &result);
     ck_assert(fault && strstr(fault, "linker"));
@@ -85,7 +88,7 @@ START_TEST(forsaken_folders)
 {
     static const char *const names[] = {"stepc-gone00", "stepc-held00", "stepc-young0"};
     const char *in = folder(), *paths[3];
-    struct cg_link link = {.object = object(), .export_symbol = "test_kernels"};
+    struct cg_link link = {.objects = objects(), .object_count = 1, .export_symbol = "test_kernels"};
     struct cg_bytes result;
     struct timespec hour[2] = {{.tv_sec = time(NULL) - 3600}, {.tv_sec = time(NULL) - 3600}};
     for (int i = 0; i < 3; i++) {
@@ -106,7 +109,7 @@ END_TEST
 
 START_TEST(no_such_folder)
 {
-    struct cg_link link = {.object = object(), .export_symbol = "test_kernels"};
+    struct cg_link link = {.objects = objects(), .object_count = 1, .export_symbol = "test_kernels"};
     struct cg_bytes result;
     setenv("TMPDIR", "/no/such/folder", 1);
     const char *fault = cg_link(&link, &arena, &result);
@@ -117,7 +120,8 @@ END_TEST
 
 START_TEST(no_such_linker)
 {
-    struct cg_link link = {.object = object(), .linker = "no-such-linker", .export_symbol = "test_kernels"};
+    struct cg_link link = {
+        .objects = objects(), .object_count = 1, .linker = "no-such-linker", .export_symbol = "test_kernels"};
     struct cg_bytes result;
     const char *fault = cg_link(&link, &arena, &result);
     ck_assert(fault && strstr(fault, "no-such-linker"));
@@ -128,12 +132,12 @@ END_TEST
 START_TEST(no_space)
 {
     const char *in = folder();
-    struct cg_link link = {.object = object(), .export_symbol = "test_kernels"};
+    struct cg_link link = {.objects = objects(), .object_count = 1, .export_symbol = "test_kernels"};
     struct cg_bytes result;
     struct {
         rlim_t size;
         const char *says;
-    } rows[] = {{512, "cannot write"}, {link.object.size, "the linker"}}; /* what it reads, or what it writes */
+    } rows[] = {{512, "cannot write"}, {link.objects->size, "the linker"}}; /* what it reads, or what it writes */
     for (int i = 0; i < 2; i++)
         for (int ignored = 1; ignored >= 1 - i; ignored--) {
             struct rlimit limit = {rows[i].size, RLIM_INFINITY}, old;
