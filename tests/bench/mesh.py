@@ -58,27 +58,29 @@ def start_ranks(o, so, folder):
 
 def beside_ranks(o, data):
     """Rounds of all ranks and rounds of the first one's threads in turns. The others sleep as long as those take: until a file says which
-    turn it is. The first half of a round waits for whoever wakes last and is not counted."""
+    turn it is. The first half of a round, which waits for whoever wakes last, is not counted."""
     so, turns = o.rank
     first = next(os.environ[k] for k in ("OMPI_COMM_WORLD_RANK", "PMI_RANK") if k in os.environ) == "0"
     os.environ["STEPC_TRANSPORT"] = "mpi"
     ranks = opened(so, 1, data)
     os.environ["STEPC_TRANSPORT"] = "thread"
     threads, times = opened(so, 1, data) if first else None, [[], []]
+
+    def timed(side, times, turn):
+        go(side, o.steps)
+        begin = time.perf_counter()
+        go(side, o.steps)
+        times += [(time.perf_counter() - begin) / o.steps] if turn else []
+
     for turn in range(o.rounds + 1):
         if first:
-            begin = time.perf_counter()
-            go(threads, o.steps)
-            times[0] += [(time.perf_counter() - begin) / o.steps] if turn else []
+            timed(threads, times[0], turn)
             with open(turns + ".new", "w") as f:
                 f.write(str(turn))
             os.rename(turns + ".new", turns)
         while not os.path.exists(turns) or int(open(turns).read()) < turn:
             time.sleep(0.002)
-        go(ranks, o.steps)
-        begin = time.perf_counter()
-        go(ranks, o.steps)
-        times[1] += [(time.perf_counter() - begin) / o.steps] if turn else []
+        timed(ranks, times[1], turn)
     if first:
         report(times, "threads of one process", "as many ranks")
 
