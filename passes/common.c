@@ -108,6 +108,13 @@ bool pass_has(struct ir_ints list, int64_t dim)
     return false;
 }
 
+int64_t pass_extent(const struct ir_type *type, struct ir_ints dims)
+{
+    int64_t extent = 1;
+    for (uint32_t i = 0; i < dims.n; i++) extent *= type->dim[dims.v[i]];
+    return extent;
+}
+
 struct pass_dims pass_free_dims(const struct ir_type *type, struct ir_ints batch, struct ir_ints contract)
 {
     struct pass_dims list = {.n = 0};

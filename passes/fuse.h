@@ -218,6 +218,9 @@ ir_value fuse_phases(uint32_t blocks, struct ir_builder *, const struct ir_node 
 /* fuse_split.c: products of few tiles, too. */
 bool fuse_wants_split(uint32_t blocks, const struct ir_func *, ir_value, struct arena *scratch);
 ir_value fuse_split(uint32_t blocks, struct ir_builder *, const struct ir_node *, const ir_value *map);
+/* fuse_line.c: products of one row or column as sums along lines of memory. */
+bool fuse_wants_lines(uint32_t blocks, const struct ir_func *, const struct ir_node *);
+ir_value fuse_lines(struct ir_builder *, const struct ir_func *from, const struct ir_node *, const ir_value *map);
 /* fuse_widen.c: 16-bit numbers are widened where a GPU multiplies them, not before. The module, or a new one. */
 struct ir_module *fuse_widen(struct pass *, struct ir_module *);
 /* fuse_sums.c: sums of very many scalars become trees. */

@@ -44,17 +44,10 @@ void fuse_panels_of_loops(struct fuse_panels *p, const struct ir_module *m)
         }
 }
 
-static int64_t extent_of(const struct ir_type *type, struct ir_ints dims)
-{
-    int64_t extent = 1;
-    for (uint32_t i = 0; i < dims.n; i++) extent *= type->dim[dims.v[i]];
-    return extent;
-}
-
 static double rows_of(const struct ir_func *f, const struct ir_node *product)
 {
     const struct ir_type *x = ir_type(f, product->args[0]);
-    int64_t k = extent_of(x, product->attr[2]);
+    int64_t k = pass_extent(x, product->attr[2]);
     return k ? (double)ir_type_elements(x) / (double)k : 0;
 }
 
@@ -149,7 +142,7 @@ bool fuse_wants_even(struct fuse_panels *p, const struct ir_func *f, ir_value v)
     if (n->op != OP_dot || !is_paired(p, n) || !n->attr[3].n || n->attr[4].n || n->attr[5].n || !is_odd(f, n))
         return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
-    int64_t k = extent_of(y, n->attr[3]), least = EVEN_LEAST * k * extent_of(y, n->attr[1]);
+    int64_t k = pass_extent(y, n->attr[3]), least = EVEN_LEAST * k * pass_extent(y, n->attr[1]);
     return k >= EVEN_LEAST && ir_type_elements(x) >= least && ir_type_elements(y) >= least &&
            !is_slices(f, n->args[0]) && is_plain(f, n->args[0]) && !is_attention(p, f, v);
 }
@@ -176,7 +169,7 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     bool pairs = is_paired(p, n);
     if (n->type.dtype != IR_F32 && n->type.dtype != IR_BF16 && n->type.dtype != IR_F16) return false;
     if (pairs && (!n->attr[3].n || x->rank == IR_MAX_RANK)) return false;
-    int64_t k = extent_of(y, n->attr[3]), elements = ir_type_elements(y);
+    int64_t k = pass_extent(y, n->attr[3]), elements = ir_type_elements(y);
     const struct fuse_loop *loop = loop_of(p, f, n);
     double rows = rows_of(f, n);
     if (loop && rows >= ROUND_ROWS && rows * loop->times >= PANEL_ROWS) {
@@ -204,7 +197,7 @@ bool fuse_wants_rows(struct fuse_panels *p, const struct ir_func *f, ir_value v)
     const struct ir_type *x = ir_type(f, n->args[0]);
     struct pass_dims free = pass_free_dims(x, n->attr[0], n->attr[2]);
     if (!free.n || free.v[free.n - 1] + 1 != x->rank || x->dim[x->rank - 1] < SHARED_ROWS) return false;
-    int64_t k = extent_of(x, n->attr[2]), columns = k ? ir_type_elements(ir_type(f, n->args[1])) / k : 0;
+    int64_t k = pass_extent(x, n->attr[2]), columns = k ? ir_type_elements(ir_type(f, n->args[1])) / k : 0;
     int64_t rows = k ? ir_type_elements(x) / k : 0, inner = find_cuts(p, f)[v];
     if (k < SHARED_ROWS || rows < SHARED_ROWS || columns <= rows || columns < SHARED_PANELS * p->columns) return false;
     if ((inner && inner % p->columns && inner < columns) || !is_plain(f, n->args[0]) || is_slices(f, n->args[0]))
@@ -292,7 +285,7 @@ ir_value fuse_panels(const struct fuse_panels *p, struct ir_builder *b, const st
 {
     const struct ir_node *y = ir_get(from, node->args[1]);
     struct fuse_loop *loop = loop_of(p, from, node);
-    int64_t dims[IR_MAX_RANK], of_x[IR_MAX_RANK], n = ir_type_elements(&y->type) / extent_of(&y->type, node->attr[3]);
+    int64_t dims[IR_MAX_RANK], of_x[IR_MAX_RANK], n = ir_type_elements(&y->type) / pass_extent(&y->type, node->attr[3]);
     ir_value args[] = {factor(p, b, map[node->args[0]], node->attr[2]),
                        loop ? take_packed(p, b, loop, y, node->attr[3])
                             : pack(b, factor(p, b, map[node->args[1]], node->attr[3]), node->attr[3], p->columns)};
@@ -326,7 +319,7 @@ ir_value fuse_rows(const struct fuse_panels *p, struct ir_builder *b, const stru
 {
     struct ir_ints contract = node->attr[2];
     const struct ir_type *x = ir_type(from, node->args[0]);
-    int64_t dims[IR_MAX_RANK], m = ir_type_elements(x) / extent_of(x, contract), count = (m + p->rows - 1) / p->rows;
+    int64_t dims[IR_MAX_RANK], m = ir_type_elements(x) / pass_extent(x, contract), count = (m + p->rows - 1) / p->rows;
     int64_t numbers[] = {0, m};
     ir_value args[] = {pack(b, map[node->args[0]], contract, (m + count - 1) / count), map[node->args[1]]};
     for (uint32_t i = 0; i < contract.n; i++) dims[i] = 1 + i;

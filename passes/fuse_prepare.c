@@ -119,13 +119,23 @@ static ir_value rewrite_wide_join(struct preparing *p, struct ir_builder *b, con
 }
 
 /* The products of attention have their own tiles. */
+static bool is_attention(struct preparing *p, const struct ir_func *f, ir_value v)
+{
+    bool **marks = &p->attention[ir_func_index(f)];
+    if (!*marks) *marks = fuse_mark_attention(f, true, &p->pass->scratch);
+    return (*marks)[v];
+}
+
 static bool wants_split(struct preparing *p, const struct ir_func *f, ir_value v)
 {
     if (p->pass->options->invariant || !fuse_wants_split(p->pass->options->blocks, f, v, &p->pass->scratch))
         return false;
-    bool **marks = &p->attention[ir_func_index(f)];
-    if (!*marks) *marks = fuse_mark_attention(f, true, &p->pass->scratch);
-    return !(*marks)[v];
+    return !is_attention(p, f, v);
+}
+
+static bool wants_lines(struct preparing *p, const struct ir_func *f, ir_value v)
+{
+    return fuse_wants_lines(p->pass->options->blocks, f, ir_get(f, v)) && !is_attention(p, f, v);
 }
 
 static bool has_many(struct preparing *p, const struct ir_module *m)
@@ -136,8 +146,8 @@ static bool has_many(struct preparing *p, const struct ir_module *m)
         for (ir_value v = 1; v < m->funcs.items[i]->count; v++) {
             terms += fuse_is_scalar_sum(ir_get(m->funcs.items[i], v));
             any |= fuse_wants_phases(p->pass->options->blocks, m->funcs.items[i], ir_get(m->funcs.items[i], v)) ||
-                   wants_split(p, m->funcs.items[i], v) || is_wide_join(p, m->funcs.items[i], v) ||
-                   fuse_wants_panels(&p->panels, m->funcs.items[i], v) ||
+                   wants_lines(p, m->funcs.items[i], v) || wants_split(p, m->funcs.items[i], v) ||
+                   is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_even(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_rows(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_rows_first(&p->panels, m->funcs.items[i], v);
@@ -157,6 +167,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     if (sum) return sum;
     uint32_t blocks = p->pass->options->blocks;
     if (fuse_wants_phases(blocks, from, node)) return fuse_phases(blocks, b, node, map[node->args[0]]);
+    if (wants_lines(p, from, old)) return fuse_lines(b, from, node, map);
     if (wants_split(p, from, old)) return fuse_split(blocks, b, node, map);
     if (is_large_reduction(from, node)) {
         bool tree = node->op == OP_reduce_sum && node->attr[1].n;

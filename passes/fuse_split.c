@@ -24,13 +24,6 @@ static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *s
     }
 }
 
-static int64_t extent_of(const struct ir_type *t, struct ir_ints dims)
-{
-    int64_t extent = 1;
-    for (uint32_t i = 0; i < dims.n; i++) extent *= t->dim[dims.v[i]];
-    return extent;
-}
-
 static int64_t tiles_of(int64_t rows, int64_t columns)
 {
     int64_t narrow = rows < columns ? rows : columns;
@@ -41,7 +34,7 @@ static int64_t tiles_of(int64_t rows, int64_t columns)
 static struct fuse_cut cut_of(uint32_t blocks, const struct ir_type *x, const struct ir_type *y,
                               const struct ir_node *n)
 {
-    int64_t steps = extent_of(x, n->attr[2]), batch = extent_of(x, n->attr[0]), extent[IR_MAX_RANK];
+    int64_t steps = pass_extent(x, n->attr[2]), batch = pass_extent(x, n->attr[0]), extent[IR_MAX_RANK];
     struct fuse_cut none = {.all = 1};
     if (!steps || !ir_type_elements(&n->type) || n->attr[2].n >= IR_MAX_RANK) return none;
     int64_t tiles = batch * tiles_of(ir_type_elements(x) / (steps * batch), ir_type_elements(y) / (steps * batch));

@@ -242,6 +242,14 @@ static void walk_reduced(struct reduction *r, uint32_t a, uint32_t p, uint32_t f
 
 /* ---------------------------------------------------------------- bodies */
 
+/* Of the registers of a tile. */
+static struct nest_index tile_index(struct lower *l, nest_var unroll)
+{
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add_term(l, &at, unroll, 1);
+    return lower_pos_index(l, &at);
+}
+
 static double identity_of(enum ir_op op, enum ir_dtype dtype)
 {
     return op == OP_reduce_sum    ? 0
@@ -335,21 +343,36 @@ static void sum_row(struct reduction *r, ir_value v)
     nest_close(&l->b);
 }
 
-static void inside_row(struct reduction *r, uint32_t pass) { body(r, pass, (struct nest_index){0}); }
-
-static void row_pass(struct reduction *r, uint32_t pass)
+/* Opens the rows that are walked together, if there are some; their register. */
+static struct nest_index open_rows(struct reduction *r)
 {
     struct lower *l = r->l;
-    struct nest_index zero = {0};
-    declare_sums(r, pass, false);
-    walk_reduced(r, 0, 0, 0, inside_row, pass);
+    if (r->vectors == 1) return (struct nest_index){0};
+    uint32_t axis = r->runs - 2, part = l->axes[axis].parts - 1;
+    nest_var unroll = lower_open_piece(l, NEST_UNROLL, axis, part, r->vectors, 1);
+    add_part(r, axis, unroll, 1);
+    return tile_index(l, unroll);
+}
+
+static void inside_row(struct reduction *r, uint32_t pass)
+{
+    uint32_t depth = r->l->b.depth;
+    struct lower_pos full = r->full, row = r->row;
+    body(r, pass, open_rows(r));
+    nest_close_to(&r->l->b, depth);
+    r->full = full, r->row = row;
+}
+
+static void fold_rows(struct reduction *r, uint32_t pass, struct nest_index reg)
+{
+    struct lower *l = r->l;
     for (size_t i = 0; i < r->sums.count; i++) {
         ir_value v = r->sums.items[i];
         const struct ir_node *node = ir_get(l->f, v);
         if (r->of[v].stage != pass + 1) continue;
         if (r->laid_out && is_stepwise(node)) sum_row(r, v);
-        nest_value x = in_order(r, node) ? nest_get(&l->b, r->of[v].reg, zero)
-                                         : nest_fold(&l->b, combine_op(node), r->of[v].reg, zero);
+        nest_value x = in_order(r, node) ? nest_get(&l->b, r->of[v].reg, reg)
+                                         : nest_fold(&l->b, combine_op(node), r->of[v].reg, reg);
         l->from[v] = (struct lower_override){.source = FROM_VALUE,
                                              .value = lower_cast(l, x, (enum ir_dtype)node->type.dtype)};
     }
@@ -359,11 +382,45 @@ static void row_pass(struct reduction *r, uint32_t pass)
     }
 }
 
+/* Whether rows share an input, or come from memory. */
+static bool is_better_together(const struct reduction *r)
+{
+    enum { LARGE = 1 << 22 };
+    const struct lower *l = r->l;
+    bool better = r->rows * r->columns >= LARGE;
+    for (size_t i = 0; i < l->group->inputs.count; i++) {
+        int64_t elements = ir_type_elements(ir_type(l->f, l->group->inputs.items[i]));
+        better |= elements >= r->columns && elements < r->rows * r->columns;
+    }
+    return better;
+}
+
+/* Rows that are walked together, so that what they share is loaded once, and more of memory is on its way: of sums that
+ * little is computed for. */
+static uint32_t choose_rows(const struct reduction *r)
+{
+    enum { MOST_COST = 8, LEAST_COLUMNS = 64, LEAST_ROWS = 64, MOST = 4 };
+    const struct lower *l = r->l;
+    uint32_t cost = 0;
+    for (size_t i = 0; i < l->group->nodes.count; i++) {
+        const struct ir_node *node = ir_get(l->f, l->group->nodes.items[i]);
+        if (ir_type_elements(&node->type) > r->rows) cost += ir_ops[node->op].cost;
+    }
+    if (l->target->cuda || r->passes > 1 || r->in_order || r->sums.count > 1 || cost > MOST_COST) return 1;
+    if (r->runs < 2 || r->columns < LEAST_COLUMNS || r->rows < LEAST_ROWS || !is_better_together(r)) return 1;
+    const struct lower_axis *axis = &l->axes[r->runs - 2];
+    int64_t extent = axis->part[axis->parts - 1];
+    for (uint32_t n = MOST; n > 1; n--)
+        if (extent % n == 0 && extent > n) return n;
+    return 1;
+}
+
 static void row_kernel(struct reduction *r)
 {
     struct lower *l = r->l;
-    r->vectors = 1;
     find_kept(r);
+    r->vectors = choose_rows(r);
+    r->width = 1;
     for (size_t i = 0; i < l->group->nodes.count; i++) {
         ir_value v = l->group->nodes.items[i];
         if (r->of[v].keep) r->of[v].local = nest_local(&l->b, (enum ir_dtype)ir_type(l->f, v)->dtype, r->columns);
@@ -376,13 +433,19 @@ static void row_kernel(struct reduction *r)
         if (is_stepwise(node))
             r->of[r->sums.items[i]].local = nest_local(&l->b, (enum ir_dtype)node->type.dtype, r->columns);
     }
-    open_kept(r, UINT32_MAX, 0, 0);
+    const struct lower_axis *last = &l->axes[r->runs > 1 ? r->runs - 2 : 0];
+    if (r->vectors > 1) open_kept(r, r->runs - 2, last->parts - 1, last->part[last->parts - 1] / r->vectors);
+    else open_kept(r, UINT32_MAX, 0, 0);
     r->first = r->full;
     for (size_t i = 0; i < l->group->nodes.count; i++) {
         ir_value v = l->group->nodes.items[i];
         if (r->of[v].keep) l->from[v] = (struct lower_override){.buffer = r->of[v].local, .base = r->full};
     }
-    for (uint32_t pass = 0; pass < r->passes; pass++) row_pass(r, pass);
+    for (uint32_t pass = 0; pass < r->passes; pass++) {
+        declare_sums(r, pass, false);
+        walk_reduced(r, 0, 0, 0, inside_row, pass);
+        fold_rows(r, pass, open_rows(r));
+    }
     store_rows(r);
     nest_close_to(&l->b, 0);
 }
@@ -417,13 +480,6 @@ static void read_sums(struct reduction *r, uint32_t pass, struct nest_index reg)
         nest_value x = lower_cast(l, nest_get(&l->b, r->of[v].reg, reg), (enum ir_dtype)ir_type(l->f, v)->dtype);
         l->from[v] = (struct lower_override){.source = FROM_VALUE, .value = x};
     }
-}
-
-static struct nest_index tile_index(struct lower *l, nest_var unroll)
-{
-    struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add_term(l, &at, unroll, 1);
-    return lower_pos_index(l, &at);
 }
 
 static void choose_tile(struct reduction *r, int64_t extent)

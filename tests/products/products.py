@@ -33,7 +33,10 @@ CASES = [
 # few rows: more vectors of a row, and columns that are rows in memory turned in registers, by whole lines of the cache, halves and less
 THIN = [("a @ b", (1, 700), (700, 333)), ("a @ b", (2, 519), (519, 264)), ("a @ transpose(b)", (1, 530), (77, 530)), ("a @ transpose(b)", (1, 520), (200, 520)),
         ("a @ transpose(b)", (1, 512), (64, 512)), ("a @ transpose(b)", (3, 100), (17, 100)), ("a @ transpose(b)", (5, 1031), (19, 1031)),
-        ("a @ transpose(b)", (6, 40), (64, 40)), ("einsum('btc,ndc->btnd', a, b)", (1, 2, 72), (5, 8, 72)), ("a @ transpose(b)", (2, 2500), (40, 2500))]
+        ("a @ transpose(b)", (6, 40), (64, 40)), ("einsum('btc,ndc->btnd', a, b)", (1, 2, 72), (5, 8, 72)), ("a @ transpose(b)", (2, 2500), (40, 2500)),
+        # one row or column, as sums along lines of memory: by four, three and two, and one by one, behind batches, of two dimensions
+        ("a @ transpose(b)", (1, 531), (99, 531)), ("relu(a @ transpose(b)) * 2", (1, 516), (1030, 516)), ("a @ b", (333, 500), (500, 1)),
+        ("einsum('bc,bnc->bn', a, b)", (3, 130), (3, 77, 130)), ("einsum('cd,ncd->n', a, b)", (5, 40), (82, 5, 40)), ("einsum('c,bnc->bn', a, b)", (100,), (7, 11, 100))]
 # of bfloat16, whose pairs CPUs with AVX512_BF16 multiply: whole pairs, halves of them in between, rows of y beside each other and apart
 PAIRS = [CASES[0], CASES[1], CASES[3], ("a @ b", (229, 5004), (5004, 67)), ("a @ b", (40, 64), (64, 24)), ("a @ b", (300, 40), (40, 5000)),
          ("a @ transpose(b)", (515, 640), (200, 640)), ("a @ transpose(b)", (400, 1024), (1000, 1024)), ("a @ transpose(b)", (333, 2056), (259, 2056)),

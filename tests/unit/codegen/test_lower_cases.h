@@ -644,6 +644,10 @@ START_TEST(golden)
     }
     output(&x, spread);
     check_golden(&x, "phases");
+    x = fixture_new();
+    ir_value row = input(&x, F32(1, 512)), lines = input(&x, F32(100, 512));
+    output(&x, ir_unary(&x.b, OP_tanh, product(&x, row, lines, 1, 1)));
+    check_golden(&x, "product_of_one_row");
 }
 END_TEST
 
