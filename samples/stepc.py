@@ -554,6 +554,8 @@ class Step:
         self._check(self._create(ctypes.byref(options), ctypes.byref(self._instance)))
         self._minor = api.contents.abi_minor
         self._inputs = {t.name.decode(): t for t in self._tensors(INPUT)}
+        self._shapes: List[Any] = []
+        self._as_declared = {name: self._declared(name, t) for name, t in self._inputs.items() if t.dtype in _DTYPES}
         self._metrics = [t.name.decode() for t in self._tensors(METRIC) if t.rank == 0]
 
     def _guarded(self, name: str, entry: Callable[..., Any]) -> Callable[..., Any]:
@@ -598,8 +600,23 @@ class Step:
         return _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), data=a.ctypes.data, dtype=code, rank=a.ndim,
                       shape=shape, strides=strides)
 
+    def _declared(self, name: str, t: Any) -> Tuple[Any, Tuple[int, ...], Any]:
+        """Of an input: dtype and shape of an array that is read as it is, without a look at its strides, and what tells the object of it."""
+        dtype, shape = np.dtype(_DTYPES[t.dtype]), tuple(t.shape[:t.rank])
+        strides = [int(np.prod(shape[i + 1:], dtype=np.int64)) for i in range(t.rank)]
+        own_shape, own_strides = (_i64 * max(t.rank, 1))(*shape), (_i64 * max(t.rank, 1))(*strides)
+        self._shapes += [own_shape, own_strides]
+        return dtype, shape, _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), dtype=t.dtype, rank=t.rank, shape=own_shape, strides=own_strides)
+
     def _given(self, name: str, value: Any, keep: List[Any], code: int) -> Any:
         """The same of what the object only reads: in this machine's byte order, and rounded where 16-bit floats are wanted."""
+        if type(value) is np.ndarray and name in self._as_declared:
+            dtype, shape, told = self._as_declared[name]
+            if value.dtype is dtype and value.shape == shape and value.flags.c_contiguous:
+                keep.append(value)
+                told = _ARRAY.from_buffer_copy(told)
+                told.data = value.ctypes.data
+                return told
         if isinstance(value, np.ma.MaskedArray):
             raise StepError(1, 'STEP_EINVAL: "%s": a masked array; the object would read what is masked' % name)
         if getattr(value, "__dlpack_device__", None) and int(value.__dlpack_device__()[0]) == 2:
@@ -645,16 +662,17 @@ class Step:
 
     def _batch(self, values: Dict[str, Any], keep: List[Any]) -> Any:
         inputs = [self._given(n, v, keep, self._inputs[n].dtype) for n, v in values.items() if n in self._inputs]
-        for n, v in values.items():
-            if n not in self._inputs and np.ndim(v):
+        others = {n: v for n, v in values.items() if n not in self._inputs}
+        for n, v in others.items():
+            if np.ndim(v):
                 raise StepError(2, 'STEP_ENOTFOUND: there is no input "%s"%s' % (n, _near(n, self._inputs)))
-            if n not in self._inputs and not isinstance(v, (int, float, np.number, np.ndarray)):
+            if not isinstance(v, (int, float, np.number, np.ndarray)):
                 raise StepError(2, 'STEP_ENOTFOUND: "%s" is no input and no number%s' % (n, _near(n, [*self._inputs, *self.hypers()])))
-        hypers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in values.items() if n not in self._inputs]
-        arrays, numbers = (_ARRAY * max(len(inputs), 1))(*inputs), (_HYPER * max(len(hypers), 1))(*hypers)
+        hypers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in others.items()]
+        arrays, numbers = (_ARRAY * len(inputs))(*inputs), (_HYPER * len(hypers))(*hypers)
         keep += [arrays, numbers]
         on_gpu = any(a.device_type == 2 for a in inputs)
-        return _Batch(stream=1 if on_gpu else None, inputs=ctypes.cast(arrays, _p), input_count=len(inputs), hypers=ctypes.cast(numbers, _p), hyper_count=len(hypers))
+        return _Batch(stream=1 if on_gpu else None, inputs=ctypes.addressof(arrays), input_count=len(inputs), hypers=ctypes.addressof(numbers), hyper_count=len(hypers))
 
     def names(self, role: int = PARAM) -> List[str]:
         """The tensors of a role (PARAM, EMA, OPT_STATE, STATE, INPUT, METRIC, OUTPUT), in the document's order."""
