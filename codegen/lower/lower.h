@@ -21,7 +21,7 @@ struct lower_pos {
 };
 
 /* A linear range of the domain, split into parts, outermost first. What stands in so many steps of a part differs (its
- * phases), so that they are printed one by one; 0: in none. */
+ * phases), so that they are lowered one by one; 0: in none. */
 struct lower_axis {
     int64_t extent;
     uint32_t parts;
@@ -117,6 +117,8 @@ int64_t lower_pos_scale(const struct lower_pos *, uint32_t i); /* of a term, or 
 /* p = factor * high + low with low in [0, factor), without any division; false: it is not so. */
 bool lower_pos_part(struct lower *, const struct lower_pos *p, int64_t factor, struct lower_pos *high,
                     struct lower_pos *low);
+/* Asks for each step of a short part that the position has to be lowered by itself, and the lowering to start over. */
+void lower_pos_ask_apart(struct lower *, const struct lower_pos *);
 /* The same where low may go further, but passes only one multiple of the factor, `*multiple`, or none (`*none`): p is a
  * multiple of the factor where low is there. False: it passes several, and the lowering may start over. */
 bool lower_pos_phase(struct lower *, const struct lower_pos *p, int64_t factor, struct lower_pos *high,
@@ -150,17 +152,13 @@ nest_var lower_open(struct lower *, enum nest_loop, int64_t extent); /* a loop t
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
 nest_var lower_open_piece(struct lower *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent, int64_t unit);
-/* A part as serial loops go over it: `count` rounds of `steps` that are printed one by one, and what is left. */
+/* A part as serial loops go over it: `count` rounds of `steps` that are lowered one by one, and what is left. */
 struct lower_stretch {
     int64_t first, count, steps;
 };
 uint32_t lower_stretches(const struct lower *, uint32_t axis, uint32_t part, struct lower_stretch stretch[2]);
-/* The loops of one: a step of `round` is `steps` steps of the part, a step of `step` is one; one loop where steps is 1.
- */
-struct lower_opened {
-    nest_var round, step;
-};
-struct lower_opened lower_open_stretch(struct lower *, uint32_t axis, uint32_t part, const struct lower_stretch *);
+/* Opens the loop over its rounds, if there are several; where the first step of a round lies in the part. */
+struct lower_pos lower_open_stretch(struct lower *, uint32_t axis, uint32_t part, const struct lower_stretch *);
 /* Of two loops that workers could share out: is the one further inside worth the pieces of memory that lie apart? */
 bool lower_shares_better(int64_t inner, int64_t outer);
 int64_t lower_axis_stride(const struct lower_axis *,

@@ -49,12 +49,12 @@ uint32_t lower_stretches(const struct lower *l, uint32_t axis, uint32_t part, st
     return count;
 }
 
-struct lower_opened lower_open_stretch(struct lower *l, uint32_t axis, uint32_t part, const struct lower_stretch *of)
+struct lower_pos lower_open_stretch(struct lower *l, uint32_t axis, uint32_t part, const struct lower_stretch *of)
 {
-    struct lower_opened opened;
-    opened.round = lower_open_piece(l, NEST_SERIAL, axis, part, of->count, of->steps);
-    opened.step = of->steps > 1 ? lower_open_piece(l, NEST_UNROLL, axis, part, of->steps, 1) : opened.round;
-    return opened;
+    struct lower_pos at = lower_pos_constant(of->first);
+    if (of->count > 1)
+        lower_pos_add_term(l, &at, lower_open_piece(l, NEST_SERIAL, axis, part, of->count, of->steps), of->steps);
+    return at;
 }
 
 bool lower_shares_better(int64_t inner, int64_t outer)

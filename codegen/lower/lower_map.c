@@ -232,7 +232,8 @@ static int64_t at_once(const struct lower *l, uint32_t parallel)
     const struct lower_axis *axis = &l->axes[0];
     const struct plan_group *g = l->group;
     uint32_t last = axis->parts - 1;
-    if (axis->parts < 3 || parallel + 1 == last || axis->part[last] < l->lanes || l->target->cuda || g->windows.count)
+    if (axis->parts < 3 || parallel + 1 == last || axis->phase[last - 1] || axis->part[last] < l->lanes ||
+        l->target->cuda || g->windows.count)
         return 1;
     for (size_t i = 0; i < g->outputs.count; i++)
         if (lower_output_type(l, g->outputs.items[i])->dtype != IR_F32) return 1;
@@ -283,12 +284,12 @@ static void walk_parts(struct lower *l, const struct lower_pos *from, uint32_t i
         struct lower_stretch stretch[2];
         uint32_t count = lower_stretches(l, 0, i, stretch);
         for (uint32_t k = 0; k < count; k++) {
-            p = *from;
-            p.offset += stretch[k].first * stride;
-            struct lower_opened open = lower_open_stretch(l, 0, i, &stretch[k]);
-            lower_pos_add_term(l, &p, open.round, stride * stretch[k].steps);
-            if (stretch[k].steps > 1) lower_pos_add_term(l, &p, open.step, stride);
-            walk_parts(l, &p, i + 1, parallel, several);
+            struct lower_pos at = lower_open_stretch(l, 0, i, &stretch[k]);
+            for (int64_t step = 0; step < stretch[k].steps; step++, at.offset++) {
+                p = *from;
+                lower_pos_add(l, &p, &at, stride);
+                walk_parts(l, &p, i + 1, parallel, several);
+            }
             nest_close_to(&l->b, depth);
         }
     }

@@ -236,6 +236,14 @@ static bool ask_phases(struct lower *l, nest_var var, int64_t scale, int64_t fac
     return true;
 }
 
+void lower_pos_ask_apart(struct lower *l, const struct lower_pos *p)
+{
+    for (uint32_t i = 0; i < p->term_count; i++) {
+        const struct lower_var_info *info = &l->vars.items[p->term[i].var];
+        if (ask_phases(l, p->term[i].var, info->unit, l->axes[info->axis].part[info->part])) return;
+    }
+}
+
 bool lower_pos_phase(struct lower *l, const struct lower_pos *p, int64_t factor, struct lower_pos *high,
                      struct lower_pos *low, int64_t *multiple, bool *none)
 {

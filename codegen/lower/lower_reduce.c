@@ -226,13 +226,13 @@ static void walk_reduced(struct reduction *r, uint32_t a, uint32_t p, uint32_t f
         uint32_t count = lower_stretches(l, a, p, stretch);
         int64_t stride = lower_axis_stride(&l->axes[a], p);
         for (uint32_t i = 0; i < count; i++) {
-            r->full = full, r->row = row;
-            r->full.offset += stretch[i].first * stride * r->full_stride[a];
-            r->row.offset += stretch[i].first * stride * r->row_stride[a];
-            struct lower_opened open = lower_open_stretch(l, a, p, &stretch[i]);
-            add_part(r, a, open.round, stride * stretch[i].steps);
-            if (stretch[i].steps > 1) add_part(r, a, open.step, stride);
-            walk_reduced(r, a, p + 1, first, inside, pass);
+            struct lower_pos at = lower_open_stretch(l, a, p, &stretch[i]);
+            for (int64_t step = 0; step < stretch[i].steps; step++, at.offset++) {
+                r->full = full, r->row = row;
+                lower_pos_add(l, &r->full, &at, stride * r->full_stride[a]);
+                lower_pos_add(l, &r->row, &at, stride * r->row_stride[a]);
+                walk_reduced(r, a, p + 1, first, inside, pass);
+            }
             nest_close_to(&l->b, depth);
         }
     }

@@ -182,6 +182,7 @@ static nest_value from_concat(struct lower *l, const struct ir_node *node, const
             continue;
         }
         nest_value cond = within(l, &at[1], first, first + size);
+        if (cond) lower_pos_ask_apart(l, &at[1]);
         struct lower_pos moved[2] = {at[0], at[1]};
         moved[1].offset -= first;
         int64_t part[2] = {outer, size};
