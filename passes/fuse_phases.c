@@ -1,8 +1,10 @@
 /* Reductions in two phases, where a GPU's blocks are many and what is kept gives few of them work: a bias's gradient,
- * the statistics of a batch, a loss, a norm. The first phase reduces parts, of which each is a block's, the second one
- * the parts, in their order: the result is the same in every run. Parts are whole steps of one reduced dimension and of
- * all reduced ones before it, so that neither phase divides to find its elements. Sums of 16-bit floats are rounded at
- * every step, and those with a tree have their own order: both stay. */
+ * the statistics of a batch, a loss, a norm; and on a CPU those to few columns over very many rows, which a worker each
+ * could not share, and would read a piece of every row at a time: there a part stays in the second cache. The first
+ * phase reduces parts, of which each is a block's, the second one the parts, in their order: the result is the same in
+ * every run. Parts are whole steps of one reduced dimension and of all reduced ones before it, so that neither phase
+ * divides to find its elements. Sums of 16-bit floats are rounded at every step, and those with a tree have their own
+ * order: both stay. */
 #include "passes/fuse.h"
 
 enum {
@@ -20,12 +22,25 @@ static bool reduces(const struct ir_node *n, uint32_t dim)
     return false;
 }
 
+/* Of a CPU. */
+static int64_t tall_parts(const struct ir_type *x, const struct ir_node *n)
+{
+    enum { MOST_COLUMNS = 512, LEAST_ALL = 1 << 18, PART = 1 << 15, LEAST_OUTER = 8, LEAST_INNER = 16 };
+    int64_t columns = ir_type_elements(&n->type), all = ir_type_elements(x), rows = columns ? all / columns : 0;
+    for (uint32_t i = 0; i < n->attr[0].n; i++)
+        if (n->attr[0].v[i] != i) return 1;
+    if (!n->type.rank || columns > MOST_COLUMNS || all < LEAST_ALL || n->attr[0].n < 2) return 1;
+    int64_t wanted = all / PART > LEAST_OUTER ? all / PART : LEAST_OUTER;
+    return wanted < rows / LEAST_INNER ? wanted : rows / LEAST_INNER;
+}
+
 static int64_t parts_wanted(uint32_t blocks, const struct ir_type *x, const struct ir_node *n)
 {
     int64_t all = ir_type_elements(x), kept = ir_type_elements(&n->type), reduced = kept ? all / kept : 0;
     uint32_t last = x->rank;
     while (last > 0 && x->dim[last - 1] == 1) last--;
     if (!last || reduced < 2) return 1;
+    if (!blocks) return tall_parts(x, n);
     bool rows = reduces(n, last - 1);
     int64_t busy = rows ? kept : (kept + LANES - 1) / LANES, wanted = blocks / (busy ? busy : 1);
     if (!rows) wanted *= MORE_BLOCKS;
@@ -58,11 +73,11 @@ static bool find_cut(uint32_t blocks, const struct ir_type *x, const struct ir_n
     return cut->all >= LEAST_PARTS;
 }
 
-static bool may_cut(const struct ir_func *f, const struct ir_node *n)
+static bool may_cut(uint32_t blocks, const struct ir_func *f, const struct ir_node *n)
 {
     if (n->op != OP_reduce_sum && n->op != OP_reduce_max && n->op != OP_reduce_min) return false;
     enum ir_dtype dtype = (enum ir_dtype)ir_type(f, n->args[0])->dtype;
-    if (n->op != OP_reduce_sum) return true;
+    if (n->op != OP_reduce_sum) return blocks > 0;
     return n->attr[1].n == 0 && dtype != IR_BF16 && dtype != IR_F16;
 }
 
@@ -70,7 +85,7 @@ bool fuse_wants_phases(uint32_t blocks, const struct ir_func *f, const struct ir
 {
     struct fuse_cut cut;
     uint32_t dim;
-    return blocks && may_cut(f, n) && ir_type(f, n->args[0])->rank < IR_MAX_RANK &&
+    return may_cut(blocks, f, n) && ir_type(f, n->args[0])->rank < IR_MAX_RANK &&
            find_cut(blocks, ir_type(f, n->args[0]), n, &cut, &dim);
 }
 

@@ -68,30 +68,9 @@ static bool is_large_reduction(const struct ir_func *f, const struct ir_node *n)
     return reduce && n->type.rank == 0 && ir_type_elements(ir_type(f, n->args[0])) >= 65536;
 }
 
-/* Few columns of very many rows, which a worker each could not share, and would read a piece of every row at a time. */
-static bool is_tall(const struct ir_func *f, const struct ir_node *n)
-{
-    enum { MOST_COLUMNS = 512, LEAST_ELEMENTS = 1 << 19, LEAST_OUTER = 8, LEAST_INNER = 16 };
-    const struct ir_type *x = n->arg_count ? ir_type(f, n->args[0]) : NULL;
-    if (n->op != OP_reduce_sum || n->attr[1].n || (x->dtype != IR_F32 && x->dtype != IR_F64)) return false;
-    int64_t columns = ir_type_elements(&n->type), all = ir_type_elements(x);
-    for (uint32_t i = 0; i < n->attr[0].n; i++)
-        if (n->attr[0].v[i] != i) return false;
-    return n->type.rank && columns <= MOST_COLUMNS && all >= LEAST_ELEMENTS && n->attr[0].n >= 2 &&
-           x->dim[0] >= LEAST_OUTER && all >= columns * x->dim[0] * LEAST_INNER;
-}
-
-/* All but the first dimension first, which workers share. */
-static ir_value rewrite_tall(struct ir_builder *b, const struct ir_node *node, ir_value x)
-{
-    int64_t first = 0;
-    x = ir_reduce_plain(b, OP_reduce_sum, x, node->attr[0].v + 1, node->attr[0].n - 1);
-    return ir_reduce_plain(b, OP_reduce_sum, x, &first, 1);
-}
-
 static bool is_rewritten(const struct ir_func *f, const struct ir_node *n)
 {
-    return is_large_reduction(f, n) || is_tall(f, n) || fuse_is_gradient_sum(f, n);
+    return is_large_reduction(f, n) || fuse_is_gradient_sum(f, n);
 }
 
 /* A concatenation of very many, with something before the dimension. */
@@ -174,7 +153,6 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
         ir_value r = (tree ? rewrite_tree : rewrite_full)(b, node, map[node->args[0]]);
         if (r) return r;
     }
-    if (is_tall(from, node)) return rewrite_tall(b, node, map[node->args[0]]);
     ir_value row = fuse_gradient_sum(b, from, old, map, p->numbers ? p->numbers[ir_func_index(from)] : NULL);
     if (row) return row;
     if (fuse_wants_panels(&p->panels, from, old)) return fuse_panels(&p->panels, b, from, node, map);

@@ -172,33 +172,38 @@ static void open_part(struct reduction *r, enum nest_loop loop, uint32_t axis, u
 }
 
 /* The kept parts but the one given (the blocks of a column kernel), one of them in parallel (lower_shares_better), on
- * a GPU all of them.
- * `blocks`: the number of blocks that part is cut into, which may be the parallel loop itself. */
+ * a GPU all of them. `blocks`: the number of blocks that part is cut into, which may be the parallel loop itself where
+ * there is little else; else they come last, as neighbours read neighbouring pieces of memory. */
 static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_part, int64_t blocks)
 {
+    enum { SHARED = 8 };
     struct lower *l = r->l;
     uint32_t axis = UINT32_MAX, part = 0;
     int64_t largest = blocks > 1 ? blocks : 0;
     for (uint32_t a = 0; a < r->runs; a++)
-        for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++)
-            if (!(a == skip_axis && p == skip_part) && lower_shares_better(l->axes[a].part[p], largest)) {
-                largest = l->axes[a].part[p];
-                axis = a, part = p;
-            }
+        for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
+            int64_t extent = l->axes[a].part[p];
+            bool first = axis == UINT32_MAX && extent >= SHARED && !l->target->cuda;
+            if ((a == skip_axis && p == skip_part) || !(first || lower_shares_better(extent, largest))) continue;
+            largest = extent;
+            axis = a, part = p;
+        }
     enum nest_loop others = l->target->cuda ? NEST_PARALLEL : NEST_SERIAL;
     l->b.nest->parallel_extent = 1;
     if (axis != UINT32_MAX) open_part(r, NEST_PARALLEL, axis, part);
-    if (blocks > 1) {
-        int64_t tile = r->vectors * r->width;
-        enum nest_loop loop = axis != UINT32_MAX ? others : NEST_PARALLEL;
-        count_shared(l, loop, blocks);
-        add_part(r, skip_axis, lower_open_piece(l, loop, skip_axis, skip_part, blocks, tile), tile);
-    }
-    for (uint32_t a = 0; a < r->runs; a++)
-        for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
-            if ((a == skip_axis && p == skip_part) || (a == axis && p == part) || l->axes[a].part[p] == 1) continue;
-            open_part(r, others, a, p);
+    for (uint32_t turn = 0; turn < 2; turn++) { /* blocks first, or last */
+        if (blocks > 1 && turn == (axis != UINT32_MAX && !l->target->cuda)) {
+            int64_t tile = r->vectors * r->width;
+            enum nest_loop loop = axis != UINT32_MAX ? others : NEST_PARALLEL;
+            count_shared(l, loop, blocks);
+            add_part(r, skip_axis, lower_open_piece(l, loop, skip_axis, skip_part, blocks, tile), tile);
         }
+        for (uint32_t a = 0; a < r->runs && !turn; a++)
+            for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
+                bool open = (a == skip_axis && p == skip_part) || (a == axis && p == part);
+                if (!open && l->axes[a].part[p] > 1) open_part(r, others, a, p);
+            }
+    }
 }
 
 /* Walks the reduced parts, from this one of an axis on (on further axes from `first` on), and does `inside` in their

@@ -648,6 +648,10 @@ START_TEST(golden)
     ir_value row = input(&x, F32(1, 512)), lines = input(&x, F32(100, 512));
     output(&x, ir_unary(&x.b, OP_tanh, product(&x, row, lines, 1, 1)));
     check_golden(&x, "product_of_one_row");
+    x = fixture_new();
+    int64_t outer[] = {0, 1, 2};
+    output(&x, ir_reduce(&x.b, OP_reduce_sum, input(&x, F32(8, 32, 64, 256)), outer, 3));
+    check_golden(&x, "tall_sum");
 }
 END_TEST
 
