@@ -53,6 +53,7 @@ void emit_attribute(const struct emit *e, LLVMValueRef function, const char *nam
 LLVMValueRef emit_function(struct emit *e, const char *name, LLVMTypeRef type)
 {
     e->function = LLVMAddFunction(e->module, name, type);
+    e->nothing = NULL;
     LLVMSetLinkage(e->function, LLVMInternalLinkage);
     emit_attribute(e, e->function, "nounwind");
     /* Some CPUs prefer half their vectors; the lanes of our vectors are chosen already. */
@@ -481,7 +482,12 @@ static void print_number(struct emit *e, const struct nest_stmt *s)
 static void print_stmt(struct emit *e, const struct nest_stmt *s)
 {
     switch (s->kind) {
-    case NEST_FOR: print_for(e, s); break;
+    case NEST_FOR: {
+        struct emit_apart apart = emit_apart_begin(e, s);
+        print_for(e, s);
+        emit_apart_end(e, apart);
+        break;
+    }
     case NEST_IF: print_if(e, s); break;
     case NEST_OP:
     case NEST_FMA: print_op(e, s); break;
@@ -536,6 +542,7 @@ void emit_nest(struct emit *e, const struct nest *nest, const LLVMValueRef *buff
     }
     e->flushed = emit_find_flushed(e);
     survey(e, nest->body.items, nest->body.count, false, -1);
+    emit_apart_survey(e);
     emit_tiles_begin(e);
     print_body(e, nest->body.items, nest->body.count);
     emit_tiles_end(e);

@@ -42,7 +42,7 @@ struct emit {
     bool has_pairs, has_tiles; /* the code multiplies pairs, or tiles, of bfloat16: not every CPU of the level can */
 
     /* of the function being printed */
-    LLVMValueRef function;
+    LLVMValueRef function, nothing; /* where there is a 0 of which LLVM does not know; NULL: nobody has asked for it */
     struct {
         LLVMValueRef sum, zero;
         uint32_t copy, way;
@@ -63,6 +63,8 @@ struct emit {
     const struct nest_stmt *tiles; /* the first statement of tiles: whose the configuration is; NULL: there are none */
     LLVMValueRef lo, hi, scratch;
     uint32_t lanes, depth;
+    bool contracts,
+        inside; /* it has the tile of a contraction; what is printed is its loop, or beside it (llvm_emit_apart.c) */
 
     /* of the vector loop being printed */
     bool in_vector;
@@ -88,6 +90,16 @@ LLVMValueRef emit_kernel(struct emit *, const struct nest *, const char *name, c
 LLVMValueRef emit_kernel_of(struct emit *, LLVMValueRef body, const char *name, const struct nest_stmt *const *numbers,
                             uint32_t count);
 LLVMValueRef emit_number(struct emit *, const struct nest_stmt *);
+
+/* llvm_emit_apart.c: around each loop of a nest. */
+struct emit_apart {
+    LLVMValueRef zero;      /* NULL: what stands in it stays as it is */
+    LLVMBasicBlockRef last; /* of the function, before the loop was printed */
+    bool inside;
+};
+void emit_apart_survey(struct emit *);
+struct emit_apart emit_apart_begin(struct emit *, const struct nest_stmt *loop);
+void emit_apart_end(struct emit *, struct emit_apart);
 
 /* llvm_emit_flushed.c: by value of the nest that is printed. */
 bool *emit_find_flushed(struct emit *);
