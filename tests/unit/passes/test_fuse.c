@@ -115,6 +115,27 @@ START_TEST(large_operands_lie_in_panels)
 }
 END_TEST
 
+/* Narrow panels pay from fewer elements on: not of columns that are rows in memory, unless another tensor is read with
+ * the product, nor of the smallest. */
+START_TEST(narrow_panels)
+{
+    for (uint32_t columns = 16; columns <= 32; columns += 16) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_columns = columns;
+        ir_value w = param(&x, IR_ROLE_PARAM, F32(128, 256)), turned = param(&x, IR_ROLE_PARAM, F32(256, 128));
+        ir_value small = param(&x, IR_ROLE_PARAM, F32(128, 128)), a = param(&x, IR_ROLE_INPUT, F32(600, 128));
+        ir_value with = param(&x, IR_ROLE_PARAM, F32(300, 128)), more = param(&x, IR_ROLE_INPUT, F32(600, 300));
+        output(&x, product(&x, a, w, 1, 0));
+        output(&x, product(&x, a, turned, 1, 1));
+        output(&x, product(&x, a, small, 1, 0));
+        output(&x, ir_binary(&x.b, OP_mul, more, product(&x, a, with, 1, 1)));
+        ck_assert_uint_eq(kinds(finish(&x), GROUP_MAP), columns == 16 ? 2 : 0);
+        drop(&x);
+    }
+}
+END_TEST
+
 /* Of a product with more columns than rows the left operand is, if its rows are neighbours: once for both of these. */
 START_TEST(shared_rows_lie_in_panels)
 {
@@ -531,9 +552,10 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, shared_rows_lie_in_panels,
-                                    rows_in_ragged_runs_are_copied, panels_of_pairs, taps_of_pairs, padding_of_a_gpu,
-                                    operands_of_loops_lie_in_panels, layer_norm_is_two_kernels, adam_is_one_kernel,
-                                    layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
-                                    taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
+    return run_case("fuse",
+                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, narrow_panels,
+                            shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs, taps_of_pairs,
+                            padding_of_a_gpu, operands_of_loops_lie_in_panels, layer_norm_is_two_kernels,
+                            adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
+                            taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
 }
