@@ -672,7 +672,7 @@ class Step:
         arrays, numbers = (_ARRAY * len(inputs))(*inputs), (_HYPER * len(hypers))(*hypers)
         keep += [arrays, numbers]
         on_gpu = any(a.device_type == 2 for a in inputs)
-        return _Batch(stream=1 if on_gpu else None, inputs=ctypes.addressof(arrays), input_count=len(inputs), hypers=ctypes.addressof(numbers), hyper_count=len(hypers))
+        return _Batch(stream=1 if on_gpu else None, inputs=ctypes.cast(arrays, _p), input_count=len(inputs), hypers=ctypes.cast(numbers, _p), hyper_count=len(hypers))
 
     def names(self, role: int = PARAM) -> List[str]:
         """The tensors of a role (PARAM, EMA, OPT_STATE, STATE, INPUT, METRIC, OUTPUT), in the document's order."""

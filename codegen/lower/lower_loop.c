@@ -52,7 +52,7 @@ uint32_t lower_stretches(const struct lower *l, uint32_t axis, uint32_t part, st
 struct lower_pos lower_open_stretch(struct lower *l, uint32_t axis, uint32_t part, const struct lower_stretch *of)
 {
     struct lower_pos at = lower_pos_constant(of->first);
-    if (of->count > 1)
+    if (of->count != 1) /* of none, too */
         lower_pos_add_term(l, &at, lower_open_piece(l, NEST_SERIAL, axis, part, of->count, of->steps), of->steps);
     return at;
 }

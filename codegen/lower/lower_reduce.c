@@ -201,7 +201,7 @@ static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_par
         for (uint32_t a = 0; a < r->runs && !turn; a++)
             for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
                 bool open = (a == skip_axis && p == skip_part) || (a == axis && p == part);
-                if (!open && l->axes[a].part[p] > 1) open_part(r, others, a, p);
+                if (!open && l->axes[a].part[p] != 1) open_part(r, others, a, p);
             }
     }
 }
