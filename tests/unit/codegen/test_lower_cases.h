@@ -99,6 +99,18 @@ START_TEST(reduce_any_dims)
 }
 END_TEST
 
+/* What is kept, or reduced, may have no elements: then nothing is read or stored but sums of none. */
+START_TEST(reduce_of_none)
+{
+    struct fixture x = fixture_new();
+    ir_value none = input(&x, F32(9, 0, 4)), rows = input(&x, F32(3, 0, 70));
+    int64_t middle = 1, end = 2;
+    output(&x, ir_reduce(&x.b, OP_reduce_sum, none, &middle, 1));
+    output(&x, ir_reduce(&x.b, OP_reduce_sum, rows, &end, 1));
+    CHECK_BOTH(x, 0, 0);
+}
+END_TEST
+
 START_TEST(reduce_types)
 {
     struct fixture x = fixture_new();
@@ -689,6 +701,7 @@ static void add_cases(Suite *suite)
     tcase_add_test(reductions, row_layer_norm);
     tcase_add_test(reductions, row_cross_entropy);
     tcase_add_test(reductions, reduce_any_dims);
+    tcase_add_test(reductions, reduce_of_none);
     tcase_add_test(reductions, reduce_types);
     tcase_add_test(reductions, row_sum_in_order);
     tcase_add_test(reductions, column_with_epilogue);
