@@ -131,7 +131,6 @@ struct fuse_panels {
     bool pairs; /* of bfloat16, two steps of the contraction lie side by side */
     const struct ir_func *f;
     int64_t *cut;            /* of its values: see find_cuts */
-    bool *joined;            /* of its values: as well */
     const bool *attention;   /* of its values; NULL: not looked for yet */
     const uint32_t *uses;    /* of its values */
     struct fuse_loop *loops; /* by function: the loop whose body it is */

@@ -69,14 +69,7 @@ static bool is_plain(const struct ir_func *f, ir_value v)
     return ir_ops[ir_get(f, v)->op].emit != EMIT_index;
 }
 
-static bool is_repeated(const struct ir_func *f, ir_value v)
-{
-    const struct ir_node *n = ir_get(f, v);
-    return n->op == OP_broadcast || n->op == OP_constant;
-}
-
-/* By value, of products: the last dimension that something cuts the columns of the result into, 0 if nothing does; and
- * whether something element-wise reads another tensor with the result. */
+/* By value, of products: the last dimension that something cuts the columns of the result into, 0 if nothing does. */
 static const int64_t *find_cuts(struct fuse_panels *p, const struct ir_func *f)
 {
     if (p->f == f) return p->cut;
@@ -84,16 +77,9 @@ static const int64_t *find_cuts(struct fuse_panels *p, const struct ir_func *f)
     p->attention = NULL;
     p->uses = ir_use_counts(f, p->arena);
     p->cut = arena_new_array(p->arena, int64_t, f->count);
-    p->joined = arena_new_array(p->arena, bool, f->count);
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *n = ir_get(f, v);
-        for (uint32_t i = 0; i < 2 && n->arg_count == 2 && ir_is_ewise((enum ir_op)n->op); i++)
-            p->joined[n->args[i]] |= !is_repeated(f, n->args[1 - i]);
         if (n->op == OP_reshape && n->type.rank) p->cut[n->args[0]] = n->type.dim[n->type.rank - 1];
-    }
-    for (ir_value v = (ir_value)f->count; --v > 0;) {
-        const struct ir_node *n = ir_get(f, v);
-        if (n->op == OP_reshape || n->op == OP_cast) p->joined[n->args[0]] |= p->joined[v];
     }
     return p->cut;
 }
@@ -176,14 +162,11 @@ ir_value fuse_even(struct ir_builder *b, const struct ir_node *node, const ir_va
     return ir_dot(b, x, y, node->attr[0], node->attr[1], node->attr[2], node->attr[3]);
 }
 
-/* Columns that are rows in memory are turned, which a copy does no faster: then it has to be what follows. */
-static int64_t least_elements(struct fuse_panels *p, const struct ir_func *f, ir_value product)
+/* Columns that are rows in memory are turned, which a copy does no faster. */
+static int64_t least_elements(const struct fuse_panels *p, const struct ir_type *y, struct ir_ints contract)
 {
-    const struct ir_node *n = ir_get(f, product);
-    struct ir_ints contract = n->attr[3];
-    bool turned = contract.n && contract.v[contract.n - 1] + 1 == ir_type(f, n->args[1])->rank;
-    find_cuts(p, f);
-    return p->columns <= NARROW && (!turned || p->joined[product]) ? NARROW_ELEMENTS : PANEL_ELEMENTS;
+    bool turned = contract.n && contract.v[contract.n - 1] + 1 == y->rank;
+    return p->columns <= NARROW && !turned ? NARROW_ELEMENTS : PANEL_ELEMENTS;
 }
 
 bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value v)
@@ -199,7 +182,7 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     double rows = rows_of(f, n);
     if (loop && rows >= ROUND_ROWS && rows * loop->times >= PANEL_ROWS) {
         if (elements < ROUND_ELEMENTS || elements < k * p->columns) return false;
-    } else if (elements < least_elements(p, f, v) || elements > ir_type_elements(x) || rows < PANEL_ROWS ||
+    } else if (elements < least_elements(p, y, n->attr[3]) || elements > ir_type_elements(x) || rows < PANEL_ROWS ||
                elements < 2 * k * p->columns) {
         return false;
     }
