@@ -22,7 +22,7 @@ static bool reduces(const struct ir_node *n, uint32_t dim)
     return false;
 }
 
-/* Of a CPU. */
+/* Of a CPU: parts of 128 KiB, but not fewer than the first dimension has steps, which may have no divisor below. */
 static int64_t tall_parts(const struct ir_type *x, const struct ir_node *n)
 {
     enum { MOST_COLUMNS = 512, LEAST_ALL = 1 << 18, PART = 1 << 15, LEAST_OUTER = 8, LEAST_INNER = 16 };
@@ -30,7 +30,7 @@ static int64_t tall_parts(const struct ir_type *x, const struct ir_node *n)
     for (uint32_t i = 0; i < n->attr[0].n; i++)
         if (n->attr[0].v[i] != i) return 1;
     if (!n->type.rank || columns > MOST_COLUMNS || all < LEAST_ALL || n->attr[0].n < 2) return 1;
-    int64_t wanted = all / PART > LEAST_OUTER ? all / PART : LEAST_OUTER;
+    int64_t least = x->dim[0] > LEAST_OUTER ? x->dim[0] : LEAST_OUTER, wanted = all / PART > least ? all / PART : least;
     return wanted < rows / LEAST_INNER ? wanted : rows / LEAST_INNER;
 }
 
