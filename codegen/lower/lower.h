@@ -157,7 +157,7 @@ struct lower_stretch {
     int64_t first, count, steps;
 };
 uint32_t lower_stretches(const struct lower *, uint32_t axis, uint32_t part, struct lower_stretch stretch[2]);
-/* Opens the loop over its rounds, if there are several; where the first step of a round lies in the part. */
+/* Opens the loop over its rounds, unless there is one; where the first step of a round lies in the part. */
 struct lower_pos lower_open_stretch(struct lower *, uint32_t axis, uint32_t part, const struct lower_stretch *);
 /* Of two loops that workers could share out: is the one further inside worth the pieces of memory that lie apart? */
 bool lower_shares_better(int64_t inner, int64_t outer);

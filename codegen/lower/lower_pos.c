@@ -219,11 +219,20 @@ bool lower_pos_part(struct lower *l, const struct lower_pos *p, int64_t factor, 
     return least >= 0 && most < factor;
 }
 
+/* How often what stands in the loops is lowered. */
+static int64_t copies_of(const struct lower *l)
+{
+    int64_t copies = 1;
+    for (uint32_t a = 0; a < l->axis_count; a++)
+        for (uint32_t p = 0; p < l->axes[a].parts; p++) copies *= l->axes[a].phase[p] ? l->axes[a].phase[p] : 1;
+    return copies;
+}
+
 /* Asks for the part of a variable to have a phase for each of its steps in `factor` elements. Lanes have none:
  * neighbours in a vector would be far apart. */
 static bool ask_phases(struct lower *l, nest_var var, int64_t scale, int64_t factor)
 {
-    enum { MOST_PHASES = 4 };
+    enum { MOST_PHASES = 4, MOST_COPIES = 32 };
     struct lower_var_info *info = &l->vars.items[var];
     scale = scale < 0 ? -scale : scale;
     if (!l->phases || !info->splits || info->loop != NEST_SERIAL || scale % info->unit) return false;
@@ -231,6 +240,7 @@ static bool ask_phases(struct lower *l, nest_var var, int64_t scale, int64_t fac
             phases = factor / lower_common_factor(factor, step);
     phases *= now / lower_common_factor(now, phases);
     if (phases == now || phases > MOST_PHASES || phases > l->axes[info->axis].part[info->part]) return false;
+    if (copies_of(l) / now * phases > MOST_COPIES) return false;
     if (!l->retry) *phase = phases;
     l->retry = true;
     return true;

@@ -171,39 +171,50 @@ static void open_part(struct reduction *r, enum nest_loop loop, uint32_t axis, u
     add_part(r, axis, var, lower_axis_stride(&r->l->axes[axis], part));
 }
 
-/* The kept parts but the one given (the blocks of a column kernel), one of them in parallel (lower_shares_better), on
- * a GPU all of them. `blocks`: the number of blocks that part is cut into, which may be the parallel loop itself where
- * there is little else; else they come last, as neighbours read neighbouring pieces of memory. */
-static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_part, int64_t blocks)
+/* A kept part as the loops over it are opened: the blocks of a column kernel's columns, or of rows that are walked
+ * together, are loops over one of them. */
+struct kept {
+    uint32_t axis, part;
+};
+
+static bool is_kept(const struct kept *k, uint32_t axis, uint32_t part) { return k->axis == axis && k->part == part; }
+
+static void open_blocks(struct reduction *r, enum nest_loop loop, const struct kept *cut, int64_t blocks)
 {
-    enum { SHARED = 8 };
+    int64_t tile = r->vectors * r->width;
+    count_shared(r->l, loop, blocks);
+    add_part(r, cut->axis, lower_open_piece(r->l, loop, cut->axis, cut->part, blocks, tile), tile);
+}
+
+/* The kept parts, one of them in parallel (lower_shares_better), on a GPU all of them. `cut` goes by `blocks`, which
+ * may be the parallel loop itself where there is little else; else they come last, as neighbours read neighbouring
+ * pieces of memory. NULL: no part is cut. */
+static void open_kept(struct reduction *r, const struct kept *cut, int64_t blocks)
+{
+    enum { SHARED = 8 /* steps of the first part, which is shared out before others further inside */ };
     struct lower *l = r->l;
-    uint32_t axis = UINT32_MAX, part = 0;
-    int64_t largest = blocks > 1 ? blocks : 0;
+    bool cuda = l->target->cuda, cuts = cut && blocks != 1;
+    struct kept shared = {UINT32_MAX, 0};
+    int64_t largest = cuts ? blocks : 0;
     for (uint32_t a = 0; a < r->runs; a++)
         for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
             int64_t extent = l->axes[a].part[p];
-            bool first = axis == UINT32_MAX && extent >= SHARED && !l->target->cuda;
-            if ((a == skip_axis && p == skip_part) || !(first || lower_shares_better(extent, largest))) continue;
+            bool first = shared.axis == UINT32_MAX && extent >= SHARED && !cuda;
+            if ((cut && is_kept(cut, a, p)) || !(first || lower_shares_better(extent, largest))) continue;
             largest = extent;
-            axis = a, part = p;
+            shared = (struct kept){a, p};
         }
-    enum nest_loop others = l->target->cuda ? NEST_PARALLEL : NEST_SERIAL;
+    bool any = shared.axis != UINT32_MAX;
+    enum nest_loop others = cuda ? NEST_PARALLEL : NEST_SERIAL, own = any || blocks == 0 ? others : NEST_PARALLEL;
     l->b.nest->parallel_extent = 1;
-    if (axis != UINT32_MAX) open_part(r, NEST_PARALLEL, axis, part);
-    for (uint32_t turn = 0; turn < 2; turn++) { /* blocks first, or last */
-        if (blocks > 1 && turn == (axis != UINT32_MAX && !l->target->cuda)) {
-            int64_t tile = r->vectors * r->width;
-            enum nest_loop loop = axis != UINT32_MAX ? others : NEST_PARALLEL;
-            count_shared(l, loop, blocks);
-            add_part(r, skip_axis, lower_open_piece(l, loop, skip_axis, skip_part, blocks, tile), tile);
-        }
-        for (uint32_t a = 0; a < r->runs && !turn; a++)
-            for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
-                bool open = (a == skip_axis && p == skip_part) || (a == axis && p == part);
-                if (!open && l->axes[a].part[p] != 1) open_part(r, others, a, p);
-            }
-    }
+    if (any) open_part(r, NEST_PARALLEL, shared.axis, shared.part);
+    bool last = any && !cuda;
+    if (cuts && !last) open_blocks(r, own, cut, blocks);
+    for (uint32_t a = 0; a < r->runs; a++)
+        for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++)
+            if (!is_kept(&shared, a, p) && !(cut && is_kept(cut, a, p)) && l->axes[a].part[p] != 1)
+                open_part(r, others, a, p);
+    if (cuts && last) open_blocks(r, own, cut, blocks);
 }
 
 /* Walks the reduced parts, from this one of an axis on (on further axes from `first` on), and does `inside` in their
@@ -348,14 +359,20 @@ static void sum_row(struct reduction *r, ir_value v)
     nest_close(&l->b);
 }
 
+/* The last part of the last run that a row kernel keeps, which is the one before the columns. */
+static struct kept last_kept(const struct reduction *r)
+{
+    return (struct kept){r->runs - 2, r->l->axes[r->runs - 2].parts - 1};
+}
+
 /* Opens the rows that are walked together, if there are some; their register. */
 static struct nest_index open_rows(struct reduction *r)
 {
     struct lower *l = r->l;
     if (r->vectors == 1) return (struct nest_index){0};
-    uint32_t axis = r->runs - 2, part = l->axes[axis].parts - 1;
-    nest_var unroll = lower_open_piece(l, NEST_UNROLL, axis, part, r->vectors, 1);
-    add_part(r, axis, unroll, 1);
+    struct kept last = last_kept(r);
+    nest_var unroll = lower_open_piece(l, NEST_UNROLL, last.axis, last.part, r->vectors, 1);
+    add_part(r, last.axis, unroll, 1);
     return tile_index(l, unroll);
 }
 
@@ -413,8 +430,8 @@ static uint32_t choose_rows(const struct reduction *r)
     }
     if (l->target->cuda || r->passes > 1 || r->in_order || r->sums.count > 1 || cost > MOST_COST) return 1;
     if (r->runs < 2 || r->columns < LEAST_COLUMNS || r->rows < LEAST_ROWS || !is_better_together(r)) return 1;
-    const struct lower_axis *axis = &l->axes[r->runs - 2];
-    int64_t extent = axis->part[axis->parts - 1];
+    struct kept last = last_kept(r);
+    int64_t extent = l->axes[last.axis].part[last.part];
     for (uint32_t n = MOST; n > 1; n--)
         if (extent % n == 0 && extent > n) return n;
     return 1;
@@ -438,9 +455,12 @@ static void row_kernel(struct reduction *r)
         if (is_stepwise(node))
             r->of[r->sums.items[i]].local = nest_local(&l->b, (enum ir_dtype)node->type.dtype, r->columns);
     }
-    const struct lower_axis *last = &l->axes[r->runs > 1 ? r->runs - 2 : 0];
-    if (r->vectors > 1) open_kept(r, r->runs - 2, last->parts - 1, last->part[last->parts - 1] / r->vectors);
-    else open_kept(r, UINT32_MAX, 0, 0);
+    if (r->vectors > 1) {
+        struct kept last = last_kept(r);
+        open_kept(r, &last, l->axes[last.axis].part[last.part] / r->vectors);
+    } else {
+        open_kept(r, NULL, 0);
+    }
     r->first = r->full;
     for (size_t i = 0; i < l->group->nodes.count; i++) {
         ir_value v = l->group->nodes.items[i];
@@ -618,13 +638,13 @@ static void inside_columns(struct reduction *r, uint32_t pass)
 static void column_kernel(struct reduction *r)
 {
     struct lower *l = r->l;
-    uint32_t axis = r->runs - 1, part = l->axes[axis].parts - 1;
+    struct kept columns = {r->runs - 1, l->axes[r->runs - 1].parts - 1};
     int64_t extent = tile_extent(r);
     choose_tile(r, extent);
     int64_t tile = r->vectors * r->width, blocks = (extent + tile - 1) / tile;
     nest_var unroll;
     declare_waiting(r);
-    open_kept(r, axis, part, blocks);
+    open_kept(r, &columns, blocks);
     uint32_t depth = l->b.depth;
     struct lower_pos full = r->full, row = r->row;
     for (uint32_t pass = 0; pass < r->passes; pass++) {

@@ -103,8 +103,11 @@ END_TEST
 START_TEST(reduce_of_none)
 {
     struct fixture x = fixture_new();
-    ir_value none = input(&x, F32(9, 0, 4)), rows = input(&x, F32(3, 0, 70));
-    int64_t middle = 1, end = 2;
+    ir_value kept = input(&x, F32(3, 4, 0, 5, 6)), none = input(&x, F32(9, 0, 4)), rows = input(&x, F32(3, 0, 70));
+    int64_t first = 0, last = 4, outer[] = {0, 3}, middle = 1, end = 2;
+    output(&x, ir_reduce(&x.b, OP_reduce_sum, kept, &first, 1));
+    output(&x, ir_reduce(&x.b, OP_reduce_sum, kept, &last, 1));
+    output(&x, ir_reduce(&x.b, OP_reduce_max, kept, outer, 2));
     output(&x, ir_reduce(&x.b, OP_reduce_sum, none, &middle, 1));
     output(&x, ir_reduce(&x.b, OP_reduce_sum, rows, &end, 1));
     CHECK_BOTH(x, 0, 0);
