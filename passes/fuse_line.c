@@ -1,7 +1,8 @@
 /* Products of one row, or of one column. Where what is contracted lies one step behind the other in the other operand
  * (one row by transposed weights: a gradient for one example, tied embeddings; a layer with one feature), each element
  * of the result is a sum over a line of memory, which the lanes of a vector walk: the product becomes a sum of
- * element-wise products. As a product its tile is as wide as a vector, and turns what it reads. */
+ * element-wise products. As a product its tile is as wide as a vector, and turns what it reads; on a GPU it has a
+ * narrow one, and stays. */
 #include "passes/fuse.h"
 
 /* Steps of a line, and lines, below which a product is as good. */

@@ -554,7 +554,6 @@ class Step:
         self._check(self._create(ctypes.byref(options), ctypes.byref(self._instance)))
         self._minor = api.contents.abi_minor
         self._inputs = {t.name.decode(): t for t in self._tensors(INPUT)}
-        self._shapes: List[Any] = []
         self._as_declared = {name: self._declared(name, t) for name, t in self._inputs.items() if t.dtype in _DTYPES}
         self._metrics = [t.name.decode() for t in self._tensors(METRIC) if t.rank == 0]
 
@@ -605,7 +604,6 @@ class Step:
         dtype, shape = np.dtype(_DTYPES[t.dtype]), tuple(t.shape[:t.rank])
         strides = [int(np.prod(shape[i + 1:], dtype=np.int64)) for i in range(t.rank)]
         own_shape, own_strides = (_i64 * max(t.rank, 1))(*shape), (_i64 * max(t.rank, 1))(*strides)
-        self._shapes += [own_shape, own_strides]
         return dtype, shape, _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), dtype=t.dtype, rank=t.rank, shape=own_shape, strides=own_strides)
 
     def _given(self, name: str, value: Any, keep: List[Any], code: int) -> Any:

@@ -63,8 +63,8 @@ struct emit {
     const struct nest_stmt *tiles; /* the first statement of tiles: whose the configuration is; NULL: there are none */
     LLVMValueRef lo, hi, scratch;
     uint32_t lanes, depth;
-    bool contracts,
-        inside; /* it has the tile of a contraction; what is printed is its loop, or beside it (llvm_emit_apart.c) */
+    bool contracts; /* it has the tile of a contraction */
+    bool inside;    /* what is printed stands in the loop of one, or beside one (llvm_emit_apart.c) */
 
     /* of the vector loop being printed */
     bool in_vector;

@@ -4,26 +4,37 @@
  * to 16 bits beside a tile get their constants from a number that LLVM does not know to be 0, read where they begin.
  * Others do as well with memory operands, and short contractions, as attention's, would not earn it. */
 #include "codegen/llvm/llvm_emit.h"
-#include <string.h>
 
 enum { LEAST_STEPS = 96 /* of a contraction */ };
 
-static bool finds(const struct nest_stmt *s, uint8_t kind, bool *inside, bool declares)
+static bool multiplies_and_adds(const struct nest_stmt *s)
 {
-    bool found = s->kind == kind && (declares || kind == NEST_FMA || !inside[s->reg]);
-    if (found && declares) inside[s->reg] = true, found = false;
-    for (size_t i = 0; i < s->body.count; i++) found |= finds(s->body.items[i], kind, inside, declares);
+    bool found = s->kind == NEST_FMA;
+    for (size_t i = 0; i < s->body.count && !found; i++) found = multiplies_and_adds(s->body.items[i]);
+    return found;
+}
+
+static void find_declared(const struct nest_stmt *s, bool *declared)
+{
+    if (s->kind == NEST_REG) declared[s->reg] = true;
+    for (size_t i = 0; i < s->body.count; i++) find_declared(s->body.items[i], declared);
+}
+
+static bool sets_another(const struct nest_stmt *s, const bool *declared)
+{
+    bool found = s->kind == NEST_SET && !declared[s->reg];
+    for (size_t i = 0; i < s->body.count && !found; i++) found = sets_another(s->body.items[i], declared);
     return found;
 }
 
 /* A loop over the steps of a contraction: it multiplies and adds into registers from before it. */
 static bool contracts(struct emit *e, const struct nest_stmt *s)
 {
-    if (s->kind != NEST_FOR || s->loop != NEST_SERIAL || s->extent < LEAST_STEPS || !finds(s, NEST_FMA, NULL, false))
+    if (s->kind != NEST_FOR || s->loop != NEST_SERIAL || s->extent < LEAST_STEPS || !multiplies_and_adds(s))
         return false;
-    bool *inside = arena_new_array(e->arena, bool, e->nest->reg_count + 1);
-    finds(s, NEST_REG, inside, true);
-    return finds(s, NEST_SET, inside, false);
+    bool *declared = arena_new_array(e->arena, bool, e->nest->reg_count + 1);
+    find_declared(s, declared);
+    return sets_another(s, declared);
 }
 
 static bool has_contraction(struct emit *e, const struct nest_stmt *s)
