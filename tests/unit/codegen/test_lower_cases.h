@@ -608,26 +608,50 @@ START_TEST(rows)
 }
 END_TEST
 
-/* The nests of a function as text equal the recorded ones; STEPC_GOLDEN_UPDATE=1 records them anew. */
-static void check_golden(struct fixture *x, const char *name)
+/* The nests of a function as text, behind the reason of each. */
+static const char *lowered(struct fixture *x, struct arena *a)
 {
     struct planned p;
-    struct arena a = {0};
-    struct str text = STR(&a);
+    struct str text = STR(a);
     struct cg_target target = test_target(64);
     plan_module(&p, x->m, (struct pass_options){0});
     const struct plan *plan = p.plans->plans.items[0];
-    struct cg_kernel *kernels = arena_new_array(&a, struct cg_kernel, plan->groups.count);
-    ck_assert(cg_lower(p.plans, plan, &target, &a, &p.diags, kernels));
+    struct cg_kernel *kernels = arena_new_array(a, struct cg_kernel, plan->groups.count);
+    ck_assert(cg_lower(p.plans, plan, &target, a, &p.diags, kernels));
     for (size_t i = 0; i < plan->groups.count; i++) {
         str_addf(&text, "# %s\n", plan->groups.items[i].reason);
         nest_print(kernels[i].nest, &text);
     }
-    const char *path = arena_format(&a, "tests/golden/lower/%s.nest", name);
-    golden_text(&a, path, str_text(&text));
-    arena_free(&a);
     drop_plans(&p);
     ir_module_free(x->m);
+    return str_text(&text);
+}
+
+/* What strides of four leave in between, along three dimensions: what is lowered apart does not multiply without end.
+ */
+START_TEST(phases_are_bounded)
+{
+    struct fixture x = fixture_new();
+    struct arena a = {0};
+    ir_value v = input(&x, F32(16, 4, 4, 4, 16)), zero = ir_number(&x.b, ir_type_scalar(IR_F32), 0);
+    v = ir_unary(&x.b, OP_neg, v);
+    output(&x,
+           ir_pad(&x.b, v, zero, (int64_t[]){0, 0, 0, 0, 0}, (int64_t[]){0, 3, 3, 3, 0}, (int64_t[]){0, 3, 3, 3, 0}));
+    uint32_t stores = 0;
+    for (const char *at = lowered(&x, &a); (at = strstr(at, " store ")); at++) stores++;
+    ck_assert_uint_ge(stores, 4);
+    ck_assert_uint_le(stores, 32);
+    arena_free(&a);
+}
+END_TEST
+
+/* The nests of a function as text equal the recorded ones; STEPC_GOLDEN_UPDATE=1 records them anew. */
+static void check_golden(struct fixture *x, const char *name)
+{
+    struct arena a = {0};
+    const char *path = arena_format(&a, "tests/golden/lower/%s.nest", name);
+    golden_text(&a, path, lowered(x, &a));
+    arena_free(&a);
 }
 
 START_TEST(golden)
@@ -681,6 +705,7 @@ static void add_cases(Suite *suite)
     tcase_add_test(others, order);
     tcase_add_test(others, loop);
     tcase_add_test(others, rows);
+    tcase_add_test(others, phases_are_bounded);
     suite_add_tcase(suite, others);
     TCase *dots = tcase_create("dot");
     tcase_set_timeout(dots, 60);
