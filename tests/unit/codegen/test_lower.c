@@ -178,6 +178,92 @@ END_TEST
 
 #include "test_lower_cases.h"
 
+/* The nests of a function as text, behind the reason of each. */
+static const char *lowered(struct fixture *x, struct arena *a)
+{
+    struct planned p;
+    struct str text = STR(a);
+    struct cg_target target = test_target(64);
+    plan_module(&p, x->m, (struct pass_options){0});
+    const struct plan *plan = p.plans->plans.items[0];
+    struct cg_kernel *kernels = arena_new_array(a, struct cg_kernel, plan->groups.count);
+    ck_assert(cg_lower(p.plans, plan, &target, a, &p.diags, kernels));
+    for (size_t i = 0; i < plan->groups.count; i++) {
+        str_addf(&text, "# %s\n", plan->groups.items[i].reason);
+        nest_print(kernels[i].nest, &text);
+    }
+    drop_plans(&p);
+    ir_module_free(x->m);
+    return str_text(&text);
+}
+
+/* What strides of four leave in between, along three dimensions: what is lowered apart does not multiply without end.
+ */
+START_TEST(phases_are_bounded)
+{
+    struct fixture x = fixture_new();
+    struct arena a = {0};
+    ir_value v = input(&x, F32(16, 4, 4, 4, 16)), zero = ir_number(&x.b, ir_type_scalar(IR_F32), 0);
+    v = ir_unary(&x.b, OP_neg, v);
+    output(&x,
+           ir_pad(&x.b, v, zero, (int64_t[]){0, 0, 0, 0, 0}, (int64_t[]){0, 3, 3, 3, 0}, (int64_t[]){0, 3, 3, 3, 0}));
+    uint32_t stores = 0;
+    for (const char *at = lowered(&x, &a); (at = strstr(at, " store ")); at++) stores++;
+    ck_assert_uint_ge(stores, 4);
+    ck_assert_uint_le(stores, 32);
+    arena_free(&a);
+}
+END_TEST
+
+/* The nests of a function as text equal the recorded ones; STEPC_GOLDEN_UPDATE=1 records them anew. */
+static void check_golden(struct fixture *x, const char *name)
+{
+    struct arena a = {0};
+    const char *path = arena_format(&a, "tests/golden/lower/%s.nest", name);
+    golden_text(&a, path, lowered(x, &a));
+    arena_free(&a);
+}
+
+START_TEST(golden)
+{
+    struct fixture x = fixture_new();
+    output(&x, softmax(&x, input(&x, F32(64, 100))));
+    check_golden(&x, "softmax");
+    x = fixture_new();
+    ir_value a = input(&x, F32(32, 2)), w = parameter(&x, F32(2, 8)), b = parameter(&x, F32(8));
+    int64_t one = 1, first = 0;
+    ir_value h = ir_binary(&x.b, OP_add, product(&x, a, w, 1, 0), ir_broadcast(&x.b, b, DIMS(32, 8), &one));
+    output(&x, ir_unary(&x.b, OP_tanh, h));
+    check_golden(&x, "layer");
+    x = fixture_new();
+    ir_value g = input(&x, F32(64, 200)), p = parameter(&x, F32(200));
+    ir_value sum = ir_reduce(&x.b, OP_reduce_sum, g, &first, 1);
+    update(&x, p, ir_binary(&x.b, OP_sub, p, ir_binary(&x.b, OP_mul, sum, number_like(&x, sum, 0.1))));
+    check_golden(&x, "bias_gradient");
+    x = fixture_new();
+    ir_value q = parameter(&x, F32(30, 40)), dq = input(&x, F32(30, 40));
+    update(&x, q, ir_binary(&x.b, OP_sub, q, ir_binary(&x.b, OP_mul, dq, number_like(&x, dq, 0.1))));
+    check_golden(&x, "update");
+    x = fixture_new();
+    ir_value pooled = input(&x, F32(4, 8, 8, 16)), zero = ir_number(&x.b, ir_type_scalar(IR_F32), 0), spread = 0;
+    for (int64_t i = 0; i < 2; i++) {
+        ir_value at = ir_pad(&x.b, ir_binary(&x.b, OP_mul, pooled, number_like(&x, pooled, (double)i + 2)), zero,
+                             (int64_t[]){0, i, i, 0}, (int64_t[]){0, 1 - i, 2 - i, 0}, (int64_t[]){0, 1, 1, 0});
+        spread = i ? ir_binary(&x.b, OP_add, spread, at) : at;
+    }
+    output(&x, spread);
+    check_golden(&x, "phases");
+    x = fixture_new();
+    ir_value row = input(&x, F32(1, 512)), lines = input(&x, F32(100, 512));
+    output(&x, ir_unary(&x.b, OP_tanh, product(&x, row, lines, 1, 1)));
+    check_golden(&x, "product_of_one_row");
+    x = fixture_new();
+    int64_t outer[] = {0, 1, 2};
+    output(&x, ir_reduce(&x.b, OP_reduce_sum, input(&x, F32(8, 32, 64, 256)), outer, 3));
+    check_golden(&x, "tall_sum");
+}
+END_TEST
+
 /* A nest that names a register which it does not have is refused, whether or not anybody asks why. */
 START_TEST(wrong_nest)
 {
@@ -205,7 +291,8 @@ int main(void)
 {
     Suite *suite = suite_create("lower");
     suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_phases, map_taps,
-                                   map_dynamic, map_types, map_update_in_place, map_swap, map_constants, wrong_nest));
+                                   map_dynamic, map_types, map_update_in_place, map_swap, map_constants, wrong_nest,
+                                   golden, phases_are_bounded));
     add_cases(suite);
     return run_suite(suite);
 }
