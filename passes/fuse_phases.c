@@ -25,13 +25,21 @@ static bool reduces(const struct ir_node *n, uint32_t dim)
 /* Of a CPU: parts of 128 KiB, but not fewer than the first dimension has steps, which may have no divisor below. */
 static int64_t tall_parts(const struct ir_type *x, const struct ir_node *n)
 {
-    enum { MOST_COLUMNS = 512, LEAST_ALL = 1 << 18, PART = 1 << 15, LEAST_OUTER = 8, LEAST_INNER = 16 };
+    enum {
+        MOST_COLUMNS = 512,
+        LEAST_ALL = 1 << 18,
+        PART = 1 << 15,
+        LEAST_OUTER = 8,
+        LEAST_INNER = 16,
+        MOST_PARTS = 4096 /* all of which are tried */
+    };
     int64_t columns = ir_type_elements(&n->type), all = ir_type_elements(x), rows = columns ? all / columns : 0;
     for (uint32_t i = 0; i < n->attr[0].n; i++)
         if (n->attr[0].v[i] != i) return 1;
     if (!n->type.rank || columns > MOST_COLUMNS || all < LEAST_ALL || n->attr[0].n < 2) return 1;
     int64_t least = x->dim[0] > LEAST_OUTER ? x->dim[0] : LEAST_OUTER, wanted = all / PART > least ? all / PART : least;
-    return wanted < rows / LEAST_INNER ? wanted : rows / LEAST_INNER;
+    wanted = wanted < rows / LEAST_INNER ? wanted : rows / LEAST_INNER;
+    return wanted < MOST_PARTS ? wanted : MOST_PARTS;
 }
 
 static int64_t parts_wanted(uint32_t blocks, const struct ir_type *x, const struct ir_node *n)
