@@ -223,6 +223,8 @@ bool fuse_wants_lines(uint32_t blocks, const struct ir_func *, const struct ir_n
 ir_value fuse_lines(struct ir_builder *, const struct ir_func *from, const struct ir_node *, const ir_value *map);
 /* fuse_widen.c: 16-bit numbers are widened where a GPU multiplies them, not before. The module, or a new one. */
 struct ir_module *fuse_widen(struct pass *, struct ir_module *);
+/* fuse_products.c: products of 16-bit numbers, or of few columns, as a CPU makes them. The module, or a new one. */
+struct ir_module *fuse_products(struct pass *, struct ir_module *);
 /* fuse_sums.c: sums of very many scalars become trees. */
 ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old,
                   const ir_value *map);

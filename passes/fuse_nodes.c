@@ -91,11 +91,13 @@ static bool is_widened(const struct ir_func *f, const struct ir_node *n)
            ir_dtype_bytes((enum ir_dtype)ir_type(f, n->args[0])->dtype) == 2;
 }
 
-/* What a contraction reads is read many times: the value under its views must be stored. */
-static void store_operand(struct fuse *z, ir_value v)
+/* What a contraction reads is read many times: the value under its views must be stored; `widened`: so is what was
+ * widened, up to so many elements. */
+static void store_operand(struct fuse *z, ir_value v, int64_t widened)
 {
     bool taps = false;
     while ((z->node[v].class == FUSE_VIEW && ir_get(z->f, v)->arg_count) || is_widened(z->f, ir_get(z->f, v))) {
+        if (is_widened(z->f, ir_get(z->f, v)) && z->node[v].elements <= widened) break;
         if (taps && ir_get(z->f, v)->op == OP_transpose) break; /* what they are read from is turned once */
         taps |= ir_get(z->f, v)->op == OP_concat;
         v = ir_get(z->f, v)->args[0];
@@ -243,6 +245,18 @@ static void store_repeated(struct fuse *z, const struct ir_node *broadcast)
         z->node[v].needs_buffer = true;
 }
 
+/* Elements up to which a CPU widens an operand in memory: what the second cache holds. Of others tiles widen what they
+ * pack, but rows that lie side by side go by few elements there, which only many columns hide. */
+static int64_t most_widened(const struct fuse *z, const struct ir_node *dot, uint32_t operand)
+{
+    enum { SMALL = 1 << 16, LARGE = 1 << 20, MANY_COLUMNS = 64 };
+    const struct ir_type *x = ir_type(z->f, dot->args[0]), *y = ir_type(z->f, dot->args[1]);
+    if (!z->pass->options->panel_columns || z->pass->options->panel_pairs) return 0;
+    bool by_steps = x->rank && !pass_has(dot->attr[2], x->rank - 1);
+    bool few = ir_type_elements(y) < MANY_COLUMNS * pass_extent(y, dot->attr[1]) * pass_extent(y, dot->attr[3]);
+    return operand == 0 && by_steps && few ? LARGE : SMALL;
+}
+
 static void mark_stored(struct fuse *z, ir_value v)
 {
     const struct ir_node *node = ir_get(z->f, v);
@@ -255,13 +269,13 @@ static void mark_stored(struct fuse *z, ir_value v)
         if (node->attr[5].n > 1) z->node[node->args[0]].needs_buffer = true;
         else if ((has_transpose(z, node->args[0]) || slice_of(z, node->args[0])) && is_scattered(z, node))
             store(z, node->args[0]);
-        else if (!z->node[node->args[0]].tile) store_operand(z, node->args[0]);
+        else if (!z->node[node->args[0]].tile) store_operand(z, node->args[0], most_widened(z, node, 0));
         if (node->attr[5].n == 1) z->node[node->args[1]].needs_buffer = true;
         else if (node->attr[6].n && is_small_beside(z, node) && has_transpose(z, node->args[1]))
             store(z, node->args[1]);
-        else if (!z->node[node->args[1]].tile) store_operand(z, node->args[1]);
+        else if (!z->node[node->args[1]].tile) store_operand(z, node->args[1], most_widened(z, node, 1));
         break;
-    case FUSE_SCATTER: store_operand(z, node->args[0]); break;
+    case FUSE_SCATTER: store_operand(z, node->args[0], 0); break;
     default: break;
     }
 }
@@ -356,6 +370,18 @@ static bool is_row(const struct ir_func *f, ir_value v)
     return n->type.dim[0] == 1;
 }
 
+/* What a product or a sum is rounded to, and nothing else of it is needed: it takes less memory than they do. */
+static bool is_narrowed(const struct fuse *z, ir_value v)
+{
+    const struct ir_node *n = ir_get(z->f, v);
+    if (n->op != OP_cast) return false;
+    ir_value from = n->args[0];
+    while (ir_get(z->f, from)->op == OP_reshape && z->node[from].uses == 1) from = ir_get(z->f, from)->args[0];
+    const struct ir_type *type = ir_type(z->f, from);
+    return z->node[from].class >= FUSE_REDUCE && z->node[from].class != FUSE_CONTROL && z->node[from].uses == 1 &&
+           ir_dtype_bytes((enum ir_dtype)n->type.dtype) < ir_dtype_bytes((enum ir_dtype)type->dtype);
+}
+
 static void decide(struct fuse *z, ir_value v)
 {
     struct fuse_node *n = &z->node[v];
@@ -378,7 +404,7 @@ static void decide(struct fuse *z, ir_value v)
             summed &= z->node[ir_get(z->f, v)->args[i]].class != FUSE_DOT;
         bool once = !n->multi && n->uses == 1 && n->inline_cost <= FUSE_LONG &&
                     ((read && !user->needs_buffer) || summed);
-        n->material = !cheap && !once;
+        n->material = (!cheap && !once) || is_narrowed(z, v);
     }
 }
 

@@ -216,9 +216,11 @@ static struct ir_module *prepare(struct pass *p, struct ir_module *m)
 
 struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
 {
-    struct ir_module *first = prepare(p, m), *second = first;
+    struct ir_module *made = p->options->panel_columns ? fuse_products(p, m) : m, *first = prepare(p, made),
+                     *second = first;
     if (p->options->blocks) second = fuse_widen(p, first);
     else if (p->options->tap_pairs && has_taps(p, first)) second = pass_rebuild(p, first, rewrite_taps, p);
-    if (second != first && first != m) ir_module_free(first);
+    if (first != second && first != made) ir_module_free(first);
+    if (made != second && made != m) ir_module_free(made);
     return second;
 }

@@ -57,8 +57,8 @@ struct emit {
     struct emit_variable *vars;
     struct emit_register *regs;
     LLVMValueRef *buffers;
-    const bool *flushed;           /* by value: it is no denormal (llvm_emit_flushed.c) */
-    bool rounds_flushed;           /* what is rounded now is none */
+    const uint8_t *facts;          /* by value (llvm_emit_facts.c) */
+    uint8_t rounds;                /* those of what is rounded now */
     LLVMValueRef *given;           /* by value: a number that is an argument; NULL: there are none */
     const struct nest_stmt *tiles; /* the first statement of tiles: whose the configuration is; NULL: there are none */
     LLVMValueRef lo, hi, scratch;
@@ -101,8 +101,10 @@ void emit_apart_survey(struct emit *);
 struct emit_apart emit_apart_begin(struct emit *, const struct nest_stmt *loop);
 void emit_apart_end(struct emit *, struct emit_apart);
 
-/* llvm_emit_flushed.c: by value of the nest that is printed. */
-bool *emit_find_flushed(struct emit *);
+/* llvm_emit_facts.c: what is known of each value of the nest that is printed. It is no denormal; if it is NaN, the
+ * lower half of its bits is 0; so it was before it was rounded. */
+enum { EMIT_FLUSHED = 1, EMIT_SHORT = 2, EMIT_ROUNDS_SHORT = 4 };
+const uint8_t *emit_find_facts(struct emit *);
 
 /* llvm_emit_register.c */
 LLVMValueRef emit_slot(struct emit *, uint32_t reg, int64_t element, uint32_t copy); /* its alloca */

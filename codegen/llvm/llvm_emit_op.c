@@ -2,6 +2,7 @@
  * division by zero is -1, NaN wins in max and min, shifts by the width or more are defined, floats convert to
  * integers with saturation and NaN to 0. bf16 and f16 compute in f32 and round after every operation. */
 #include "codegen/llvm/llvm_emit.h"
+#include <math.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------- rounding to 16 bits */
@@ -16,13 +17,13 @@ static bool is_flushed(LLVMValueRef x)
     return strncmp(name, "llvm.fma.", 9) == 0 || strncmp(name, "llvm.x86.avx512bf16.dpbf16ps.", 29) == 0;
 }
 
-/* To nearest, ties to even, on the bits; NaN stays NaN. The CPU's conversion takes denormals for zeros: it is for what
- * has none. */
+/* To nearest, ties to even, on the bits; NaN stays NaN, one that is short without more ado. The CPU's conversion takes
+ * denormals for zeros: it is for what has none. */
 static LLVMValueRef round_bf16(struct emit *e, LLVMValueRef x)
 {
     uint32_t lanes = emit_lane_count(LLVMTypeOf(x));
     if (e->target->pairs && !e->target->invariant && (lanes == 8 || lanes == 16) &&
-        (e->rounds_flushed || is_flushed(x))) {
+        (e->rounds & EMIT_FLUSHED || is_flushed(x))) {
         const char *name = lanes == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512"
                                        : "llvm.x86.avx512bf16.cvtneps2bf16.256";
         LLVMValueRef half = emit_intrinsic(e, name, NULL, 0, &x, 1);
@@ -33,10 +34,11 @@ static LLVMValueRef round_bf16(struct emit *e, LLVMValueRef x)
     LLVMTypeRef type = LLVMTypeOf(bits);
     LLVMValueRef odd = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, bits, emit_int(type, 16), ""), emit_int(type, 1), "");
     LLVMValueRef up = LLVMBuildAdd(e->b, bits, LLVMBuildAdd(e->b, odd, emit_int(type, 0x7fff), ""), "");
-    LLVMValueRef quiet = LLVMBuildOr(e->b, bits, emit_int(type, 0x400000), "");
-    LLVMValueRef nan = LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, "");
-    LLVMValueRef r = LLVMBuildAnd(e->b, emit_pick(e, nan, quiet, up), emit_int(type, 0xffff0000), "");
-    return emit_from_bits(e, r);
+    if (!(e->rounds & EMIT_ROUNDS_SHORT)) {
+        LLVMValueRef quiet = LLVMBuildOr(e->b, bits, emit_int(type, 0x400000), "");
+        up = emit_pick(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), quiet, up);
+    }
+    return emit_from_bits(e, LLVMBuildAnd(e->b, up, emit_int(type, 0xffff0000), ""));
 }
 
 /* Bits of the nearest f16 of an f32, and back, in integer arithmetic where the hardware has no conversion: denormals
@@ -325,12 +327,28 @@ static emit_rule *const rules[IR_OP_COUNT] = {
 #include "ir/emit.def"
 };
 
+/* 2^n or -2^n, in all lanes. */
+static bool is_power_of_two(LLVMValueRef x)
+{
+    LLVMBool lossy;
+    int exponent;
+    if (emit_lane_count(LLVMTypeOf(x)) && LLVMIsConstant(x)) x = LLVMGetAggregateElement(x, 0);
+    if (!x || !LLVMIsAConstantFP(x)) return false;
+    return fabs(frexp(LLVMConstRealGetDouble(x, &lossy), &exponent)) == 0.5;
+}
+
+/* A product with a power of two has no more digits: it is a bfloat16 already, as denormals are flushed to zero. */
+static bool is_exact(enum ir_op op, enum ir_dtype dtype, const LLVMValueRef *args)
+{
+    return dtype == IR_BF16 && op == OP_mul && (is_power_of_two(args[0]) || is_power_of_two(args[1]));
+}
+
 LLVMValueRef emit_op(struct emit *e, enum ir_op op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
                      const LLVMValueRef *args)
 {
     if (!rules[op]) BUG("no scalar code for op %s", ir_ops[op].name);
     LLVMValueRef v = rules[op](&(struct emit_scalar){e, op, result, operand, word, args});
-    return ir_ops[op].flags & IR_ROUNDS ? emit_round_to(e, result, v) : v;
+    return ir_ops[op].flags & IR_ROUNDS && !is_exact(op, result, args) ? emit_round_to(e, result, v) : v;
 }
 
 LLVMValueRef emit_combine(struct emit *e, enum ir_op op, enum ir_dtype dtype, LLVMValueRef x, LLVMValueRef y)

@@ -11,6 +11,7 @@ enum {
     DIRECT_BYTES = 64 * 1024,
     COSTLY_EPILOGUE = 12,
     PACK_K = 64,
+    LEAST_NARROW = 16, /* steps of k from which on 16-bit rows are widened before the tile */
     TEAM_CHUNKS = 16,
     LEAST_PACKED_ROWS = 4, /* from which on columns that are rows in memory are packed */
     TURNED_ROWS = 6,       /* up to which they are turned for each tile, with 16 registers */

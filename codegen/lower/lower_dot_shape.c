@@ -252,7 +252,7 @@ static bool packed_already(const struct lower_dot_product *p)
            y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
 }
 
-/* 16-bit numbers, widened once for all panels that read them. */
+/* 16-bit numbers, which are widened once for all panels that read them. */
 static bool is_narrow(const struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
@@ -296,13 +296,13 @@ void dot_choose_blocks(struct lower_dot_product *p)
     uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
     int64_t lines = (p->rows + p->lanes - 1) / p->lanes * p->lanes;
     p->packed_rows = p->tall && p->rows * 4 >= lines * 3 ? lines : p->rows;
-    p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
+    bool narrow = is_narrow(p);
+    p->pack_rows = apart && (narrow ? p->k >= LEAST_NARROW : p->k >= 64 && p->n > 2 * p->panel_columns);
     /* neighbours along k, but the rows of a tile fight for the same set */
-    bool narrow = is_narrow(p),
-         along = one_part && (p->tall || narrow) && nk == 1 && nm && distance(p, &p->x, AXIS_K, 0) == 1;
+    bool along = one_part && (p->tall || narrow) && nk == 1 && nm && distance(p, &p->x, AXIS_K, 0) == 1;
     int64_t apart_bytes = along ? distance(p, &p->x, AXIS_M, nm - 1) * (int64_t)ir_dtype_bytes(p->factor) : 0;
-    if (along && p->k >= 64 && p->n > (narrow ? 1 : 2) * p->panel_columns &&
-        (narrow || (apart_bytes % WAY_BYTES == 0 && p->rows > WAYS))) {
+    bool fight = p->k >= 64 && p->n > 2 * p->panel_columns && apart_bytes % WAY_BYTES == 0 && p->rows > WAYS;
+    if (along && (narrow ? p->k >= LEAST_NARROW : fight)) {
         p->pack_rows = true;
         p->rows_stride = (p->block_k + p->lanes - 1) / p->lanes * p->lanes + p->lanes;
     }

@@ -254,6 +254,83 @@ START_TEST(tiles)
 }
 END_TEST
 
+/* Ways from an input to what is rounded. */
+static nest_value read_again(struct nest_builder *b, struct nest_index where, nest_value v)
+{
+    uint32_t local = nest_local(b, IR_F32, 16);
+    nest_store(b, local, where, v, 0);
+    return nest_load(b, local, where, 0);
+}
+static nest_value from_register(struct nest_builder *b, struct nest_index where, nest_value v)
+{
+    (void)where;
+    uint32_t reg = nest_reg(b, IR_F32, 1, true, 0);
+    struct nest_index none = {0};
+    nest_set(b, reg, none, v);
+    return nest_get(b, reg, none);
+}
+static nest_value cast_to_float(struct nest_builder *b, struct nest_index where, nest_value v)
+{
+    (void)where;
+    return nest_op(b, OP_cast, IR_F32, &v, 1);
+}
+static nest_value bits_of_float(struct nest_builder *b, struct nest_index where, nest_value v)
+{
+    (void)where;
+    return nest_op(b, OP_bitcast, IR_F32, &v, 1);
+}
+static nest_value larger(struct nest_builder *b, struct nest_index where, nest_value v)
+{
+    (void)where;
+    nest_value args[] = {v, nest_number(b, IR_F32, 1)};
+    return nest_op(b, OP_max, IR_F32, args, 2);
+}
+static nest_value multiplied(struct nest_builder *b, struct nest_index where, nest_value v)
+{
+    (void)where;
+    return nest_fma(b, IR_F32, nest_number(b, IR_F32, 2), nest_number(b, IR_F32, 3), v);
+}
+
+/* A NaN whose lower bits are set stays one when it is rounded, wherever it comes from. */
+START_TEST(nan_of_any_bits)
+{
+    static const uint32_t patterns[] = {0x7fffffff, 0xffffffff, 0x7fc08000, 0xffc0ffff};
+    static const struct {
+        nest_value (*way)(struct nest_builder *, struct nest_index, nest_value);
+        enum ir_dtype dtype;
+    } cases[] = {{read_again, IR_F32},    {from_register, IR_F32}, {cast_to_float, IR_F64}, {cast_to_float, IR_F16},
+                 {bits_of_float, IR_U32}, {larger, IR_F32},        {multiplied, IR_F32}};
+    enum { CASES = sizeof cases / sizeof *cases };
+    struct nest *nests[CASES];
+    for (size_t i = 0; i < CASES; i++) {
+        struct nest_builder b = begin();
+        uint32_t x = nest_argument(&b, cases[i].dtype, false, "a"), y = nest_argument(&b, IR_BF16, true, "b");
+        nest_var lane = nest_open(&b, NEST_VECTOR, 16);
+        struct nest_index where = AT(&arena, 0, {lane, 1});
+        nest_value v = cases[i].way(&b, where, nest_load(&b, x, where, 0));
+        nest_value rounded = nest_op(&b, OP_cast, IR_BF16, &v, 1), args[] = {rounded, rounded};
+        nest_store(&b, y, where, nest_op(&b, OP_mul, IR_BF16, args, 2), 0);
+        nest_close_to(&b, 0);
+        b.nest->parallel_extent = 1;
+        nests[i] = b.nest;
+    }
+    struct cg_target target = harness_target(&arena, "native", 2);
+    struct harness h = harness_open(&arena, &target, nests, CASES);
+    for (size_t i = 0; i < CASES; i++)
+        for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
+            _Alignas(64) unsigned char a[16 * 8], memory[2 * STEPC_FLAG_BEFORE + 4096] = {0};
+            _Alignas(64) uint16_t b[16];
+            size_t size = ir_dtype_bytes(cases[i].dtype);
+            uint64_t all = (uint64_t)(patterns[p] | 0x7fff0000) << 32 | patterns[p]; /* as a double it is NaN, too */
+            uint16_t half = (uint16_t)(patterns[p] >> 16 | 0x3ff);
+            for (size_t k = 0; k < 16; k++) memcpy(a + k * size, size == 2 ? (void *)&half : &all, size);
+            h.kernels[i]((void *[]){a, b}, 0, 1, memory + STEPC_FLAG_BEFORE);
+            for (size_t k = 0; k < 16; k++)
+                ck_assert_msg((b[k] & 0x7fff) > 0x7f80, "%zu: %x becomes %x at %zu", i, patterns[p], b[k], k);
+        }
+}
+END_TEST
+
 /* A loop of very many instructions is printed once: more of them make less code. */
 START_TEST(lengthy_loops)
 {
@@ -270,5 +347,6 @@ END_TEST
 
 int main(void)
 {
-    return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree, flags, tiles, lengthy_loops));
+    return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree, flags, tiles, nan_of_any_bits,
+                                         lengthy_loops));
 }

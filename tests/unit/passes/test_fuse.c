@@ -199,6 +199,74 @@ START_TEST(panels_of_pairs)
 }
 END_TEST
 
+/* A product of bfloat16 is one of float32 where a CPU has no other: small operands are widened in memory, large ones by
+ * the product, but for rows that lie side by side and few columns. What it is rounded to is stored alone. */
+START_TEST(products_of_halves)
+{
+    static const struct {
+        int64_t m, k, n;
+        bool by_steps, pairs;
+        uint32_t maps;
+    } cases[] = {{64, 128, 96, false, false, 2},
+                 {64, 128, 96, false, true, 0},
+                 {600, 200, 96, false, false, 1},
+                 {600, 200, 40, true, false, 2},
+                 {600, 200, 96, true, false, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_columns = 16, x.options.panel_pairs = cases[i].pairs;
+        int64_t m = cases[i].m, k = cases[i].k, n = cases[i].n, a[] = {m, k}, t[] = {k, m}, w[] = {k, n};
+        bool by_steps = cases[i].by_steps;
+        ir_value y = product(&x, param(&x, IR_ROLE_INPUT, ir_type_of(IR_BF16, 2, by_steps ? t : a)),
+                             param(&x, IR_ROLE_PARAM, ir_type_of(IR_BF16, 2, w)), !by_steps, 0);
+        output(&x, ir_unary(&x.b, OP_neg, y));
+        output(&x, ir_reduce_plain(&x.b, OP_reduce_max, y, (int64_t[]){0, 1}, 2));
+        const struct plan *p = finish(&x);
+        uint64_t bytes = (uint64_t)(m * n) * 2;
+        ck_assert_uint_eq(kinds(p, GROUP_DOT), 1);
+        ck_assert_msg(kinds(p, GROUP_MAP) == cases[i].maps, "%zu: %u are widened", i, kinds(p, GROUP_MAP));
+        for (size_t g = 0; g < p->groups.count; g++)
+            for (size_t o = 0; p->groups.items[g].kind == GROUP_DOT && o < p->groups.items[g].outputs.count; o++)
+                ck_assert_int_eq(ir_type(p->groups.items[g].func, p->groups.items[g].outputs.items[o])->dtype, IR_BF16);
+        ck_assert(p->arena_bytes < 2 * bytes + (uint64_t)(m * k + k * n) * 4 + 4096);
+        drop(&x);
+    }
+}
+END_TEST
+
+static int64_t rows_of_product(const struct plan *p)
+{
+    for (size_t g = 0; g < p->groups.count; g++)
+        for (size_t i = 0; i < p->groups.items[g].nodes.count; i++) {
+            const struct ir_node *n = ir_get(p->groups.items[g].func, p->groups.items[g].nodes.items[i]);
+            if (n->op == OP_dot) return n->type.dim[0];
+        }
+    return 0;
+}
+
+/* Few columns become rows, where rows lie side by side: not where there are as few of these, or they do not. */
+START_TEST(few_columns_become_rows)
+{
+    static const struct {
+        int64_t m, n, rows;
+        bool by_steps;
+    } cases[] = {
+        {512, 10, 10, true}, {512, 17, 512, true}, {512, 10, 512, false}, {16, 10, 16, true}, {40, 1, 1, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_columns = 16;
+        int64_t m = cases[i].m, n = cases[i].n;
+        bool by_steps = cases[i].by_steps;
+        ir_value a = param(&x, IR_ROLE_INPUT, by_steps ? F32(256, m) : F32(m, 256));
+        output(&x, product(&x, a, param(&x, IR_ROLE_INPUT, F32(256, n)), !by_steps, 0));
+        ck_assert_int_eq(rows_of_product(finish(&x)), cases[i].rows);
+        drop(&x);
+    }
+}
+END_TEST
+
 /* Taps of bfloat16 are read in bfloat16, where the CPU multiplies pairs: two channels, and of the kernel's gradient two
  * images, in a copy. Else they are widened first. */
 START_TEST(taps_of_pairs)
@@ -549,10 +617,10 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse",
-                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, narrow_panels,
-                            shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs, taps_of_pairs,
-                            padding_of_a_gpu, operands_of_loops_lie_in_panels, layer_norm_is_two_kernels,
-                            adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
-                            taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
+    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, narrow_panels,
+                                    shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs,
+                                    products_of_halves, few_columns_become_rows, taps_of_pairs, padding_of_a_gpu,
+                                    operands_of_loops_lie_in_panels, layer_norm_is_two_kernels, adam_is_one_kernel,
+                                    layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
+                                    taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
 }

@@ -1,0 +1,90 @@
+/* Products that a CPU makes better in another way, before anything is done for their operands.
+ *
+ * Of 16-bit numbers, where it does not multiply such: as products of float32, rounded. What is widened is a value of
+ * its own then, which fuse_nodes.c stores where that is small: a tile would widen what it reads, rows number by number,
+ * as often as it reads it.
+ *
+ * Of few columns, whose rows lie side by side (the gradient of a layer with few features): the other way round. As rows
+ * they fill vectors, and each step of the contraction reads them as they lie; columns would leave most of a vector's
+ * lanes empty and read a few rows in each of many lines of memory. */
+#include "passes/fuse.h"
+
+enum { LEAST_SIDE = 32, LEAST_STEPS = 64 };
+
+struct products {
+    struct pass *pass;
+    bool **attention; /* by function, of its values, which have their own tiles; NULL: not looked for yet */
+};
+
+/* The taps of a convolution are multiplied by the lines of their image. */
+static bool is_taps(const struct ir_func *f, ir_value v)
+{
+    while (ir_get(f, v)->op == OP_reshape || ir_get(f, v)->op == OP_transpose) v = ir_get(f, v)->args[0];
+    return ir_get(f, v)->op == OP_concat;
+}
+
+static bool is_plain(const struct ir_func *f, const struct ir_node *n)
+{
+    return n->op == OP_dot && !n->attr[4].n && !n->attr[5].n && !n->attr[6].n && !is_taps(f, n->args[0]) &&
+           !is_taps(f, n->args[1]);
+}
+
+/* Its operands are 16-bit numbers that have no products of their own. */
+static bool is_widened(const struct products *p, const struct ir_func *f, const struct ir_node *n)
+{
+    enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
+    bool half = dtype == IR_F16 || (dtype == IR_BF16 && !p->pass->options->panel_pairs);
+    return half && ir_type(f, n->args[0])->dtype == dtype && ir_type(f, n->args[1])->dtype == dtype;
+}
+
+static bool is_turned(const struct products *p, const struct ir_func *f, const struct ir_node *n)
+{
+    const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
+    if (n->type.dtype == IR_BF16 && p->pass->options->panel_pairs) return false;
+    if (n->attr[0].n || !x->rank || x->dim[x->rank - 1] < LEAST_SIDE || pass_has(n->attr[2], x->rank - 1)) return false;
+    int64_t steps = pass_extent(x, n->attr[2]), most = p->pass->options->panel_columns;
+    return steps >= LEAST_STEPS && ir_type_elements(y) <= most * steps &&
+           2 * ir_type_elements(y) <= ir_type_elements(x);
+}
+
+static bool is_attention(struct products *p, const struct ir_func *f, ir_value v)
+{
+    bool **marks = &p->attention[ir_func_index(f)];
+    if (!*marks) *marks = fuse_mark_attention(f, true, &p->pass->scratch);
+    return (*marks)[v];
+}
+
+static ir_value turned(struct ir_builder *b, const struct ir_node *n, ir_value x, ir_value y)
+{
+    int64_t order[IR_MAX_RANK];
+    ir_value dot = ir_dot(b, y, x, n->attr[1], n->attr[0], n->attr[3], n->attr[2]);
+    uint32_t rank = n->type.rank, columns = ir_type(b->f, y)->rank - n->attr[3].n;
+    for (uint32_t i = 0; i < rank; i++) order[i] = (i + columns) % rank;
+    return ir_transpose(b, dot, order);
+}
+
+static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *f, ir_value old, const ir_value *map)
+{
+    struct products *p = user;
+    const struct ir_node *n = ir_get(f, old);
+    bool plain = is_plain(f, n), widened = plain && is_widened(p, f, n), turns = plain && is_turned(p, f, n);
+    if (!(widened || turns) || is_attention(p, f, old)) return pass_remake(p->pass, b, n, map);
+    ir_value x = map[n->args[0]], y = map[n->args[1]];
+    if (widened) x = ir_cast(b, x, IR_F32), y = ir_cast(b, y, IR_F32);
+    ir_value dot = turns ? turned(b, n, x, y) : ir_dot(b, x, y, n->attr[0], n->attr[1], n->attr[2], n->attr[3]);
+    return ir_cast(b, dot, (enum ir_dtype)n->type.dtype);
+}
+
+struct ir_module *fuse_products(struct pass *pass, struct ir_module *m)
+{
+    struct products p = {pass, arena_new_array(&pass->scratch, bool *, m->funcs.count)};
+    bool any = false;
+    for (size_t i = 0; i < m->funcs.count && !any; i++) {
+        const struct ir_func *f = m->funcs.items[i];
+        for (ir_value v = 1; v < f->count && !any; v++) {
+            const struct ir_node *n = ir_get(f, v);
+            any = is_plain(f, n) && (is_widened(&p, f, n) || is_turned(&p, f, n));
+        }
+    }
+    return any ? pass_rebuild(pass, m, rewrite, &p) : m;
+}
