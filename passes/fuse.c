@@ -248,9 +248,10 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
     struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
     if (a == b) return a;
     if ((x->windows && y->kind != GROUP_MAP) || (y->windows && x->kind != GROUP_MAP)) return UINT32_MAX;
-    if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || x->work + y->work > max_work ||
-        is_behind(z, x->nodes.items[0]) != is_behind(z, y->nodes.items[0]) || !(is_near(z, a, b) || is_near(z, b, a)) ||
-        !regions_fit(z, a, b) || fuse_apart(z, a, b) || (x->follows && y->decides) || (x->decides && y->follows))
+    if (x->lone || y->lone || x->apart || y->apart || x->nodes.count + y->nodes.count > MAX_NODES ||
+        x->work + y->work > max_work || is_behind(z, x->nodes.items[0]) != is_behind(z, y->nodes.items[0]) ||
+        !(is_near(z, a, b) || is_near(z, b, a)) || !regions_fit(z, a, b) || fuse_apart(z, a, b) ||
+        (x->follows && y->decides) || (x->decides && y->follows))
         return UINT32_MAX;
     int level_a = -1, level_b = -1;
     if (is_reduction(x->kind) && is_reduction(y->kind)) {
@@ -402,6 +403,12 @@ static void place(struct fuse *z, ir_value v)
         c = fuse_cluster_of_tiles(z, v);
         if (c == UINT32_MAX) c = new_cluster(z, GROUP_ATTENTION, n->elements, n->elements);
         if (n->class == FUSE_DOT) z->clusters.items[c].root = v;
+        add_node(z, c, v, FUSE_FULL);
+        return;
+    }
+    if (n->turned) {
+        c = new_cluster(z, GROUP_MAP, n->elements, n->elements);
+        z->clusters.items[c].apart = true;
         add_node(z, c, v, FUSE_FULL);
         return;
     }

@@ -66,6 +66,7 @@ struct fuse_node {
     bool follows;          /* is made of tensors of the new state */
     bool decides;          /* a metric that is not: with these a step is accepted or refused */
     bool window;           /* see plan_group: its elements are those of the row that is written */
+    bool turned;           /* a large transposition, which goes by blocks */
     bool tile;             /* scores, and what is element-wise with them: made where it is needed, however often */
     uint8_t sink;          /* enum fuse_sink */
     ir_value scores;       /* of a sink: the first product that it is made from */
@@ -75,7 +76,7 @@ struct fuse_node {
 
 struct fuse_cluster {
     enum plan_group_kind kind;
-    bool apart;                 /* a library's product: nothing is computed with it */
+    bool apart;                 /* a library's product, or a transposition by blocks: nothing is computed with it */
     bool lone, region, windows; /* windows: a member is one; then a map it stays */
     bool follows, decides;      /* a member does; never both: the new state is made when it is decided */
     int64_t full, rows;

@@ -257,9 +257,42 @@ static int64_t most_widened(const struct fuse *z, const struct ir_node *dot, uin
     return operand == 0 && by_steps && few ? LARGE : SMALL;
 }
 
+/* The dimension of neighbours in memory. */
+static uint32_t row_of(const struct ir_type *t)
+{
+    uint32_t i = t->rank - 1;
+    while (i && t->dim[i] == 1) i--;
+    return i;
+}
+
+/* Its rows are read across: a large one is turned once, by blocks (codegen/lower/lower_map.c), rather than by whoever
+ * reads single elements of line after line. */
+static bool is_turned(const struct fuse *z, ir_value v)
+{
+    enum { LEAST = 65536, LEAST_ROW = 16, LEAST_APART = 64 };
+    const struct ir_node *n = ir_get(z->f, v);
+    if (n->op != OP_transpose || z->node[v].elements < LEAST || z->pass->options->blocks) return false;
+    const struct ir_type *from = ir_type(z->f, n->args[0]);
+    int64_t last = n->attr[0].v[row_of(&n->type)], apart = 1;
+    for (uint32_t i = (uint32_t)last + 1; i < from->rank; i++) apart *= from->dim[i];
+    return apart >= LEAST_APART && from->dim[last] >= LEAST_ROW && from->dim[row_of(from)] >= LEAST_ROW;
+}
+
+/* What is turned, under reshapes, and is read element by element. */
+static void store_turned(struct fuse *z, ir_value v)
+{
+    while (ir_get(z->f, v)->op == OP_reshape) v = ir_get(z->f, v)->args[0];
+    if (!is_turned(z, v)) return;
+    z->node[v].needs_buffer = z->node[v].turned = true;
+    ir_value from = ir_get(z->f, v)->args[0];
+    if (ir_get(z->f, from)->arg_count > 1) store(z, from);
+}
+
 static void mark_stored(struct fuse *z, ir_value v)
 {
     const struct ir_node *node = ir_get(z->f, v);
+    bool elements = z->node[v].class == FUSE_EWISE || z->node[v].class == FUSE_REDUCE;
+    for (uint32_t i = 0; i < node->arg_count && elements; i++) store_turned(z, node->args[i]);
     if (node->op == OP_broadcast) store_repeated(z, node);
     switch (z->node[v].class) {
     case FUSE_CONTROL:

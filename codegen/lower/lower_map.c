@@ -49,7 +49,11 @@ static bool one_of_many(const struct plan_group *g) { return g->alike && (!g->fu
 
 /* A large copy whose elements are neighbours along one part where it is stored and along another where it is read: by
  * blocks that wait in a local between the two. */
-enum { TURN_LEAST = 65536, TURN_STEPS = 64, TURN_APART = 1 /* elements between rows of the block, for other banks */ };
+enum {
+    TURN_LEAST = 65536,
+    TURN_STEPS = 64,
+    TURN_APART = 1 /* elements between rows of the block, for other banks */
+};
 
 static bool may_turn(const struct lower *l, int64_t extent)
 {
@@ -92,13 +96,13 @@ static nest_var walk(struct lower *l, struct lower_pos *p, enum nest_loop loop, 
 }
 
 /* Whole vectors both ways, in registers. */
-static void turn_vectors(struct lower *l, const struct lower_pos *from, uint32_t along, int64_t steps)
+static void turn_vectors(struct lower *l, const struct lower_pos *from, uint32_t along, int64_t steps, int64_t columns)
 {
     uint32_t last = l->axes[0].parts - 1, depth = l->b.depth, lanes = l->lanes, inside;
     enum ir_dtype dtype = (enum ir_dtype)lower_output_type(l, l->group->outputs.items[0])->dtype;
     struct lower_pos corner = *from, row = lower_pos_constant(0), p;
     walk(l, &corner, NEST_SERIAL, along, steps / lanes, lanes, NULL, 0);
-    walk(l, &corner, NEST_SERIAL, last, l->axes[0].part[last] / lanes, lanes, NULL, 0);
+    walk(l, &corner, NEST_SERIAL, last, columns / lanes, lanes, NULL, 0);
     inside = l->b.depth;
     uint32_t reg = nest_reg(&l->b, has_pairs(l) ? IR_U32 : dtype, lanes, true, 0);
     p = corner;
@@ -117,20 +121,20 @@ static void turn_vectors(struct lower *l, const struct lower_pos *from, uint32_t
     nest_close_to(&l->b, depth);
 }
 
-/* Of what fits: elements of a vector's lanes, and whole vectors of columns. */
-static bool has_vectors(const struct lower *l)
+/* Of what fits: elements of a vector's lanes, and whole vectors. */
+static bool has_vectors(const struct lower *l, int64_t columns, int64_t steps)
 {
     const struct ir_type *type = lower_output_type(l, l->group->outputs.items[0]);
     bool one = has_pairs(l) || ir_dtype_bytes((enum ir_dtype)type->dtype) == 4;
-    return one && l->axes[0].part[l->axes[0].parts - 1] % l->lanes == 0 && TURN_STEPS % l->lanes == 0;
+    return one && columns % l->lanes == 0 && steps % l->lanes == 0;
 }
 
-static void turn_block(struct lower *l, const struct lower_pos *from, uint32_t along, int64_t steps, uint32_t local)
+static void turn_block(struct lower *l, const struct lower_pos *from, int64_t columns, int64_t steps, uint32_t local)
 {
-    uint32_t last = l->axes[0].parts - 1, depth = l->b.depth;
-    int64_t columns = l->axes[0].part[last], row = TURN_STEPS + TURN_APART;
-    if (steps % l->lanes == 0 && has_vectors(l)) {
-        turn_vectors(l, from, along, steps);
+    uint32_t along = l->turned_part - 1, last = l->axes[0].parts - 1, depth = l->b.depth;
+    int64_t row = TURN_STEPS + TURN_APART;
+    if (has_vectors(l, columns, steps)) {
+        turn_vectors(l, from, along, steps, columns);
         return;
     }
     struct lower_pos p = *from, at = lower_pos_constant(0);
@@ -148,41 +152,103 @@ static void turn_block(struct lower *l, const struct lower_pos *from, uint32_t a
     nest_close_to(&l->b, depth);
 }
 
+/* All blocks of so many columns. */
+static void turn_columns(struct lower *l, const struct lower_pos *from, int64_t columns, uint32_t local)
+{
+    const struct lower_axis *axis = &l->axes[0];
+    uint32_t along = l->turned_part - 1, depth = l->b.depth;
+    int64_t whole = axis->part[along] / TURN_STEPS, rest = axis->part[along] % TURN_STEPS;
+    struct lower_pos p = *from;
+    if (whole) {
+        walk(l, &p, NEST_SERIAL, along, whole, TURN_STEPS, NULL, 0);
+        turn_block(l, &p, columns, TURN_STEPS, local);
+        nest_close_to(&l->b, depth);
+    }
+    p = *from;
+    p.offset += whole * TURN_STEPS * lower_axis_stride(axis, along);
+    if (rest) turn_block(l, &p, columns, rest, local);
+}
+
+static nest_value compare(struct lower *l, enum ir_op op, nest_var var, int64_t with)
+{
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add_term(l, &at, var, 1);
+    return lower_binary(l, op, IR_BOOL, lower_pos_value(l, &at), lower_number(l, with));
+}
+
+/* Of the last part. */
+static int64_t turned_blocks(const struct lower_axis *axis)
+{
+    return (axis->part[axis->parts - 1] + TURN_STEPS - 1) / TURN_STEPS;
+}
+
+/* Workers share out the blocks of the last part, of which one may be smaller. */
+static void share_columns(struct lower *l, struct lower_pos *p, uint32_t local)
+{
+    const struct lower_axis *axis = &l->axes[0];
+    uint32_t last = axis->parts - 1;
+    int64_t blocks = turned_blocks(axis), whole = axis->part[last] / TURN_STEPS, rest = axis->part[last] % TURN_STEPS;
+    struct lower_pos block = *p;
+    nest_var var = walk(l, &block, NEST_PARALLEL, last, blocks, TURN_STEPS, NULL, 0);
+    l->b.nest->parallel_extent = blocks;
+    for (uint32_t i = 0; i < last; i++)
+        if (i != l->turned_part - 1) walk(l, &block, NEST_SERIAL, i, axis->part[i], 1, NULL, 0);
+    uint32_t depth = l->b.depth;
+    if (rest) nest_open_if(&l->b, compare(l, OP_lt, var, whole));
+    l->vars.items[var].extent = whole;
+    turn_columns(l, &block, TURN_STEPS, local);
+    l->vars.items[var].extent = blocks;
+    nest_close_to(&l->b, depth);
+    if (!rest) return;
+    nest_open_if(&l->b, compare(l, OP_eq, var, whole));
+    lower_pos_add_term(l, &block, var, -TURN_STEPS * lower_axis_stride(axis, last));
+    block.offset += whole * TURN_STEPS * lower_axis_stride(axis, last);
+    turn_columns(l, &block, rest, local);
+}
+
+/* Workers share out another part. */
+static void share_part(struct lower *l, struct lower_pos *p, uint32_t parallel, uint32_t local)
+{
+    const struct lower_axis *axis = &l->axes[0];
+    uint32_t last = axis->parts - 1;
+    int64_t whole = axis->part[last] / TURN_STEPS, rest = axis->part[last] % TURN_STEPS;
+    walk(l, p, NEST_PARALLEL, parallel, axis->part[parallel], 1, NULL, 0);
+    l->b.nest->parallel_extent = axis->part[parallel];
+    for (uint32_t i = 0; i < last; i++)
+        if (i != l->turned_part - 1 && i != parallel) walk(l, p, NEST_SERIAL, i, axis->part[i], 1, NULL, 0);
+    struct lower_pos block = *p;
+    uint32_t depth = l->b.depth;
+    if (whole > 1) walk(l, &block, NEST_SERIAL, last, whole, TURN_STEPS, NULL, 0);
+    if (whole) turn_columns(l, &block, TURN_STEPS, local);
+    nest_close_to(&l->b, depth);
+    p->offset += whole * TURN_STEPS * lower_axis_stride(axis, last);
+    if (rest) turn_columns(l, p, rest, local);
+}
+
 static void turn(struct lower *l, uint32_t parallel)
 {
     const struct lower_axis *axis = &l->axes[0];
-    uint32_t along = l->turned_part - 1, last = axis->parts - 1, depth;
-    int64_t whole = axis->part[along] / TURN_STEPS, rest = axis->part[along] % TURN_STEPS;
+    uint32_t last = axis->parts - 1;
     enum ir_dtype dtype = (enum ir_dtype)lower_output_type(l, l->group->outputs.items[0])->dtype;
-    bool waits = !has_vectors(l) || rest % l->lanes;
-    int64_t room = waits ? axis->part[last] * (TURN_STEPS + TURN_APART) : 0;
-    uint32_t local = waits ? nest_local(&l->b, has_pairs(l) ? IR_U32 : dtype, room) : 0;
+    int64_t columns = axis->part[last] < TURN_STEPS ? axis->part[last] : TURN_STEPS;
+    bool waits = !has_vectors(l, axis->part[last], axis->part[l->turned_part - 1]);
+    uint32_t local = waits ? nest_local(&l->b, has_pairs(l) ? IR_U32 : dtype, columns * (TURN_STEPS + TURN_APART)) : 0;
     struct lower_pos p = lower_pos_constant(0);
-    walk(l, &p, NEST_PARALLEL, parallel, axis->part[parallel], 1, NULL, 0);
-    l->b.nest->parallel_extent = axis->part[parallel];
-    for (uint32_t i = 0; i < last; i++)
-        if (i != along && i != parallel) walk(l, &p, NEST_SERIAL, i, axis->part[i], 1, NULL, 0);
-    depth = l->b.depth;
-    struct lower_pos block = p;
-    if (whole) {
-        walk(l, &block, NEST_SERIAL, along, whole, TURN_STEPS, NULL, 0);
-        turn_block(l, &block, along, TURN_STEPS, local);
-        nest_close_to(&l->b, depth);
-    }
-    p.offset += whole * TURN_STEPS * lower_axis_stride(axis, along);
-    if (rest) turn_block(l, &p, along, rest, local);
+    if (parallel == last) share_columns(l, &p, local);
+    else share_part(l, &p, parallel, local);
     nest_close_to(&l->b, 0);
 }
 
-/* The part that workers share out; UINT32_MAX: none, and the map goes as others do. */
+/* The part that workers share out, the last one by blocks; UINT32_MAX: none, and the map goes as others do. */
 static uint32_t turns(const struct lower *l)
 {
     const struct lower_axis *axis = &l->axes[0];
     uint32_t best = UINT32_MAX;
-    if (!l->turned_part || axis->part[axis->parts - 1] > TURN_STEPS) return best;
-    for (uint32_t i = 0; i + 1 < axis->parts; i++)
-        if (i != l->turned_part - 1 && axis->part[i] >= 8 && (best == UINT32_MAX || axis->part[i] > axis->part[best]))
-            best = i;
+    int64_t most = 7;
+    for (uint32_t i = 0; i < axis->parts && l->turned_part; i++) {
+        int64_t count = i + 1 == axis->parts ? turned_blocks(axis) : axis->part[i];
+        if (i != l->turned_part - 1 && count > most) most = count, best = i;
+    }
     return best;
 }
 

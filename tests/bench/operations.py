@@ -37,6 +37,8 @@ CASES = {  # expression of x, shape, the same for PyTorch
     "sort, first": ("sort(model, axis=0)", FIRST, lambda t, x: t.sort(x, dim=0, stable=True).values),
     "argsort": ("model * astype(argsort(model, axis=-1), 'float32')", LAST, lambda t, x: x * t.argsort(x, dim=-1, stable=True).float()),
     "top_k": ("top_k(model, 8)[0]", LAST, lambda t, x: t.topk(x, 8, -1).values),
+    "transpose": ("reshape(transpose(model), (2048, 512))", LAST, lambda t, x: x.T.reshape(2048, 512)),
+    "transpose, odd": ("transpose(model) * 3", ODD, lambda t, x: x.T * 3),
     "take_along_axis": ("take_along_axis(model, astype(abs(stop_gradient(model)) * 100, 'int32'), axis=-1)", LAST,
                         lambda t, x: t.gather(x, -1, (x.detach().abs() * 100).long())),
 }

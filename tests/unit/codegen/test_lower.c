@@ -80,6 +80,26 @@ START_TEST(map_phases)
 }
 END_TEST
 
+/* Large transpositions go by blocks: of whole vectors, with rest of rows or columns or both, shared out by columns or
+ * by another dimension; of 16 bits and 64; of what is computed. */
+START_TEST(map_turned)
+{
+    static const struct {
+        int64_t dim[3], order[3];
+        enum ir_dtype dtype;
+    } cases[] = {{{1, 520, 512}, {0, 2, 1}, IR_F32},  {{1, 521, 193}, {0, 2, 1}, IR_F32},
+                 {{1, 135, 640}, {2, 0, 1}, IR_BF16}, {{9, 83, 197}, {0, 2, 1}, IR_F32},
+                 {{9, 90, 100}, {2, 1, 0}, IR_F32},   {{3, 200, 130}, {1, 2, 0}, IR_F32},
+                 {{2, 576, 70}, {0, 2, 1}, IR_F64},   {{1, 640, 128}, {0, 2, 1}, IR_I32}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture x = fixture_new();
+        ir_value a = input(&x, ir_type_of(cases[i].dtype, 3, cases[i].dim));
+        output(&x, ir_transpose(&x.b, ir_unary(&x.b, OP_neg, a), cases[i].order));
+        CHECK_BOTH(x, 0, 0);
+    }
+}
+END_TEST
+
 START_TEST(map_taps)
 {
     struct fixture x = fixture_new();
@@ -290,9 +310,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("lower");
-    suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_phases, map_taps,
-                                   map_dynamic, map_types, map_update_in_place, map_swap, map_constants, wrong_nest,
-                                   golden, phases_are_bounded));
+    suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_phases, map_turned,
+                                   map_taps, map_dynamic, map_types, map_update_in_place, map_swap, map_constants,
+                                   wrong_nest, golden, phases_are_bounded));
     add_cases(suite);
     return run_suite(suite);
 }

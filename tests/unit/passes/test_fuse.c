@@ -235,6 +235,36 @@ START_TEST(products_of_halves)
 }
 END_TEST
 
+/* A large transposition is a kernel of its own, under reshapes, too, and what it reads is stored where it is made of
+ * several tensors; not a small one, one of lines that stay lines, or one that a product reads. */
+START_TEST(large_transpositions_are_stored)
+{
+    static const struct {
+        int64_t m, n, inner;
+        int reader; /* 0: arithmetic, 1: a sum, 2: a product */
+        bool made, reshaped;
+        uint32_t groups;
+    } cases[] = {{512, 256, 1, 0, false, false, 2}, {512, 256, 1, 1, false, true, 2},
+                 {512, 256, 1, 0, true, false, 3},  {64, 64, 1, 0, false, false, 1},
+                 {512, 4, 64, 0, false, false, 1},  {512, 256, 1, 2, false, false, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture x;
+        start(&x);
+        int64_t m = cases[i].m, n = cases[i].n, inner = cases[i].inner, order[] = {1, 0, 2}, last = 1;
+        ir_value a = param(&x, IR_ROLE_INPUT, F32(m, n, inner)), b = param(&x, IR_ROLE_INPUT, F32(m, n, inner));
+        ir_value t = ir_transpose(&x.b, cases[i].made ? ir_binary(&x.b, OP_mul, a, b) : a, order);
+        if (cases[i].reshaped || cases[i].reader) t = ir_reshape(&x.b, t, 2, (int64_t[]){n, m * inner});
+        if (cases[i].reader == 0) output(&x, ir_unary(&x.b, OP_tanh, t));
+        else if (cases[i].reader == 1)
+            output(&x, ir_reduce_plain(&x.b, OP_reduce_max, ir_unary(&x.b, OP_tanh, t), &last, 1));
+        else output(&x, product(&x, t, param(&x, IR_ROLE_INPUT, F32(m * inner, 8)), 1, 0));
+        const struct plan *p = finish(&x);
+        ck_assert_msg(p->groups.count == cases[i].groups, "%zu: %zu groups", i, p->groups.count);
+        drop(&x);
+    }
+}
+END_TEST
+
 static int64_t rows_of_product(const struct plan *p)
 {
     for (size_t g = 0; g < p->groups.count; g++)
@@ -617,10 +647,11 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, narrow_panels,
-                                    shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs,
-                                    products_of_halves, few_columns_become_rows, taps_of_pairs, padding_of_a_gpu,
-                                    operands_of_loops_lie_in_panels, layer_norm_is_two_kernels, adam_is_one_kernel,
-                                    layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
-                                    taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
+    return run_case("fuse",
+                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, narrow_panels,
+                            shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs,
+                            products_of_halves, few_columns_become_rows, large_transpositions_are_stored, taps_of_pairs,
+                            padding_of_a_gpu, operands_of_loops_lie_in_panels, layer_norm_is_two_kernels,
+                            adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
+                            taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
 }
