@@ -122,8 +122,8 @@ struct fuse_sums {
     bool join;   /* see plan_join */
 };
 
-/* fuse_panels.c: operands of large products in panels of `columns` (0: none are). What loops there are (before all
- * else); is the product one that reads them; the product that does; a loop with what its body takes in panels, 0:
+/* fuse_panels.c: operands of large products in panels of `columns` (0: none are). Of a module, with the loops that
+ * there are; is the product one that reads them; the product that does; a loop with what its body takes in panels, 0:
  * nothing. */
 struct fuse_loop;
 struct fuse_panels {
@@ -136,7 +136,7 @@ struct fuse_panels {
     const uint32_t *uses;    /* of its values */
     struct fuse_loop *loops; /* by function: the loop whose body it is */
 };
-void fuse_panels_of_loops(struct fuse_panels *, const struct ir_module *);
+struct fuse_panels fuse_panels_of(struct pass *, const struct ir_module *);
 /* A product whose pairs need a step more, of zeros; it. */
 bool fuse_wants_even(struct fuse_panels *, const struct ir_func *, ir_value);
 ir_value fuse_even(struct ir_builder *, const struct ir_node *, const ir_value *map);

@@ -32,7 +32,7 @@ struct fuse_loop {
     VEC(struct packed) packed;
 };
 
-void fuse_panels_of_loops(struct fuse_panels *p, const struct ir_module *m)
+static void find_loops(struct fuse_panels *p, const struct ir_module *m)
 {
     p->loops = arena_new_array(p->arena, struct fuse_loop, m->funcs.count);
     for (size_t i = 0; i < m->funcs.count; i++)
@@ -43,6 +43,15 @@ void fuse_panels_of_loops(struct fuse_panels *p, const struct ir_module *m)
             loop->captured = 1 + n->attr[0].v[0];
             if (!pass_number(m->funcs.items[i], n->args[0], &loop->times)) loop->times = 1;
         }
+}
+
+struct fuse_panels fuse_panels_of(struct pass *pass, const struct ir_module *m)
+{
+    const struct pass_options *o = pass->options;
+    struct fuse_panels p = {
+        .arena = &pass->scratch, .columns = o->panel_columns, .rows = o->panel_rows, .pairs = o->panel_pairs};
+    find_loops(&p, m);
+    return p;
 }
 
 static double rows_of(const struct ir_func *f, const struct ir_node *product)

@@ -201,14 +201,10 @@ static struct ir_module *prepare(struct pass *p, struct ir_module *m)
 {
     struct preparing user = {p,
                              {.arena = &p->scratch, .join = true},
-                             {.arena = &p->scratch,
-                              .columns = p->options->panel_columns,
-                              .rows = p->options->panel_rows,
-                              .pairs = p->options->panel_pairs},
+                             fuse_panels_of(p, m),
                              arena_new(&p->scratch, struct fuse_transposed),
                              arena_new_array(&p->scratch, bool *, m->funcs.count),
                              NULL};
-    fuse_panels_of_loops(&user.panels, m);
     if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;
     if (m->copies) number(&user, m);
     return pass_rebuild(p, m, rewrite, &user);

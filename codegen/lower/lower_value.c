@@ -164,6 +164,19 @@ static nest_value from_pad(struct lower *l, const struct ir_node *node, const st
     return cond ? select_of(l, cond, x, fill) : x;
 }
 
+/* Operands that lie side by side in whole vectors: where each of these is a part of the axis they are lowered one by
+ * one, and no lane asks whose it is. */
+static void ask_operands_apart(struct lower *l, const struct ir_node *node, int64_t inner, const struct lower_pos *p)
+{
+    enum { MOST = 4, VECTORS = 2 };
+    int64_t size = 0, all = node->type.dim[node->attr[0].v[0]] * inner;
+    for (uint32_t i = 0; i < node->arg_count; i++)
+        size = lower_common_factor(size, ir_type(l->f, node->args[i])->dim[node->attr[0].v[0]] * inner);
+    if (!l->phases || size < VECTORS * (int64_t)l->lanes || all / size > MOST) return;
+    struct lower_pos at[2];
+    lower_pos_split(l, p, 2, (int64_t[]){all / size, size}, at);
+}
+
 static nest_value from_concat(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
     ir_value v = (ir_value)(node - l->f->nodes);
@@ -175,6 +188,7 @@ static nest_value from_concat(struct lower *l, const struct ir_node *node, const
     lower_pos_split(l, p, 2, shape, at);
     nest_value result = 0;
     if (lower_taps(l, v, &at[0], &at[1], &result)) return result;
+    if (outer > 1) ask_operands_apart(l, node, inner, &at[1]);
     for (uint32_t i = 0; i < node->arg_count; i++) {
         int64_t size = ir_type(l->f, node->args[i])->dim[dim] * inner;
         if (size == 0 || never_within(l, &at[1], first, first + size)) {

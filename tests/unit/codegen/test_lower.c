@@ -100,6 +100,30 @@ START_TEST(map_turned)
 }
 END_TEST
 
+/* Operands side by side in whole vectors, two to four of them, of one size or of several; more, or smaller ones, and
+ * without anything before them. */
+START_TEST(map_joined)
+{
+    static const int64_t sizes[][5] = {{32, 32}, {64, 32, 32}, {32, 32, 32, 32}, {32, 32, 32, 32, 32},
+                                       {24, 40}, {9, 7}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int64_t rows = 1; rows < 7; rows += 5) {
+            struct fixture x = fixture_new();
+            ir_value list[5], inner[5], sum;
+            uint32_t count = 0;
+            for (; count < 5 && sizes[i][count]; count++) {
+                list[count] = ir_unary(&x.b, OP_exp, input(&x, F32(rows, sizes[i][count])));
+                inner[count] = input(&x, type_of(IR_BF16, DIMS(rows, sizes[i][count], 3)));
+            }
+            sum = ir_concat(&x.b, list, count, 1);
+            output(&x, ir_binary(&x.b, OP_mul, sum, input(&x, *ir_type(x.b.f, sum))));
+            output(&x, ir_reduce_plain(&x.b, OP_reduce_sum, sum, (int64_t[]){1}, 1));
+            output(&x, ir_concat(&x.b, inner, count, 1));
+            CHECK_BOTH(x, 1e-5, 0);
+        }
+}
+END_TEST
+
 START_TEST(map_taps)
 {
     struct fixture x = fixture_new();
@@ -281,6 +305,12 @@ START_TEST(golden)
     int64_t outer[] = {0, 1, 2};
     output(&x, ir_reduce(&x.b, OP_reduce_sum, input(&x, F32(8, 32, 64, 256)), outer, 3));
     check_golden(&x, "tall_sum");
+    x = fixture_new();
+    ir_value gates[3];
+    for (int i = 0; i < 3; i++)
+        gates[i] = ir_binary(&x.b, OP_mul, input(&x, F32(16, 64)), input(&x, type_of(IR_F32, DIMS(16, 64))));
+    output(&x, ir_concat(&x.b, gates, 3, 1));
+    check_golden(&x, "joined");
 }
 END_TEST
 
@@ -311,8 +341,8 @@ int main(void)
 {
     Suite *suite = suite_create("lower");
     suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_phases, map_turned,
-                                   map_taps, map_dynamic, map_types, map_update_in_place, map_swap, map_constants,
-                                   wrong_nest, golden, phases_are_bounded));
+                                   map_joined, map_taps, map_dynamic, map_types, map_update_in_place, map_swap,
+                                   map_constants, wrong_nest, golden, phases_are_bounded));
     add_cases(suite);
     return run_suite(suite);
 }

@@ -361,20 +361,23 @@ START_TEST(padding_of_a_gpu)
 }
 END_TEST
 
-/* What a product in a loop reads in every round is packed before it, once for two products. */
-START_TEST(operands_of_loops_lie_in_panels)
+/* What a product in a loop reads in every round is packed before it, once for two products; of 16 bits it is widened
+ * there, too. */
+static void panels_of_a_loop(enum ir_dtype dtype)
 {
+    int64_t rows[] = {16, 80}, weights[] = {80, 80};
+    struct ir_type of_rows = ir_type_of(dtype, 2, rows), of_weights = ir_type_of(dtype, 2, weights);
     struct fixture x;
     start(&x);
     x.options.panel_columns = 32;
     struct ir_builder outer = x.b, c = {.f = ir_func_new(x.m, "time", false)};
     ir_param_new(&c, "i", ir_type_scalar(IR_I32), -1);
-    ir_value h = ir_param_new(&c, "h", F32(16, 80), -1), w = ir_param_new(&c, "w", F32(80, 80), -1);
+    ir_value h = ir_param_new(&c, "h", of_rows, -1), w = ir_param_new(&c, "w", of_weights, -1);
     x.b = c;
     ir_value once = ir_unary(&c, OP_tanh, product(&x, h, w, 1, 0));
     ir_result_add(&c, "h", ir_unary(&c, OP_tanh, product(&x, once, w, 1, 0)), -1);
     x.b = outer;
-    ir_value args[] = {param(&x, IR_ROLE_INPUT, F32(16, 80)), param(&x, IR_ROLE_PARAM, F32(80, 80))};
+    ir_value args[] = {param(&x, IR_ROLE_INPUT, of_rows), param(&x, IR_ROLE_PARAM, of_weights)};
     ir_value loop = ir_loop(&x.b, c.f, ir_scalar(&x.b, IR_I32, 20), args, 1, false, args + 1, 1);
     output(&x, ir_proj(&x.b, loop, 0));
     const struct plan *p = finish(&x);
@@ -387,12 +390,19 @@ START_TEST(operands_of_loops_lie_in_panels)
             const struct plan_group *g = &p->groups.items[plan_member(k, m)];
             packs += !body && g->kind == GROUP_MAP;
             products += body && g->kind == GROUP_DOT;
-            ck_assert(!body || g->kind == GROUP_DOT);
+            ck_assert(!body || g->kind == GROUP_DOT ||
+                      ir_type_elements(ir_type(g->func, g->outputs.items[0])) == 16 * 80);
         }
     }
     ck_assert_uint_eq(packs, 1);
     ck_assert_uint_eq(products, 2);
     drop(&x);
+}
+
+START_TEST(operands_of_loops_lie_in_panels)
+{
+    panels_of_a_loop(IR_F32);
+    panels_of_a_loop(IR_BF16);
 }
 END_TEST
 
