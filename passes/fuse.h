@@ -137,6 +137,7 @@ struct fuse_panels {
     struct fuse_loop *loops; /* by function: the loop whose body it is */
 };
 struct fuse_panels fuse_panels_of(struct pass *, const struct ir_module *);
+bool fuse_is_attention(struct fuse_panels *, const struct ir_func *, ir_value); /* which has tiles of its own */
 /* A product whose pairs need a step more, of zeros; it. */
 bool fuse_wants_even(struct fuse_panels *, const struct ir_func *, ir_value);
 ir_value fuse_even(struct ir_builder *, const struct ir_node *, const ir_value *map);

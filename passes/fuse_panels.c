@@ -115,7 +115,7 @@ static bool is_odd(const struct ir_func *f, const struct ir_node *n)
     return ir_type(f, n->args[1])->dim[n->attr[3].v[n->attr[3].n - 1]] % 2 != 0;
 }
 
-static bool is_attention(struct fuse_panels *p, const struct ir_func *f, ir_value v)
+bool fuse_is_attention(struct fuse_panels *p, const struct ir_func *f, ir_value v)
 {
     find_cuts(p, f);
     if (!p->attention) p->attention = fuse_mark_attention(f, true, p->arena);
@@ -132,7 +132,7 @@ bool fuse_wants_rows_first(struct fuse_panels *p, const struct ir_func *f, ir_va
     if (!rows || batch + rows == n->type.rank) return false;
     for (uint32_t i = 0; i < n->type.rank; i++)
         if (n->attr[0].v[i] != (i < rows ? batch + i : i < rows + batch ? i - rows : i)) return false;
-    return !is_attention(p, f, n->args[0]) && p->uses[n->args[0]] == 1;
+    return !fuse_is_attention(p, f, n->args[0]) && p->uses[n->args[0]] == 1;
 }
 
 ir_value fuse_rows_first(struct ir_builder *b, const struct ir_func *f, const struct ir_node *node, const ir_value *map)
@@ -154,7 +154,7 @@ bool fuse_wants_even(struct fuse_panels *p, const struct ir_func *f, ir_value v)
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
     int64_t k = pass_extent(y, n->attr[3]), least = EVEN_LEAST * k * pass_extent(y, n->attr[1]);
     return k >= EVEN_LEAST && ir_type_elements(x) >= least && ir_type_elements(y) >= least &&
-           !is_slices(f, n->args[0]) && is_plain(f, n->args[0]) && !is_attention(p, f, v);
+           !is_slices(f, n->args[0]) && is_plain(f, n->args[0]) && !fuse_is_attention(p, f, v);
 }
 
 static ir_value even(struct ir_builder *b, ir_value v, struct ir_ints contract)
@@ -201,7 +201,7 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     if (!free.n || y->rank + 1u + pairs - (free.n - 1) > IR_MAX_RANK) return false;
     if (free.n > 1 && y->dim[free.v[free.n - 1]] % p->columns) return false;
     if ((inner && inner % p->columns && inner < elements / k) || !is_plain(f, n->args[1])) return false;
-    return !is_attention(p, f, v);
+    return !fuse_is_attention(p, f, v);
 }
 
 /* More columns than rows: workers share the columns out, and each of them would pack rows of x for itself, which lie
@@ -219,7 +219,7 @@ bool fuse_wants_rows(struct fuse_panels *p, const struct ir_func *f, ir_value v)
     if (k < SHARED_ROWS || rows < SHARED_ROWS || columns <= rows || columns < SHARED_PANELS * p->columns) return false;
     if ((inner && inner % p->columns && inner < columns) || !is_plain(f, n->args[0]) || is_slices(f, n->args[0]))
         return false;
-    return !is_attention(p, f, v);
+    return !fuse_is_attention(p, f, v);
 }
 
 /* [panel, contracted dimensions, column of the panel] of y; of bfloat16 with the steps of the last contracted dimension

@@ -10,7 +10,6 @@ struct preparing {
     struct fuse_sums sums;
     struct fuse_panels panels;
     struct fuse_transposed *transposed;
-    bool **attention;   /* by function, of its values (fuse_mark_attention); NULL: not looked for yet */
     ir_value **numbers; /* by function, of its values: equal where the same is made again; NULL: nothing is */
 };
 
@@ -97,24 +96,16 @@ static ir_value rewrite_wide_join(struct preparing *p, struct ir_builder *b, con
     return ir_transpose(b, ir_concat(b, part, node->arg_count, 0), back);
 }
 
-/* The products of attention have their own tiles. */
-static bool is_attention(struct preparing *p, const struct ir_func *f, ir_value v)
-{
-    bool **marks = &p->attention[ir_func_index(f)];
-    if (!*marks) *marks = fuse_mark_attention(f, true, &p->pass->scratch);
-    return (*marks)[v];
-}
-
 static bool wants_split(struct preparing *p, const struct ir_func *f, ir_value v)
 {
     if (p->pass->options->invariant || !fuse_wants_split(p->pass->options->blocks, f, v, &p->pass->scratch))
         return false;
-    return !is_attention(p, f, v);
+    return !fuse_is_attention(&p->panels, f, v);
 }
 
 static bool wants_lines(struct preparing *p, const struct ir_func *f, ir_value v)
 {
-    return fuse_wants_lines(p->pass->options->blocks, f, ir_get(f, v)) && !is_attention(p, f, v);
+    return fuse_wants_lines(p->pass->options->blocks, f, ir_get(f, v)) && !fuse_is_attention(&p->panels, f, v);
 }
 
 static bool has_many(struct preparing *p, const struct ir_module *m)
@@ -203,7 +194,6 @@ static struct ir_module *prepare(struct pass *p, struct ir_module *m)
                              {.arena = &p->scratch, .join = true},
                              fuse_panels_of(p, m),
                              arena_new(&p->scratch, struct fuse_transposed),
-                             arena_new_array(&p->scratch, bool *, m->funcs.count),
                              NULL};
     if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;
     if (m->copies) number(&user, m);

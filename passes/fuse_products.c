@@ -14,7 +14,6 @@ enum { LEAST_SIDE = 32, LEAST_STEPS = 64 };
 struct products {
     struct pass *pass;
     struct fuse_panels panels;
-    bool **attention; /* by function, of its values, which have their own tiles; NULL: not looked for yet */
 };
 
 /* The taps of a convolution are multiplied by the lines of their image. */
@@ -32,7 +31,7 @@ static bool is_plain(const struct ir_func *f, const struct ir_node *n)
 
 /* Its operands are 16-bit numbers that have no products of their own. (Panels are widened as they are packed, those of
  * weights that a loop is given before the loop.) */
-static bool is_widened(struct products *p, const struct ir_func *f, ir_value v)
+static bool is_of_halves(struct products *p, const struct ir_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f, v);
     enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
@@ -41,7 +40,7 @@ static bool is_widened(struct products *p, const struct ir_func *f, ir_value v)
            !fuse_wants_panels(&p->panels, f, v);
 }
 
-static bool is_turned(const struct products *p, const struct ir_func *f, const struct ir_node *n)
+static bool has_few_columns(const struct products *p, const struct ir_func *f, const struct ir_node *n)
 {
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
     if (n->type.dtype == IR_BF16 && p->panels.pairs) return false;
@@ -49,13 +48,6 @@ static bool is_turned(const struct products *p, const struct ir_func *f, const s
     int64_t steps = pass_extent(x, n->attr[2]), most = p->panels.columns;
     return steps >= LEAST_STEPS && ir_type_elements(y) <= most * steps &&
            2 * ir_type_elements(y) <= ir_type_elements(x);
-}
-
-static bool is_attention(struct products *p, const struct ir_func *f, ir_value v)
-{
-    bool **marks = &p->attention[ir_func_index(f)];
-    if (!*marks) *marks = fuse_mark_attention(f, true, &p->pass->scratch);
-    return (*marks)[v];
 }
 
 static ir_value turned(struct ir_builder *b, const struct ir_node *n, ir_value x, ir_value y)
@@ -71,8 +63,8 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
 {
     struct products *p = user;
     const struct ir_node *n = ir_get(f, old);
-    bool plain = is_plain(f, n), widened = plain && is_widened(p, f, old), turns = plain && is_turned(p, f, n);
-    if (!(widened || turns) || is_attention(p, f, old)) return pass_remake(p->pass, b, n, map);
+    bool plain = is_plain(f, n), widened = plain && is_of_halves(p, f, old), turns = plain && has_few_columns(p, f, n);
+    if (!(widened || turns) || fuse_is_attention(&p->panels, f, old)) return pass_remake(p->pass, b, n, map);
     ir_value x = map[n->args[0]], y = map[n->args[1]];
     if (widened) x = ir_cast(b, x, IR_F32), y = ir_cast(b, y, IR_F32);
     ir_value dot = turns ? turned(b, n, x, y) : ir_dot(b, x, y, n->attr[0], n->attr[1], n->attr[2], n->attr[3]);
@@ -81,13 +73,13 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
 
 struct ir_module *fuse_products(struct pass *pass, struct ir_module *m)
 {
-    struct products p = {pass, fuse_panels_of(pass, m), arena_new_array(&pass->scratch, bool *, m->funcs.count)};
+    struct products p = {pass, fuse_panels_of(pass, m)};
     bool any = false;
     for (size_t i = 0; i < m->funcs.count && !any; i++) {
         const struct ir_func *f = m->funcs.items[i];
         for (ir_value v = 1; v < f->count && !any; v++) {
             const struct ir_node *n = ir_get(f, v);
-            any = is_plain(f, n) && (is_widened(&p, f, v) || is_turned(&p, f, n));
+            any = is_plain(f, n) && (is_of_halves(&p, f, v) || has_few_columns(&p, f, n));
         }
     }
     return any ? pass_rebuild(pass, m, rewrite, &p) : m;

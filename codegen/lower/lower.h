@@ -148,7 +148,8 @@ nest_value lower_cast(struct lower *, nest_value, enum ir_dtype);
  * They are the tile_mask until that is cleared. */
 nest_value lower_mask_tile(struct lower *, const struct lower_pos *, uint32_t axis, uint32_t part, int64_t offset,
                            int64_t extent);
-nest_var lower_open(struct lower *, enum nest_loop, int64_t extent); /* a loop that is no part of an axis */
+nest_value lower_compare(struct lower *, enum ir_op, nest_var, int64_t with); /* a loop's variable with a number */
+nest_var lower_open(struct lower *, enum nest_loop, int64_t extent);          /* a loop that is no part of an axis */
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
 nest_var lower_open_piece(struct lower *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent, int64_t unit);

@@ -138,13 +138,6 @@ static void open_rows_parts(struct parts *o)
     }
 }
 
-static nest_value compare(struct lower *l, enum ir_op op, nest_var var, int64_t with)
-{
-    struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add_term(l, &at, var, 1);
-    return lower_binary(l, op, IR_BOOL, lower_pos_value(l, &at), lower_number(l, with));
-}
-
 /* A loop that counts `whole` pieces of an axis and one that is shorter: the body for the ones, and for the other. What
  * is known of the variable in the one branch keeps positions exact. */
 struct cut {
@@ -160,7 +153,7 @@ static bool open_cut(struct lower_dot_product *p, const struct cut *c, bool of_r
     if (of_rest ? !c->rest : !c->whole) return false;
     if (!c->rest) return true;
     if (!c->whole) return true; /* the only one */
-    nest_open_if(&l->b, compare(l, of_rest ? OP_eq : OP_lt, c->var, c->whole));
+    nest_open_if(&l->b, lower_compare(l, of_rest ? OP_eq : OP_lt, c->var, c->whole));
     if (of_rest) {
         lower_pos_add_term(l, &p->at[c->axis], c->var,
                            -c->unit * lower_axis_stride(&l->axes[c->axis], dot_last_index(l, c->axis)));
@@ -186,7 +179,7 @@ static void each_rows(struct parts *o, rows_body *body)
     open_rows_parts(o);
     struct lower_dot_place inside = dot_place(p);
     if (o->rest) {
-        nest_open_if(&l->b, compare(l, OP_lt, o->block, chunks));
+        nest_open_if(&l->b, lower_compare(l, OP_lt, o->block, chunks));
         l->vars.items[o->block].extent = chunks;
     }
     if (blocks > 1) dot_open(p, NEST_SERIAL, AXIS_M, last, blocks, p->rows, &p->local_row);
@@ -194,7 +187,7 @@ static void each_rows(struct parts *o, rows_body *body)
     dot_return(p, &inside);
     if (o->rest) l->vars.items[o->block].extent = chunks + 1;
     if (o->by_blocks && o->rest + p->tail_rows > 0) {
-        nest_open_if(&l->b, compare(l, OP_eq, o->block, o->rest ? chunks : chunks - 1));
+        nest_open_if(&l->b, lower_compare(l, OP_eq, o->block, o->rest ? chunks : chunks - 1));
         lower_pos_add_term(l, &p->at[AXIS_M], o->block, -rows);
     }
     p->at[AXIS_M].offset += chunks * rows;

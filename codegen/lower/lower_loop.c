@@ -25,6 +25,13 @@ nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, ui
     return lower_open_piece(l, loop, axis, part, l->axes[axis].part[part], 1);
 }
 
+nest_value lower_compare(struct lower *l, enum ir_op op, nest_var var, int64_t with)
+{
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add_term(l, &at, var, 1);
+    return lower_binary(l, op, IR_BOOL, lower_pos_value(l, &at), lower_number(l, with));
+}
+
 nest_value lower_mask_tile(struct lower *l, const struct lower_pos *p, uint32_t axis, uint32_t part, int64_t offset,
                            int64_t extent)
 {

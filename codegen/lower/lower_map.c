@@ -169,13 +169,6 @@ static void turn_columns(struct lower *l, const struct lower_pos *from, int64_t 
     if (rest) turn_block(l, &p, columns, rest, local);
 }
 
-static nest_value compare(struct lower *l, enum ir_op op, nest_var var, int64_t with)
-{
-    struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add_term(l, &at, var, 1);
-    return lower_binary(l, op, IR_BOOL, lower_pos_value(l, &at), lower_number(l, with));
-}
-
 /* Of the last part. */
 static int64_t turned_blocks(const struct lower_axis *axis)
 {
@@ -194,13 +187,13 @@ static void share_columns(struct lower *l, struct lower_pos *p, uint32_t local)
     for (uint32_t i = 0; i < last; i++)
         if (i != l->turned_part - 1) walk(l, &block, NEST_SERIAL, i, axis->part[i], 1, NULL, 0);
     uint32_t depth = l->b.depth;
-    if (rest) nest_open_if(&l->b, compare(l, OP_lt, var, whole));
+    if (rest) nest_open_if(&l->b, lower_compare(l, OP_lt, var, whole));
     l->vars.items[var].extent = whole;
     turn_columns(l, &block, TURN_STEPS, local);
     l->vars.items[var].extent = blocks;
     nest_close_to(&l->b, depth);
     if (!rest) return;
-    nest_open_if(&l->b, compare(l, OP_eq, var, whole));
+    nest_open_if(&l->b, lower_compare(l, OP_eq, var, whole));
     lower_pos_add_term(l, &block, var, -TURN_STEPS * lower_axis_stride(axis, last));
     block.offset += whole * TURN_STEPS * lower_axis_stride(axis, last);
     turn_columns(l, &block, rest, local);
