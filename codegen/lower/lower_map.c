@@ -52,7 +52,8 @@ static bool one_of_many(const struct plan_group *g) { return g->alike && (!g->fu
 enum {
     TURN_LEAST = 65536,
     TURN_STEPS = 64,
-    TURN_APART = 1 /* elements between rows of the block, for other banks */
+    TURN_LEAST_SHARED = 4, /* blocks, or steps of another part, for the workers */
+    TURN_APART = 1         /* elements between rows of the block, for other banks */
 };
 
 static bool may_turn(const struct lower *l, int64_t extent)
@@ -237,7 +238,7 @@ static uint32_t turns(const struct lower *l)
 {
     const struct lower_axis *axis = &l->axes[0];
     uint32_t best = UINT32_MAX;
-    int64_t most = 7;
+    int64_t most = TURN_LEAST_SHARED - 1;
     for (uint32_t i = 0; i < axis->parts && l->turned_part; i++) {
         int64_t count = i + 1 == axis->parts ? turned_blocks(axis) : axis->part[i];
         if (i != l->turned_part - 1 && count > most) most = count, best = i;
