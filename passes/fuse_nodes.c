@@ -566,8 +566,10 @@ static void walk_operands(struct walk *w, ir_value v, uint8_t relation, uint32_t
     if (n->class == FUSE_EWISE || node->op == OP_reshape || n->class == FUSE_REDUCE || n->class == FUSE_LINES)
         next = relation;
     else if (node->op == OP_broadcast && relation == FUSE_SAME) next = FUSE_SPREAD, segments = n->segments;
-    for (uint32_t i = 0; i < node->arg_count; i++) /* what is written into is read at the same place */
-        walk_operand(w, node->args[i], node->op == OP_dynamic_update && i <= n->window ? relation : next, segments);
+    for (uint32_t i = 0; i < node->arg_count; i++) { /* what is written into, or added to, is read at the same place */
+        bool into = (node->op == OP_dynamic_update && i <= n->window) || (n->class == FUSE_SCATTER && !i);
+        walk_operand(w, node->args[i], into ? relation : next, segments);
+    }
 }
 
 static void walk_operand(struct walk *w, ir_value v, uint8_t relation, uint32_t segments)
@@ -590,11 +592,7 @@ void fuse_dependencies(struct fuse *z)
         struct fuse_node *n = &z->node[v];
         if (!n->live || !(n->material || n->class == FUSE_CONTROL)) continue;
         struct walk w = {.z = z};
-        bool other = n->class == FUSE_DOT || n->class == FUSE_SCATTER || n->sink;
-        walk_operands(&w, v, other ? FUSE_OTHER : FUSE_SAME, 0);
-        for (size_t i = 0; i < w.deps.count; i++) /* what is added to may be updated in place */
-            if (n->class == FUSE_SCATTER && w.deps.items[i].value == ir_get(z->f, v)->args[0])
-                w.deps.items[i].relation = FUSE_SAME;
+        walk_operands(&w, v, n->class == FUSE_DOT || n->sink ? FUSE_OTHER : FUSE_SAME, 0);
         n->deps = w.deps.items;
         n->dep_count = (uint32_t)w.deps.count;
         for (size_t i = 0; i < w.deps.count; i++) {

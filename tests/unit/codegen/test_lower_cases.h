@@ -469,6 +469,11 @@ START_TEST(scatter)
     output(&x, ir_scatter_add(&x.b, zero, index, ir_unary(&x.b, OP_neg, u), 0));
     output(&x, ir_scatter_add(&x.b, small, index, v, 1));
     update(&x, table, ir_scatter_add(&x.b, table, index, u, 0));
+    /* what is added to is what is added, too, as where the gradient of a sort meets that of what it sorts */
+    ir_value rows = ir_unary(&x.b, OP_sin, input(&x, F32(5, 16))), turn = input(&x, I32(5)),
+             state = parameter(&x, F32(5, 16));
+    output(&x, ir_unary(&x.b, OP_neg, ir_scatter_add(&x.b, rows, turn, rows, 0)));
+    update(&x, state, ir_scatter_add(&x.b, state, turn, ir_reshape(&x.b, state, DIMS(5, 16)), 0));
     CHECK_BOTH(x, 1e-6, 12);
 }
 END_TEST
