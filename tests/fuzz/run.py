@@ -31,6 +31,7 @@ JAX = ("jax", "optax", "flax")
 # arguments name is played, once.
 Fuzzer = collections.namedtuple("Fuzzer", "script arguments quick turn stride modules long", defaults=(1, (), None))
 FUZZERS = {
+    "arrays": Fuzzer("arrays.py", [], 20, 500),
     "agree": Fuzzer("agree.py", [], 60, 200, long=["--quickly", "-j", "{jobs}"]),
     "bytes": Fuzzer("documents.py", ["--bytes"], 200, 3000),
     "compiled": Fuzzer("documents.py", ["--compile"], 50, 1000),

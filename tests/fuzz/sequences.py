@@ -196,10 +196,9 @@ def shaken(stepc, folder, want, dtype):
     return {n: np.nanmax(np.abs(moved[n] - v), initial=0) for n, v in want.items()}
 
 
-def play(stepc, seed, folder):
-    """What became of it, and what there is to say about it."""
-    model, dtype, arguments, threads, vocabulary = document(seed)
-    runner.write_document(folder, model, data(model, vocabulary, seed))
+def judge(stepc, folder, model, given, dtype, arguments, threads):
+    """What became of a document, and what there is to say about it."""
+    runner.write_document(folder, model, given)
     try:
         runner.compile_document(stepc, folder, arguments)
     except runner.Failed as e:
@@ -221,20 +220,28 @@ def play(stepc, seed, folder):
     return "agrees", None
 
 
-def main():
-    options = command.seeds(__doc__, 20)
+def campaign(description, draw, **more):
+    """Plays one seed after another. `draw` gives what judge asks of one: document, data, dtype, arguments to compile with, threads."""
+    options = command.seeds(description, 20, **more)
+    extra = getattr(options, "compile_args", "").split()
     found = collections.Counter()
-    with tempfile.TemporaryDirectory(prefix="stepc-sequences-") as folder:
+    with tempfile.TemporaryDirectory(prefix="stepc-seeds-") as folder:
         for seed in range(options.seed, options.seed + options.cases):
-            what, said = play(options.stepc, seed, folder)
+            model, given, dtype, arguments, threads = draw(seed)
+            arguments = extra or arguments
+            what, said = judge(options.stepc, folder, model, given, dtype, arguments, threads)
             found[what] += 1
             if what == "wrong" or options.v:
-                model, dtype, arguments, threads, _ = document(seed)
                 print("seed %d %s: %s\n  %d threads, %s, %s" % (seed, what, said, threads, " ".join(arguments), json.dumps(model)), flush=True)
     few = found["agrees"] < options.cases * 0.6
     print("%d documents: %s%s" % (options.cases, ", ".join("%d %s" % (found[k], k) for k in ("agrees", "unsettled", "refused", "wrong")), "; too few agree" if few else ""))
     return found["wrong"] > 0 or few
 
 
+def draw(seed):
+    model, dtype, arguments, threads, vocabulary = document(seed)
+    return model, data(model, vocabulary, seed), dtype, arguments, threads
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(campaign(__doc__, draw))
