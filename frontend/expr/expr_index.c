@@ -399,66 +399,31 @@ static struct fe_val updated(struct fe_site *s, enum update how, struct fe_val o
     }
 }
 
-/* A vector over the indices, as wide as the updates [before.., index, after..]. */
-static struct fe_val along(struct fe_site *s, struct fe_val v, const struct ir_type *like, uint32_t axis)
-{
-    int64_t shape[IR_MAX_RANK], n = like->dim[axis];
-    for (uint32_t i = 0; i < like->rank; i++) shape[i] = i == axis ? n : 1;
-    return fe_broadcast_val(s, fe_reshape_val(s, v, like->rank, shape), like->rank, like->dim);
-}
-
-/* Updates of the same element: multiplied, or the extreme one of them. same: bool[n, n]. */
-static struct fe_val joined(struct fe_site *s, enum update how, struct fe_val same, struct fe_val with, uint32_t axis)
-{
-    struct ir_type t = fe_type_at(s, &with);
-    if (t.rank == IR_MAX_RANK)
-        return fe_fail(s, "E0202", "this update of a tensor of %d dimensions is not supported yet", IR_MAX_RANK);
-    enum ir_dtype d = (enum ir_dtype)t.dtype;
-    struct fe_val neutral = fe_full(s, ir_type_of(d, 0, NULL),
-                                    how == UPDATE_MIN   ? ir_dtype_greatest(d)
-                                    : how == UPDATE_MAX ? ir_dtype_least(d)
-                                                        : 1);
-    struct fe_val wide = fe_expand(s, with, axis);
-    int64_t shape[IR_MAX_RANK];
-    for (uint32_t i = 0; i <= t.rank; i++) shape[i] = i == axis || i == axis + 1 ? t.dim[axis] : 1;
-    wide = fe_where3(s, fe_reshape_val(s, same, t.rank + 1u, shape), wide, neutral);
-    axis++;
-    return wide.bad ? wide
-                    : fe_reduce(s,
-                                how == UPDATE_MIN   ? FE_RED_MIN
-                                : how == UPDATE_MAX ? FE_RED_MAX
-                                                    : FE_RED_PROD,
-                                wide, &axis, 1, NULL);
-}
-
-/* old [before.., n, after..] with the updates [before.., k, after..] at int32[k]; of several updates of one element the
- * last one is set. */
+/* old [before.., n, after..] with the updates [before.., k, after..] at int32[k], none where that is -1; of several
+ * updates of one element the last one is set. */
 static struct fe_val scatter(struct fe_site *s, enum update how, struct fe_val old, struct fe_val index,
                              struct fe_val with, uint32_t axis)
 {
-    struct ir_type t = fe_type_at(s, &old), tu = fe_type_at(s, &with), list = ir_type_of(IR_I32, 1, &tu.dim[axis]);
+    struct ir_type t = fe_type_at(s, &old);
+    struct fe_val dim = fe_int((double)axis);
     if (how == UPDATE_SUBTRACT) with = fe_op1(s, OP_neg, with);
     if (with.bad || index.bad) return fe_bad();
     if (how == UPDATE_ADD || how == UPDATE_SUBTRACT)
         return fe_tensor_val(ir_scatter_add(s->b, old.tensor, index.tensor, with.tensor, axis), old.weak);
-    struct ir_type pairs = ir_type_of(IR_I32, 2, (int64_t[]){list.dim[0], list.dim[0]});
-    uint32_t last = 1;
-    struct fe_val same = fe_binary(s, EXPR_OP_EQ, fe_expand(s, index, 1), fe_expand(s, index, 0));
-    struct fe_val later = fe_op2(s, OP_and, same, fe_binary(s, EXPR_OP_LT, fe_iota(s, pairs, 0), fe_iota(s, pairs, 1)));
-    if (later.bad) return later;
-    struct fe_val wins = fe_op1(s, OP_not, fe_reduce(s, FE_RED_ANY, later, &last, 1, NULL));
-    if (how != UPDATE_SET) with = joined(s, how, same, with, axis);
-    with = fe_cast(s, fe_where3(s, along(s, wins, &tu, axis), with, fe_int(0)), (enum ir_dtype)t.dtype);
-    struct ir_type counts = ir_type_of(IR_I32, 1, &t.dim[axis]);
-    struct fe_val none = fe_full(s, t, 0), count = fe_full(s, counts, 0), one = fe_cast(s, wins, IR_I32);
-    if (with.bad || one.bad) return fe_bad();
-    struct fe_val hit = fe_val_tensor(ir_scatter_add(s->b, count.tensor, index.tensor, one.tensor, 0));
-    struct fe_val fresh = fe_val_tensor(ir_scatter_add(s->b, none.tensor, index.tensor, with.tensor, axis));
-    struct fe_val there = fe_binary(s, EXPR_OP_NE, hit, fe_int(0));
+    struct fe_val met = FE_APPLY(s,
+                                 how == UPDATE_SET   ? "last_there"
+                                 : how == UPDATE_MIN ? "least_there"
+                                 : how == UPDATE_MAX ? "largest_there"
+                                                     : "product_there",
+                                 index, with, fe_int((double)t.dim[axis]), dim);
+    if (met.bad) return met;
+    struct fe_val there = met.items[0], fresh = met.items[1];
     /* what is not touched is combined with 1, so that no gradient of it is NaN */
-    if (how != UPDATE_SET) fresh = fe_where3(s, along(s, there, &t, axis), fresh, fe_int(1));
-    return there.bad || fresh.bad ? fe_bad()
-                                  : fe_where3(s, along(s, there, &t, axis), updated(s, how, old, fresh), old);
+    if (how != UPDATE_SET) fresh = fe_where3(s, there, fresh, fe_int(1));
+    struct fe_val made = fe_where3(s, there, updated(s, how, old, fe_cast(s, fresh, (enum ir_dtype)t.dtype)), old);
+    if ((how == UPDATE_MIN || how == UPDATE_MAX) && ir_dtype_is_float((enum ir_dtype)t.dtype))
+        made = FE_APPLY(s, "shared_slope", made, there, old, index, with, dim);
+    return made;
 }
 
 /* The part of the tensor that the slices leave, where tensors index it. */
