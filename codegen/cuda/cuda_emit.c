@@ -354,7 +354,9 @@ static void print_value(struct cuda_emitter *e, const struct nest_stmt *s)
     if (e->runs[s->result].first == s->result) print_run(e, s);
     switch (s->kind) {
     case NEST_NUMBER: text = number_text(e, s); break;
-    case NEST_POSITION: text = arena_format(e->arena, "(int)(%s)", cuda_index_text(e, &s->index)); break;
+    case NEST_POSITION:
+        text = arena_format(e->arena, "(%s)(%s)", s->dtype == IR_F64 ? "double" : "int", cuda_index_text(e, &s->index));
+        break;
     case NEST_LOAD:
         text = few ? cuda_from_memory(e->arena, (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype,
                                       arena_format(e->arena, "few%u.item[k]", s->result))

@@ -73,7 +73,7 @@ static uint8_t of_result(const struct facts *f, const struct nest_stmt *s)
     case NEST_FMA: return of_op(f, s, EMIT_FLUSHED);
     case NEST_OP: return of_op(f, s, flushed_of_op(f, s));
     case NEST_NUMBER: return of_number(f, s);
-    case NEST_POSITION: return EMIT_SHORT;
+    case NEST_POSITION: return s->dtype == IR_F64 ? 0 : EMIT_SHORT;
     case NEST_LOAD: return of_load(f, s);
     case NEST_GET: return f->reg[s->reg];
     case NEST_FOLD: return f->reg[s->reg] & EMIT_SHORT;

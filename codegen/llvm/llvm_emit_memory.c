@@ -412,17 +412,21 @@ void emit_position(struct emit *e, const struct nest_stmt *s)
 {
     struct emit_value *out = &e->values[s->result];
     int64_t scale = e->in_vector ? emit_lane_scale(e, &s->index) : 0;
-    LLVMValueRef v = LLVMBuildTrunc(e->b, emit_affine(e, &s->index), e->i32, "");
-    bool varies = scale != 0;
-    if (varies) v = LLVMBuildAdd(e->b, emit_splat(e, v, e->lanes), emit_iota(e, e->i32, scale), "");
+    bool wide = s->dtype == IR_F64, varies = scale != 0;
+    LLVMTypeRef whole = wide ? e->i64 : e->i32;
+    LLVMValueRef v = emit_affine(e, &s->index);
+    if (!wide) v = LLVMBuildTrunc(e->b, v, whole, "");
+    if (varies) v = LLVMBuildAdd(e->b, emit_splat(e, v, e->lanes), emit_iota(e, whole, scale), "");
     for (uint32_t i = 0; i < s->index.scaled_count; i++) {
         const struct emit_value *value = &e->values[s->index.scaled[i].value];
         LLVMValueRef more = value->v;
         if (value->varies && !varies) v = emit_splat(e, v, e->lanes);
         else if (!value->varies && varies) more = emit_splat(e, more, e->lanes);
         varies = varies || value->varies;
+        if (wide) more = LLVMBuildSExt(e->b, more, LLVMTypeOf(v), "");
         more = LLVMBuildMul(e->b, more, emit_int(LLVMTypeOf(more), (uint64_t)s->index.scaled[i].scale), "");
         v = LLVMBuildAdd(e->b, v, more, "");
     }
-    *out = (struct emit_value){v, IR_I32, varies};
+    if (wide) v = LLVMBuildSIToFP(e->b, v, varies ? LLVMVectorType(e->f64, e->lanes) : e->f64, "");
+    *out = (struct emit_value){v, (enum ir_dtype)s->dtype, varies};
 }

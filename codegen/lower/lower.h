@@ -125,6 +125,10 @@ bool lower_pos_phase(struct lower *, const struct lower_pos *p, int64_t factor, 
                      struct lower_pos *low, int64_t *multiple, bool *none);
 void lower_pos_range(const struct lower *, const struct lower_pos *, int64_t *low, int64_t *high);
 nest_value lower_pos_value(struct lower *, const struct lower_pos *); /* as int32 */
+/* Of positions of any size: one as it is compared with a number, `*number`, and p = by * quotient + rest for p >= 0. */
+nest_value lower_pos_beside(struct lower *, const struct lower_pos *, int64_t with, nest_value *number);
+nest_value lower_pos_quotient(struct lower *, const struct lower_pos *, int64_t by);
+nest_value lower_pos_rest(struct lower *, const struct lower_pos *, int64_t by);
 struct nest_index lower_pos_index(struct lower *, const struct lower_pos *);
 /* Strides of C order; what lies before and behind a dimension, and it between them. */
 void lower_strides(const struct ir_type *, int64_t *stride);

@@ -72,8 +72,11 @@ void lower_pos_add_digit(struct lower *l, struct lower_pos *p, nest_var var, int
         return;
     }
     if (count == 1) return;
-    nest_value digit = lower_pos_value(l, &whole);
-    if (by > 1) digit = lower_binary(l, OP_div, IR_I32, digit, lower_number(l, by));
+    if (by == 1 && by * count < extent) {
+        lower_pos_add_scaled(l, p, lower_pos_rest(l, &whole, count), scale, count - 1);
+        return;
+    }
+    nest_value digit = by > 1 ? lower_pos_quotient(l, &whole, by) : lower_pos_value(l, &whole);
     if (by * count < extent) digit = lower_binary(l, OP_rem, IR_I32, digit, lower_number(l, count));
     lower_pos_add_scaled(l, p, digit, scale, count - 1);
 }
@@ -138,9 +141,51 @@ struct nest_index lower_pos_index(struct lower *l, const struct lower_pos *p)
     return index;
 }
 
+/* Numbers that an int32 does not hold: float64 holds them exactly, and what is made of them here. */
+static bool is_wide(const struct lower *l, const struct lower_pos *p, int64_t with)
+{
+    int64_t least, most;
+    lower_pos_range(l, p, &least, &most);
+    return least < INT32_MIN || most > INT32_MAX || with < INT32_MIN || with > INT32_MAX;
+}
+
 nest_value lower_pos_value(struct lower *l, const struct lower_pos *p)
 {
-    return nest_position(&l->b, lower_pos_index(l, p));
+    if (is_wide(l, p, 0)) lower_fail(l, l->group->outputs.items[0], "counting beyond 2147483647 elements");
+    return nest_position(&l->b, IR_I32, lower_pos_index(l, p));
+}
+
+nest_value lower_pos_beside(struct lower *l, const struct lower_pos *p, int64_t with, nest_value *number)
+{
+    enum ir_dtype dtype = is_wide(l, p, with) ? IR_F64 : IR_I32;
+    nest_value x = nest_position(&l->b, dtype, lower_pos_index(l, p));
+    *number = nest_number(&l->b, dtype, (double)with);
+    return x;
+}
+
+static nest_value wide_quotient(struct lower *l, nest_value x, nest_value by)
+{
+    nest_value quotient = lower_binary(l, OP_div, IR_F64, x, by);
+    return nest_op(&l->b, OP_floor, IR_F64, &quotient, 1);
+}
+
+nest_value lower_pos_quotient(struct lower *l, const struct lower_pos *p, int64_t by)
+{
+    if (!is_wide(l, p, by)) return lower_binary(l, OP_div, IR_I32, lower_pos_value(l, p), lower_number(l, by));
+    int64_t least, most;
+    lower_pos_range(l, p, &least, &most);
+    if (most / by > INT32_MAX) lower_fail(l, l->group->outputs.items[0], "counting beyond 2147483647 elements");
+    nest_value x = nest_position(&l->b, IR_F64, lower_pos_index(l, p)), n = nest_number(&l->b, IR_F64, (double)by);
+    return lower_cast(l, wide_quotient(l, x, n), IR_I32);
+}
+
+nest_value lower_pos_rest(struct lower *l, const struct lower_pos *p, int64_t by)
+{
+    if (!is_wide(l, p, by)) return lower_binary(l, OP_rem, IR_I32, lower_pos_value(l, p), lower_number(l, by));
+    if (by - 1 > INT32_MAX) lower_fail(l, l->group->outputs.items[0], "counting beyond 2147483647 elements");
+    nest_value x = nest_position(&l->b, IR_F64, lower_pos_index(l, p)), n = nest_number(&l->b, IR_F64, (double)by);
+    nest_value whole = lower_binary(l, OP_mul, IR_F64, wide_quotient(l, x, n), n);
+    return lower_cast(l, lower_binary(l, OP_sub, IR_F64, x, whole), IR_I32);
 }
 
 nest_value lower_number(struct lower *l, int64_t n) { return nest_number(&l->b, IR_I32, (double)n); }
@@ -286,10 +331,10 @@ static void split_last(struct lower *l, const struct lower_pos *p, int64_t exten
         if (ask_split(l, low->term[i].var, low->term[i].scale, extent)) break;
     int64_t least, most;
     lower_pos_range(l, p, &least, &most);
-    nest_value whole = lower_pos_value(l, p), by = lower_number(l, extent);
+    struct lower_pos whole = *p;
     *high = *low = lower_pos_constant(0);
-    lower_pos_add_scaled(l, high, lower_binary(l, OP_div, IR_I32, whole, by), 1, most < extent ? 1 : most / extent);
-    lower_pos_add_scaled(l, low, lower_binary(l, OP_rem, IR_I32, whole, by), 1, extent - 1);
+    lower_pos_add_scaled(l, high, lower_pos_quotient(l, &whole, extent), 1, most < extent ? 1 : most / extent);
+    lower_pos_add_scaled(l, low, lower_pos_rest(l, &whole, extent), 1, extent - 1);
 }
 
 void lower_pos_split(struct lower *l, const struct lower_pos *p, uint32_t rank, const int64_t *shape,

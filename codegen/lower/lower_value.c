@@ -26,9 +26,15 @@ static nest_value within(struct lower *l, const struct lower_pos *p, int64_t low
         if (factor > 1 && lower_pos_part(l, p, factor, &steps, &rest))
             return within(l, &steps, low / factor, high / factor);
     }
-    if (least < low) cond = lower_binary(l, OP_le, IR_BOOL, lower_number(l, low), lower_pos_value(l, p));
-    if (most >= high)
-        cond = lower_and(l, cond, lower_binary(l, OP_lt, IR_BOOL, lower_pos_value(l, p), lower_number(l, high)));
+    nest_value number;
+    if (least < low) {
+        nest_value x = lower_pos_beside(l, p, low, &number);
+        cond = lower_binary(l, OP_le, IR_BOOL, number, x);
+    }
+    if (most >= high) {
+        nest_value x = lower_pos_beside(l, p, high, &number);
+        cond = lower_and(l, cond, lower_binary(l, OP_lt, IR_BOOL, x, number));
+    }
     return cond;
 }
 
@@ -151,11 +157,11 @@ static nest_value from_pad(struct lower *l, const struct ir_node *node, const st
         if (never_within(l, &moved, 0, last)) return fill;
         cond = lower_and(l, cond, within(l, &moved, 0, last));
         if (step > 1) {
-            nest_value x = lower_pos_value(l, &moved), by = lower_number(l, step);
-            cond = lower_and(
-                l, cond, lower_binary(l, OP_eq, IR_BOOL, lower_binary(l, OP_rem, IR_I32, x, by), lower_number(l, 0)));
+            struct lower_pos steps = moved;
+            nest_value rest = lower_pos_rest(l, &steps, step);
+            cond = lower_and(l, cond, lower_binary(l, OP_eq, IR_BOOL, rest, lower_number(l, 0)));
             moved = lower_pos_constant(0);
-            lower_pos_add_scaled(l, &moved, lower_binary(l, OP_div, IR_I32, x, by), 1, from->dim[i]);
+            lower_pos_add_scaled(l, &moved, lower_pos_quotient(l, &steps, step), 1, from->dim[i]);
         }
         at[i] = moved;
     }

@@ -283,9 +283,9 @@ void nest_check(struct nest_builder *b, uint32_t site, struct nest_index index, 
     operation(b, stmt, all, n);
 }
 
-nest_value nest_position(struct nest_builder *b, struct nest_index index)
+nest_value nest_position(struct nest_builder *b, enum ir_dtype dtype, struct nest_index index)
 {
-    return pure(b, (struct nest_stmt){.kind = NEST_POSITION, .dtype = IR_I32, .index = index});
+    return pure(b, (struct nest_stmt){.kind = NEST_POSITION, .dtype = dtype, .index = index});
 }
 
 static nest_value load(struct nest_builder *b, struct nest_stmt stmt)

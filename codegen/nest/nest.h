@@ -198,7 +198,8 @@ nest_value nest_fma(struct nest_builder *, enum ir_dtype, nest_value, nest_value
 nest_value nest_number(struct nest_builder *, enum ir_dtype, double);
 void nest_check(struct nest_builder *, uint32_t site, struct nest_index, const nest_value *args, uint32_t n,
                 nest_value cond, nest_value mask, enum nest_given given);
-nest_value nest_position(struct nest_builder *, struct nest_index);
+/* int32, or float64 where it may be beyond that. */
+nest_value nest_position(struct nest_builder *, enum ir_dtype, struct nest_index);
 nest_value nest_load(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value cond);
 nest_value nest_load_pair(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value cond);
 /* An uint32 that goes to bfloat16 is a pair. */

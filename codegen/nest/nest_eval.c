@@ -215,7 +215,9 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     case NEST_OP: result = apply(m, (enum ir_op)s->op, dtype, from, x, s->arg_count, s->word); break;
     case NEST_FMA: result = fma_of(dtype, from[0], x); break;
     case NEST_NUMBER: result = ir_element_round(dtype, s->number); break;
-    case NEST_POSITION: result = (int32_t)index_of(m, &s->index); break;
+    case NEST_POSITION:
+        result = dtype == IR_F64 ? (double)index_of(m, &s->index) : (int32_t)index_of(m, &s->index);
+        break;
     case NEST_LOAD:
         if (live && (at = address(m, s))) result = ir_element_get(dtype, at, 0);
         break;

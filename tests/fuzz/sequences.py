@@ -212,7 +212,7 @@ def judge(stepc, folder, model, given, dtype, arguments, threads):
         if name not in got:
             return "wrong", "%s is not there" % name
         most = np.nanmax(np.abs(value), initial=0)
-        said = comparison.difference(got[name], value, atol=TOLERANCE[dtype] * max(most, 0.03 * max(traces, default=1)))
+        said = comparison.difference(got[name], value, atol=max(1e-9, TOLERANCE[dtype] * max(most, 0.03 * max(traces, default=1))))
         if said and np.nanmax(np.abs(got[name] - value)) > 8 * shaken(stepc, folder, want, dtype)[name]:
             return "wrong", name + said
         if said:

@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_4(float *__restrict__ b
     const unsigned v2 = (unsigned)1797259609ll;
     const unsigned v3 = (unsigned)2579123966ll;
     const unsigned v4 = (unsigned)0ll;
-    const int v6 = (int)3ll;
+    const int v5 = (int)3ll;
     const unsigned v13 = (unsigned)3ll;
     const unsigned v19 = (unsigned)9ll;
     const unsigned v21 = (unsigned)1065353216ll;
@@ -188,9 +188,9 @@ extern "C" __global__ void __launch_bounds__(256) kernel_4(float *__restrict__ b
         #pragma unroll
         for (int k = 0; k < 4; k++) {
             const long long i0 = at + (k < count ? k : count - 1);
-            const int v5 = (int)(i0);
-            const int v7 = stepc_div(v5, v6);
-            const int v8 = stepc_rem(v5, v6);
+            const int v6 = (int)(i0);
+            const int v7 = stepc_div(v6, v5);
+            const int v8 = stepc_rem(v6, v5);
             const int v9 = (int)((long long)v8);
             const unsigned v10 = (unsigned)v9;
             const int v11 = (int)((long long)v7);
@@ -290,7 +290,7 @@ extern "C" __global__ void __launch_bounds__(32) kernel_6(const int *__restrict_
 extern "C" __global__ void __launch_bounds__(256) kernel_7(const int *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b2, long long lo, long long hi)
 {
     const unsigned thread = threadIdx.x;
-    const int v2 = (int)3ll;
+    const int v1 = (int)3ll;
     const int v6 = (int)19ll;
     const int v8 = (int)0ll;
     const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b2);
@@ -302,9 +302,9 @@ extern "C" __global__ void __launch_bounds__(256) kernel_7(const int *__restrict
         #pragma unroll
         for (int k = 0; k < 4; k++) {
             const long long i0 = at + (k < count ? k : count - 1);
-            const int v1 = (int)(i0);
-            const int v3 = stepc_div(v1, v2);
-            const int v4 = stepc_rem(v1, v2);
+            const int v2 = (int)(i0);
+            const int v3 = stepc_div(v2, v1);
+            const int v4 = stepc_rem(v2, v1);
             const int v5 = b0[(long long)v3];
             const int v7 = stepc_min(v5, v6);
             const int v9 = stepc_max(v7, v8);

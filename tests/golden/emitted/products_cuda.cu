@@ -5,20 +5,20 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
     __shared__ __align__(16) float b5[1084];
     __shared__ __align__(16) float b6[572];
     const unsigned thread = threadIdx.x;
-    const int v2 = (int)2ll;
+    const int v1 = (int)2ll;
     const float v5 = 0.0f;
-    const int v7 = (int)4ll;
+    const int v6 = (int)4ll;
     const int v11 = (int)70ll;
-    const int v18 = (int)32ll;
+    const int v17 = (int)32ll;
     const int v22 = (int)35ll;
     const int v42 = (int)10ll;
     const int v55 = (int)40ll;
-    const int v60 = (int)8ll;
+    const int v59 = (int)8ll;
     const float v82 = 1.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
-        const int v1 = (int)(i0);
-        const int v3 = stepc_div(v1, v2);
-        const int v4 = stepc_rem(v1, v2);
+        const int v2 = (int)(i0);
+        const int v3 = stepc_div(v2, v1);
+        const int v4 = stepc_rem(v2, v1);
         float r0[16];
         #pragma unroll
         for (int i = 0; i < 16; i++) r0[i] = v5;
@@ -38,9 +38,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
         for (long long i1 = 0; i1 < 2ll; i1++) {
              {
                 const long long i2 = thread;
-                const int v6 = (int)(i2);
-                const int v8 = stepc_rem(v6, v7);
-                const int v9 = stepc_div(v6, v7);
+                const int v7 = (int)(i2);
+                const int v8 = stepc_rem(v7, v6);
+                const int v9 = stepc_div(v7, v6);
                 const int v10 = (int)(32ll * i1 + (long long)v9 + 64ll * (long long)v4);
                 const bool v12 = v10 < v11;
                 const float v13 = v12 ? b0[40ll * (long long)v10 + 4ll * (long long)v8] : (float)0;
@@ -57,9 +57,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
         for (long long i3 = 0; i3 < 4ll; i3++) {
              {
                 const long long i4 = thread;
-                const int v17 = (int)(i4);
-                const int v19 = stepc_rem(v17, v18);
-                const int v20 = stepc_div(v17, v18);
+                const int v18 = (int)(i4);
+                const int v19 = stepc_rem(v18, v17);
+                const int v20 = stepc_div(v18, v17);
                 const int v21 = (int)((long long)v19 + 32ll * (long long)v3);
                 const bool v23 = v21 < v22;
                 const float v24 = v23 ? b1[140ll * i3 + (long long)v21 + 35ll * (long long)v20] : (float)0;
@@ -74,8 +74,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                  {
                     const long long i7 = thread;
                     const int v25 = (int)(i7);
-                    const int v26 = stepc_rem(v25, v7);
-                    const int v27 = stepc_div(v25, v7);
+                    const int v26 = stepc_rem(v25, v6);
+                    const int v27 = stepc_div(v25, v6);
                     const float v28 = r1[4ll * i6];
                     b5[32ll * i6 + (long long)v27 + 272ll * (long long)v26] = v28;
                     const float v29 = r1[4ll * i6 + 1];
@@ -91,8 +91,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                  {
                     const long long i9 = thread;
                     const int v32 = (int)(i9);
-                    const int v33 = stepc_rem(v32, v18);
-                    const int v34 = stepc_div(v32, v18);
+                    const int v33 = stepc_rem(v32, v17);
+                    const int v34 = stepc_div(v32, v17);
                     const float v35 = r3[i8];
                     b6[144ll * i8 + (long long)v33 + 36ll * (long long)v34] = v35;
                 }
@@ -102,8 +102,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                  {
                     const long long i11 = thread;
                     const int v36 = (int)(i11);
-                    const int v37 = stepc_rem(v36, v7);
-                    const int v38 = stepc_div(v36, v7);
+                    const int v37 = stepc_rem(v36, v6);
+                    const int v38 = stepc_div(v36, v6);
                     const int v39 = (int)(32ll * i10 + (long long)v38 + 64ll * (long long)v4);
                     const bool v40 = v39 < v11;
                     const int v41 = (int)(4ll * i5 + (long long)v37 + 4);
@@ -124,8 +124,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                  {
                     const long long i13 = thread;
                     const int v49 = (int)(i13);
-                    const int v50 = stepc_rem(v49, v18);
-                    const int v51 = stepc_div(v49, v18);
+                    const int v50 = stepc_rem(v49, v17);
+                    const int v51 = stepc_div(v49, v17);
                     const int v52 = (int)((long long)v50 + 32ll * (long long)v3);
                     const bool v53 = v52 < v22;
                     const int v54 = (int)(16ll * i5 + 4ll * i12 + (long long)v51 + 16);
@@ -144,8 +144,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                     for (long long i16 = 0; i16 < 4ll; i16++) {
                          {
                             const long long i17 = thread;
-                            const int v59 = (int)(i17);
-                            const int v61 = stepc_div(v59, v60);
+                            const int v60 = (int)(i17);
+                            const int v61 = stepc_div(v60, v59);
                             const float v62 = b5[68ll * i14 + i16 + 4ll * (long long)v61];
                             r2[i16] = v62;
                         }
@@ -158,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                          {
                             const long long i20 = thread;
                             const int v63 = (int)(i20);
-                            const int v64 = stepc_rem(v63, v60);
+                            const int v64 = stepc_rem(v63, v59);
                             const float v65 = b6[36ll * i14 + i19 + 4ll * (long long)v64];
                             r4[i19] = v65;
                         }
@@ -198,8 +198,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                             const long long i30 = thread;
                             const float v70 = r0[4ll * i27 + i29];
                             const int v71 = (int)(i30);
-                            const int v72 = stepc_div(v71, v60);
-                            const int v73 = stepc_rem(v71, v60);
+                            const int v72 = stepc_div(v71, v59);
+                            const int v73 = stepc_rem(v71, v59);
                             const int v74 = (int)(i27 + 4ll * (long long)v72 + 64ll * (long long)v4);
                             const bool v75 = v74 < v11;
                             const int v76 = (int)(i29 + 4ll * (long long)v73 + 32ll * (long long)v3);
@@ -247,10 +247,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
     const unsigned v2 = (unsigned)0ll;
-    const int v4 = (int)4ll;
+    const int v3 = (int)4ll;
     const int v8 = (int)32ll;
     const unsigned v14 = (unsigned)16ll;
-    const int v44 = (int)8ll;
+    const int v43 = (int)8ll;
     const int v48 = (int)6ll;
     const int v102 = (int)16ll;
     const int v143 = (int)64ll;
@@ -275,9 +275,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
         for (long long i1 = 0; i1 < 2ll; i1++) {
              {
                 const long long i2 = thread;
-                const int v3 = (int)(i2);
-                const int v5 = stepc_rem(v3, v4);
-                const int v6 = stepc_div(v3, v4);
+                const int v4 = (int)(i2);
+                const int v5 = stepc_rem(v4, v3);
+                const int v6 = stepc_div(v4, v3);
                 const int v7 = (int)(32ll * i1 + (long long)v6);
                 const bool v9 = v7 < v8;
                 const float v10 = v9 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5]) : (float)0;
@@ -322,9 +322,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
             const long long i3 = 0;
              {
                 const long long i4 = thread;
-                const int v43 = (int)(i4);
-                const int v45 = stepc_rem(v43, v44);
-                const int v46 = stepc_div(v43, v44);
+                const int v44 = (int)(i4);
+                const int v45 = stepc_rem(v44, v43);
+                const int v46 = stepc_div(v44, v43);
                 const int v47 = (int)((long long)v45);
                 const bool v49 = v47 < v48;
                 const auto wide50 = stepc_load_whole<4>(b1 + (3072ll * i0 + 4ll * (long long)v47 + 48ll * (long long)v46), v49);
@@ -375,8 +375,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                  {
                     const long long i7 = thread;
                     const int v82 = (int)(i7);
-                    const int v83 = stepc_rem(v82, v4);
-                    const int v84 = stepc_div(v82, v4);
+                    const int v83 = stepc_rem(v82, v3);
+                    const int v84 = stepc_div(v82, v3);
                     const unsigned v85 = r1[4ll * i6];
                     b3[640ll * i6 + 20ll * (long long)v84 + 4ll * (long long)v83] = v85;
                     const unsigned v86 = r1[4ll * i6 + 1];
@@ -392,8 +392,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                  {
                     const long long i9 = thread;
                     const int v89 = (int)(i9);
-                    const int v90 = stepc_rem(v89, v44);
-                    const int v91 = stepc_div(v89, v44);
+                    const int v90 = stepc_rem(v89, v43);
+                    const int v91 = stepc_div(v89, v43);
                     const unsigned v92 = r3[0];
                     b4[4ll * (long long)v90 + 40ll * (long long)v91] = v92;
                     const unsigned v93 = r3[1];
@@ -409,8 +409,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                  {
                     const long long i11 = thread;
                     const int v96 = (int)(i11);
-                    const int v97 = stepc_rem(v96, v4);
-                    const int v98 = stepc_div(v96, v4);
+                    const int v97 = stepc_rem(v96, v3);
+                    const int v98 = stepc_div(v96, v3);
                     const int v99 = (int)(32ll * i10 + (long long)v98);
                     const bool v100 = v99 < v8;
                     const int v101 = (int)(4ll * i5 + (long long)v97 + 4);
@@ -459,8 +459,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                  {
                     const long long i13 = thread;
                     const int v137 = (int)(i13);
-                    const int v138 = stepc_rem(v137, v44);
-                    const int v139 = stepc_div(v137, v44);
+                    const int v138 = stepc_rem(v137, v43);
+                    const int v139 = stepc_div(v137, v43);
                     const int v140 = (int)((long long)v138);
                     const bool v141 = v140 < v48;
                     const int v142 = (int)(16ll * i5 + (long long)v139 + 16);
@@ -519,9 +519,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                                 const long long i18 = thread;
                                 const int v178 = (int)(i18);
                                 const int v179 = stepc_div(v178, v8);
-                                const int v180 = stepc_div(v178, v4);
-                                const int v181 = stepc_rem(v180, v44);
-                                const int v182 = stepc_rem(v178, v4);
+                                const int v180 = stepc_div(v178, v3);
+                                const int v181 = stepc_rem(v180, v43);
+                                const int v182 = stepc_rem(v178, v3);
                                 const unsigned v183 = b3[8ll * i14 + 4ll * i16 + 160ll * i17 + 320ll * (long long)v179 + 20ll * (long long)v181 + (long long)v182];
                                 r2[2ll * i16 + i17] = v183;
                             }
@@ -537,9 +537,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                              {
                                 const long long i22 = thread;
                                 const int v184 = (int)(i22);
-                                const int v185 = stepc_div(v184, v4);
-                                const int v186 = stepc_rem(v185, v44);
-                                const int v187 = stepc_rem(v184, v4);
+                                const int v185 = stepc_div(v184, v3);
+                                const int v186 = stepc_rem(v185, v43);
+                                const int v187 = stepc_rem(v184, v3);
                                 const unsigned v188 = b4[320ll * i14 + 8ll * i19 + 160ll * i20 + (long long)v186 + 40ll * (long long)v187];
                                 r4[2ll * i19 + i20] = v188;
                             }
@@ -562,9 +562,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                             const float v189 = r0[2ll * i24 + 4ll * i25 + i26];
                             const int v190 = (int)(i27);
                             const int v191 = stepc_div(v190, v8);
-                            const int v192 = stepc_div(v190, v4);
-                            const int v193 = stepc_rem(v192, v44);
-                            const int v194 = stepc_rem(v190, v4);
+                            const int v192 = stepc_div(v190, v3);
+                            const int v193 = stepc_rem(v192, v43);
+                            const int v194 = stepc_rem(v190, v3);
                             const int v195 = (int)(8ll * i24 + 16ll * (long long)v191 + (long long)v193);
                             const bool v196 = v195 < v8;
                             const int v197 = (int)(8ll * i25 + i26 + 2ll * (long long)v194);
@@ -633,12 +633,12 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
     bool bad = false;
     const float v1 = 0.0f;
     const unsigned v2 = (unsigned)0ll;
-    const int v4 = (int)8ll;
+    const int v3 = (int)8ll;
     const unsigned v11 = (unsigned)16ll;
     const int v76 = (int)6ll;
     const float v78 = 1.0f;
     const float v79 = 0.0f;
-    const int v104 = (int)32ll;
+    const int v103 = (int)32ll;
     const int v106 = (int)4ll;
     const int v123 = (int)24ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
@@ -661,9 +661,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
             const long long i1 = 0;
              {
                 const long long i2 = thread;
-                const int v3 = (int)(i2);
-                const int v5 = stepc_rem(v3, v4);
-                const int v6 = stepc_div(v3, v4);
+                const int v4 = (int)(i2);
+                const int v5 = stepc_rem(v4, v3);
+                const int v6 = stepc_div(v4, v3);
                 const float v7 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6]);
                 const float v8 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 512]);
                 const unsigned short v9 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 512];
@@ -743,8 +743,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
              {
                 const long long i4 = thread;
                 const int v72 = (int)(i4);
-                const int v73 = stepc_rem(v72, v4);
-                const int v74 = stepc_div(v72, v4);
+                const int v73 = stepc_rem(v72, v3);
+                const int v74 = stepc_div(v72, v3);
                 const int v75 = (int)((long long)v73);
                 const bool v77 = v75 < v76;
                 const float v80 = v77 ? v78 : v79;
@@ -766,8 +766,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
                  {
                     const long long i7 = thread;
                     const int v85 = (int)(i7);
-                    const int v86 = stepc_rem(v85, v4);
-                    const int v87 = stepc_div(v85, v4);
+                    const int v86 = stepc_rem(v85, v3);
+                    const int v87 = stepc_div(v85, v3);
                     const unsigned v88 = r1[0];
                     b4[8ll * (long long)v86 + 72ll * (long long)v87] = v88;
                     const unsigned v89 = r1[1];
@@ -791,8 +791,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
                  {
                     const long long i9 = thread;
                     const int v96 = (int)(i9);
-                    const int v97 = stepc_rem(v96, v4);
-                    const int v98 = stepc_div(v96, v4);
+                    const int v97 = stepc_rem(v96, v3);
+                    const int v98 = stepc_div(v96, v3);
                     const unsigned v99 = r3[0];
                     b5[4ll * (long long)v97 + 40ll * (long long)v98] = v99;
                     const unsigned v100 = r3[1];
@@ -814,11 +814,11 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
                         for (long long i13 = 0; i13 < 2ll; i13++) {
                              {
                                 const long long i14 = thread;
-                                const int v103 = (int)(i14);
-                                const int v105 = stepc_div(v103, v104);
-                                const int v107 = stepc_div(v103, v106);
-                                const int v108 = stepc_rem(v107, v4);
-                                const int v109 = stepc_rem(v103, v106);
+                                const int v104 = (int)(i14);
+                                const int v105 = stepc_div(v104, v103);
+                                const int v107 = stepc_div(v104, v106);
+                                const int v108 = stepc_rem(v107, v3);
+                                const int v109 = stepc_rem(v104, v106);
                                 const unsigned v110 = b4[576ll * i10 + 288ll * i12 + 8ll * i13 + 16ll * (long long)v105 + (long long)v108 + 72ll * (long long)v109];
                                 r2[2ll * i12 + i13] = v110;
                             }
@@ -835,7 +835,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
                                 const long long i18 = thread;
                                 const int v111 = (int)(i18);
                                 const int v112 = stepc_div(v111, v106);
-                                const int v113 = stepc_rem(v112, v4);
+                                const int v113 = stepc_rem(v112, v3);
                                 const int v114 = stepc_rem(v111, v106);
                                 const unsigned v115 = b5[320ll * i10 + 8ll * i15 + 160ll * i16 + (long long)v113 + 40ll * (long long)v114];
                                 r4[2ll * i15 + i16] = v115;
@@ -858,9 +858,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
                             const long long i23 = thread;
                             const float v116 = r0[2ll * i20 + 4ll * i21 + i22];
                             const int v117 = (int)(i23);
-                            const int v118 = stepc_div(v117, v104);
+                            const int v118 = stepc_div(v117, v103);
                             const int v119 = stepc_div(v117, v106);
-                            const int v120 = stepc_rem(v119, v4);
+                            const int v120 = stepc_rem(v119, v3);
                             const int v121 = stepc_rem(v117, v106);
                             const int v122 = (int)(8ll * i21 + i22 + 2ll * (long long)v121);
                             const bool v124 = v122 < v123;
@@ -923,12 +923,12 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
     const unsigned thread = threadIdx.x;
     bool bad = false;
     const float v1 = 0.0f;
-    const int v3 = (int)16ll;
+    const int v2 = (int)16ll;
     const int v7 = (int)10ll;
-    const int v14 = (int)32ll;
+    const int v13 = (int)32ll;
     const int v18 = (int)35ll;
     const int v38 = (int)70ll;
-    const int v55 = (int)8ll;
+    const int v54 = (int)8ll;
     const int v70 = (int)40ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[16];
@@ -950,9 +950,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
         for (long long i1 = 0; i1 < 2ll; i1++) {
              {
                 const long long i2 = thread;
-                const int v2 = (int)(i2);
-                const int v4 = stepc_rem(v2, v3);
-                const int v5 = stepc_div(v2, v3);
+                const int v3 = (int)(i2);
+                const int v4 = stepc_rem(v3, v2);
+                const int v5 = stepc_div(v3, v2);
                 const int v6 = (int)((long long)v4);
                 const bool v8 = v6 < v7;
                 const float v9 = v8 ? b0[320ll * i1 + 4ll * (long long)v6 + 40ll * (long long)v5] : (float)0;
@@ -969,9 +969,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
         for (long long i3 = 0; i3 < 4ll; i3++) {
              {
                 const long long i4 = thread;
-                const int v13 = (int)(i4);
-                const int v15 = stepc_rem(v13, v14);
-                const int v16 = stepc_div(v13, v14);
+                const int v14 = (int)(i4);
+                const int v15 = stepc_rem(v14, v13);
+                const int v16 = stepc_div(v14, v13);
                 const int v17 = (int)(32ll * i0 + (long long)v15);
                 const bool v19 = v17 < v18;
                 const float v20 = v19 ? b3[140ll * i3 + (long long)v17 + 35ll * (long long)v16] : (float)0;
@@ -986,8 +986,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                  {
                     const long long i7 = thread;
                     const int v21 = (int)(i7);
-                    const int v22 = stepc_rem(v21, v3);
-                    const int v23 = stepc_div(v21, v3);
+                    const int v22 = stepc_rem(v21, v2);
+                    const int v23 = stepc_div(v21, v2);
                     const float v24 = r1[4ll * i6];
                     b5[544ll * i6 + 4ll * (long long)v22 + 68ll * (long long)v23] = v24;
                     const float v25 = r1[4ll * i6 + 1];
@@ -1003,8 +1003,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                  {
                     const long long i9 = thread;
                     const int v28 = (int)(i9);
-                    const int v29 = stepc_rem(v28, v14);
-                    const int v30 = stepc_div(v28, v14);
+                    const int v29 = stepc_rem(v28, v13);
+                    const int v30 = stepc_div(v28, v13);
                     const float v31 = r3[i8];
                     b6[144ll * i8 + (long long)v29 + 36ll * (long long)v30] = v31;
                 }
@@ -1014,8 +1014,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                  {
                     const long long i11 = thread;
                     const int v32 = (int)(i11);
-                    const int v33 = stepc_rem(v32, v3);
-                    const int v34 = stepc_div(v32, v3);
+                    const int v33 = stepc_rem(v32, v2);
+                    const int v34 = stepc_div(v32, v2);
                     const int v35 = (int)((long long)v33);
                     const bool v36 = v35 < v7;
                     const int v37 = (int)(16ll * i5 + 8ll * i10 + (long long)v34 + 16);
@@ -1036,8 +1036,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                  {
                     const long long i13 = thread;
                     const int v45 = (int)(i13);
-                    const int v46 = stepc_rem(v45, v14);
-                    const int v47 = stepc_div(v45, v14);
+                    const int v46 = stepc_rem(v45, v13);
+                    const int v47 = stepc_div(v45, v13);
                     const int v48 = (int)(32ll * i0 + (long long)v46);
                     const bool v49 = v48 < v18;
                     const int v50 = (int)(16ll * i5 + 4ll * i12 + (long long)v47 + 16);
@@ -1056,8 +1056,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                     for (long long i16 = 0; i16 < 4ll; i16++) {
                          {
                             const long long i17 = thread;
-                            const int v54 = (int)(i17);
-                            const int v56 = stepc_div(v54, v55);
+                            const int v55 = (int)(i17);
+                            const int v56 = stepc_div(v55, v54);
                             const float v57 = b5[68ll * i14 + i16 + 4ll * (long long)v56];
                             r2[i16] = v57;
                         }
@@ -1070,7 +1070,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                          {
                             const long long i20 = thread;
                             const int v58 = (int)(i20);
-                            const int v59 = stepc_rem(v58, v55);
+                            const int v59 = stepc_rem(v58, v54);
                             const float v60 = b6[36ll * i14 + i19 + 4ll * (long long)v59];
                             r4[i19] = v60;
                         }
@@ -1110,8 +1110,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                             const long long i30 = thread;
                             const float v65 = r0[4ll * i27 + i29];
                             const int v66 = (int)(i30);
-                            const int v67 = stepc_div(v66, v55);
-                            const int v68 = stepc_rem(v66, v55);
+                            const int v67 = stepc_div(v66, v54);
+                            const int v68 = stepc_rem(v66, v54);
                             const int v69 = (int)(i27 + 4ll * (long long)v67);
                             const bool v71 = v69 < v70;
                             const int v72 = (int)(32ll * i0 + i29 + 4ll * (long long)v68);
@@ -1200,19 +1200,19 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
     __shared__ __align__(16) float b3[1084];
     __shared__ __align__(16) float b4[572];
     const unsigned thread = threadIdx.x;
-    const int v2 = (int)2ll;
+    const int v1 = (int)2ll;
     const float v5 = 0.0f;
-    const int v7 = (int)4ll;
+    const int v6 = (int)4ll;
     const int v11 = (int)70ll;
-    const int v18 = (int)32ll;
+    const int v17 = (int)32ll;
     const int v22 = (int)35ll;
     const int v42 = (int)10ll;
     const int v55 = (int)40ll;
-    const int v60 = (int)8ll;
+    const int v59 = (int)8ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
-        const int v1 = (int)(i0);
-        const int v3 = stepc_div(v1, v2);
-        const int v4 = stepc_rem(v1, v2);
+        const int v2 = (int)(i0);
+        const int v3 = stepc_div(v2, v1);
+        const int v4 = stepc_rem(v2, v1);
         float r0[16];
         #pragma unroll
         for (int i = 0; i < 16; i++) r0[i] = v5;
@@ -1232,9 +1232,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
         for (long long i1 = 0; i1 < 2ll; i1++) {
              {
                 const long long i2 = thread;
-                const int v6 = (int)(i2);
-                const int v8 = stepc_rem(v6, v7);
-                const int v9 = stepc_div(v6, v7);
+                const int v7 = (int)(i2);
+                const int v8 = stepc_rem(v7, v6);
+                const int v9 = stepc_div(v7, v6);
                 const int v10 = (int)(32ll * i1 + (long long)v9 + 64ll * (long long)v4);
                 const bool v12 = v10 < v11;
                 const float v13 = v12 ? b0[40ll * (long long)v10 + 4ll * (long long)v8] : (float)0;
@@ -1251,9 +1251,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
         for (long long i3 = 0; i3 < 4ll; i3++) {
              {
                 const long long i4 = thread;
-                const int v17 = (int)(i4);
-                const int v19 = stepc_rem(v17, v18);
-                const int v20 = stepc_div(v17, v18);
+                const int v18 = (int)(i4);
+                const int v19 = stepc_rem(v18, v17);
+                const int v20 = stepc_div(v18, v17);
                 const int v21 = (int)((long long)v19 + 32ll * (long long)v3);
                 const bool v23 = v21 < v22;
                 const float v24 = v23 ? b1[140ll * i3 + (long long)v21 + 35ll * (long long)v20] : (float)0;
@@ -1268,8 +1268,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                  {
                     const long long i7 = thread;
                     const int v25 = (int)(i7);
-                    const int v26 = stepc_rem(v25, v7);
-                    const int v27 = stepc_div(v25, v7);
+                    const int v26 = stepc_rem(v25, v6);
+                    const int v27 = stepc_div(v25, v6);
                     const float v28 = r1[4ll * i6];
                     b3[32ll * i6 + (long long)v27 + 272ll * (long long)v26] = v28;
                     const float v29 = r1[4ll * i6 + 1];
@@ -1285,8 +1285,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                  {
                     const long long i9 = thread;
                     const int v32 = (int)(i9);
-                    const int v33 = stepc_rem(v32, v18);
-                    const int v34 = stepc_div(v32, v18);
+                    const int v33 = stepc_rem(v32, v17);
+                    const int v34 = stepc_div(v32, v17);
                     const float v35 = r3[i8];
                     b4[144ll * i8 + (long long)v33 + 36ll * (long long)v34] = v35;
                 }
@@ -1296,8 +1296,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                  {
                     const long long i11 = thread;
                     const int v36 = (int)(i11);
-                    const int v37 = stepc_rem(v36, v7);
-                    const int v38 = stepc_div(v36, v7);
+                    const int v37 = stepc_rem(v36, v6);
+                    const int v38 = stepc_div(v36, v6);
                     const int v39 = (int)(32ll * i10 + (long long)v38 + 64ll * (long long)v4);
                     const bool v40 = v39 < v11;
                     const int v41 = (int)(4ll * i5 + (long long)v37 + 4);
@@ -1318,8 +1318,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                  {
                     const long long i13 = thread;
                     const int v49 = (int)(i13);
-                    const int v50 = stepc_rem(v49, v18);
-                    const int v51 = stepc_div(v49, v18);
+                    const int v50 = stepc_rem(v49, v17);
+                    const int v51 = stepc_div(v49, v17);
                     const int v52 = (int)((long long)v50 + 32ll * (long long)v3);
                     const bool v53 = v52 < v22;
                     const int v54 = (int)(16ll * i5 + 4ll * i12 + (long long)v51 + 16);
@@ -1338,8 +1338,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                     for (long long i16 = 0; i16 < 4ll; i16++) {
                          {
                             const long long i17 = thread;
-                            const int v59 = (int)(i17);
-                            const int v61 = stepc_div(v59, v60);
+                            const int v60 = (int)(i17);
+                            const int v61 = stepc_div(v60, v59);
                             const float v62 = b3[68ll * i14 + i16 + 4ll * (long long)v61];
                             r2[i16] = v62;
                         }
@@ -1352,7 +1352,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                          {
                             const long long i20 = thread;
                             const int v63 = (int)(i20);
-                            const int v64 = stepc_rem(v63, v60);
+                            const int v64 = stepc_rem(v63, v59);
                             const float v65 = b4[36ll * i14 + i19 + 4ll * (long long)v64];
                             r4[i19] = v65;
                         }
@@ -1392,8 +1392,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                             const long long i30 = thread;
                             const float v70 = r0[4ll * i27 + i29];
                             const int v71 = (int)(i30);
-                            const int v72 = stepc_div(v71, v60);
-                            const int v73 = stepc_rem(v71, v60);
+                            const int v72 = stepc_div(v71, v59);
+                            const int v73 = stepc_rem(v71, v59);
                             const int v74 = (int)(i27 + 4ll * (long long)v72 + 64ll * (long long)v4);
                             const bool v75 = v74 < v11;
                             const int v76 = (int)(i29 + 4ll * (long long)v73 + 32ll * (long long)v3);

@@ -195,11 +195,11 @@ static void conditions(enum ir_dtype dtype, int64_t n)
     uint32_t z = nest_argument(&b, dtype, true, "z");
     b.nest->parallel_extent = 5;
     nest_var r = nest_open(&b, NEST_PARALLEL, 5);
-    nest_value row = nest_position(&b, AT(&arena, 0, {r, 1})), two = nest_number(&b, IR_I32, 2);
+    nest_value row = nest_position(&b, IR_I32, AT(&arena, 0, {r, 1})), two = nest_number(&b, IR_I32, 2);
     nest_value row_args[] = {row, two};
     nest_value low = nest_op(&b, OP_lt, IR_BOOL, row_args, 2);
     nest_var i = nest_open(&b, NEST_VECTOR, n);
-    nest_value position[] = {nest_position(&b, AT(&arena, -3, {i, 1})), nest_number(&b, IR_I32, 0)};
+    nest_value position[] = {nest_position(&b, IR_I32, AT(&arena, -3, {i, 1})), nest_number(&b, IR_I32, 0)};
     nest_value args[] = {position[1], position[0]};
     nest_value inside = nest_op(&b, OP_le, IR_BOOL, args, 2);
     nest_value v = nest_load(&b, x, AT(&arena, -3, {i, 1}), inside), w = nest_load(&b, x, AT(&arena, 0, {i, 1}), low);
@@ -228,7 +228,7 @@ static void exchange(int64_t n)
     nest_var r = nest_open(&b, NEST_PARALLEL, 3);
     uint32_t sums = nest_reg(&b, IR_F32, 2, false, 1);
     nest_var k = nest_open(&b, NEST_SERIAL, 4), i = nest_open(&b, NEST_VECTOR, n);
-    nest_value place = nest_position(&b, AT(&arena, 0, {k, 1}, {i, 1}));
+    nest_value place = nest_position(&b, IR_I32, AT(&arena, 0, {k, 1}, {i, 1}));
     nest_value two[] = {nest_load(&b, x, AT(&arena, 0, {r, n}, {i, 1}), 0), nest_op(&b, OP_cast, IR_F32, &place, 1)};
     nest_store(&b, tmp, AT(&arena, 0, {i, 1}), nest_op(&b, OP_add, IR_F32, two, 2), 0);
     nest_close(&b);
