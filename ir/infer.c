@@ -392,13 +392,21 @@ static bool infer_dynamic_update(struct infer *c)
     return starts(c, 2) && infer_result(c, *x);
 }
 
+/* Places along a dimension are told by int32. */
+static bool is_countable(struct infer *c, int64_t dim)
+{
+    return infer_arg(c, 0)->dim[dim] <= INT32_MAX ||
+           infer_fail(c, "expected fewer than 2^31 elements along dimension %lld, found %s", (long long)dim,
+                      infer_arg_text(c, 0));
+}
+
 /* x[.., y, ..] with y in place of dimension `dim`. */
 static bool taken_type(struct infer *c, struct ir_type *type, int64_t *dim)
 {
     const struct ir_type *x = infer_arg(c, 0), *y = infer_arg(c, 1);
     if (!ir_dtype_is_integer((enum ir_dtype)y->dtype))
         return infer_fail(c, "expected integer indices, found %s", infer_text(c, y));
-    if (!attr_dim(c, 0, 0, dim)) return false;
+    if (!attr_dim(c, 0, 0, dim) || !is_countable(c, *dim)) return false;
     if (x->rank - 1 + y->rank > IR_MAX_RANK)
         return infer_fail(c, "expected a result of at most %d dimensions, found %d", IR_MAX_RANK,
                           x->rank - 1 + y->rank);
@@ -490,9 +498,7 @@ static bool infer_argreduce(struct infer *c)
     if (infer_arg(c, 0)->dim[dim] == 0)
         return infer_fail(c, "expected at least one element along dimension %lld, found %s", (long long)dim,
                           infer_arg_text(c, 0));
-    if (infer_arg(c, 0)->dim[dim] > INT32_MAX)
-        return infer_fail(c, "expected fewer than 2^31 elements along dimension %lld, found %s", (long long)dim,
-                          infer_arg_text(c, 0));
+    if (!is_countable(c, dim)) return false;
     struct ir_type type = without_dims(infer_arg(c, 0), 1u << dim);
     type.dtype = IR_I32;
     return infer_result(c, type);

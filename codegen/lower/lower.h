@@ -103,6 +103,7 @@ struct lower {
 };
 
 /* lower_pos.c */
+void lower_fail(struct lower *, ir_value, const char *what); /* a group that has no code */
 struct lower_pos lower_pos_constant(int64_t);
 void lower_pos_add_term(struct lower *, struct lower_pos *, nest_var, int64_t scale);
 void lower_pos_add(struct lower *, struct lower_pos *, const struct lower_pos *, int64_t scale); /* p += scale * q */
@@ -169,7 +170,6 @@ bool lower_shares_better(int64_t inner, int64_t outer);
 int64_t lower_axis_stride(const struct lower_axis *,
                           uint32_t part); /* of one step of a part, in elements of the axis */
 uint32_t lower_argument_of_output(const struct lower *, size_t output);
-void lower_fail(struct lower *, ir_value, const char *what);
 
 /* lower_check.c: the number of a value among the sites of checks. */
 uint32_t lower_site(struct lower *, ir_value);

@@ -81,11 +81,3 @@ uint32_t lower_argument_of_output(const struct lower *l, size_t output)
 {
     return (uint32_t)(l->group->inputs.count + output);
 }
-
-void lower_fail(struct lower *l, ir_value v, const char *what)
-{
-    if (!l->failed) {
-        l->failed = what;
-        l->failed_at = v;
-    }
-}

@@ -2,6 +2,14 @@
 #include "codegen/lower/lower.h"
 #include <string.h>
 
+void lower_fail(struct lower *l, ir_value v, const char *what)
+{
+    if (!l->failed) {
+        l->failed = what;
+        l->failed_at = v;
+    }
+}
+
 struct lower_pos lower_pos_constant(int64_t offset)
 {
     struct lower_pos p;
