@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { SEAL_NONE, SEAL_RECORDED, SEAL_LARGE, SEAL_FOREIGN, SEAL_REFUSED, SEAL_STATES };
-enum { SEAL_STEPS = 2, MOST_DEVICES = 64 /* threads of this machine */ };
+enum { SEAL_STEPS = 2, MOST_BYTES = 64 << 20, MOST_DEVICES = 64 /* threads of this machine */ };
 static const char *const states[SEAL_STATES] = {
     [SEAL_NONE] = "nothing is recorded of its first steps",
     [SEAL_RECORDED] = "its first steps give the bits that were recorded when it was compiled",
@@ -61,6 +61,17 @@ static step_status first_steps(const struct cli_draw *t, uint32_t *sum)
 /* What these steps say is about inputs that nobody gave. */
 static void say_nothing(void *user, int level, const char *line) { (void)user, (void)level, (void)line; }
 
+static uint64_t bytes_of_inputs(const struct cli_draw *t)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < t->api->tensor_count(t->instance, STEP_INPUT); i++) {
+        struct step_tensor of = {.size = sizeof of};
+        t->api->tensor_at(t->instance, STEP_INPUT, i, &of);
+        bytes += of.bytes_global;
+    }
+    return bytes;
+}
+
 static uint32_t try_steps(const struct step_api *api, uint32_t *sum)
 {
     struct step_memory memory = {.size = sizeof memory};
@@ -73,12 +84,13 @@ static uint32_t try_steps(const struct step_api *api, uint32_t *sum)
         struct cli_draw t = {.arena = &arena, .api = api, .zeros = zeros};
         struct step_host host = {.size = sizeof host, .log = say_nothing};
         struct step_options options = {
-            .size = sizeof options, .host = &host, .devices = "cpu", .threads = 1, .max_memory = 64 << 20};
+            .size = sizeof options, .host = &host, .devices = "cpu", .threads = 1, .max_memory = MOST_BYTES};
         step_status status = api->create(&options, &t.instance);
         if (status == STEP_ENOMEM && !strstr(api->last_error(NULL), "limit")) _exit(EXIT_ENVIRONMENT);
         if (status) return status == STEP_ENOMEM ? SEAL_LARGE : SEAL_FOREIGN;
         api->memory(t.instance, 0, &memory);
-        status = memory.planned_peak > 64 << 20 ? STEP_ENOMEM : first_steps(&t, sum);
+        bool large = memory.planned_peak > MOST_BYTES || bytes_of_inputs(&t) > MOST_BYTES;
+        status = large ? STEP_ENOMEM : first_steps(&t, sum);
         api->destroy(t.instance);
         arena_free(&arena);
         if (!status) return SEAL_RECORDED;
