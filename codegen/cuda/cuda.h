@@ -125,7 +125,8 @@ struct cuda_use {
     const uint32_t *numbers;
 };
 struct cg_cuda;
-size_t cuda_share(struct cg_cuda *, const struct cg_entry *, uint32_t count, struct cuda_shared **out, struct arena *);
+size_t cuda_share(struct cg_cuda *, const struct plan_module *, const struct cg_entry *, uint32_t count,
+                  struct cuda_shared **out, struct arena *);
 
 /* cuda_module.c: their text. Long ones are cut: each piece has its images. */
 struct cuda_image {
@@ -142,7 +143,7 @@ struct cg_cuda {
     const char *text;
 };
 void cuda_target(struct cg_target *); /* the shape of nests that suits blocks of threads */
-void cuda_print_module(struct cg_cuda *, const struct cg_entry *, uint32_t count, const struct ir_mesh *,
+void cuda_print_module(struct cg_cuda *, const struct plan_module *, const struct cg_entry *, uint32_t count,
                        struct arena *);
 /* An exit code: 0, 2 (bad list of architectures), 3, with *why. `temps`: NULL or a prefix for the text. */
 int cuda_build(struct cg_cuda *, const struct cg_tables *, const struct cg_options *, const char *temps, struct arena *,

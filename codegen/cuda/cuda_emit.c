@@ -505,9 +505,22 @@ static void print_members(struct cuda_emitter *e)
     e->block = "member.block", e->blocks = "member.blocks";
 }
 
+static bool is_read(struct nest_stmt *const *items, size_t count, uint32_t argument)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        if ((s->kind == NEST_LOAD || s->kind == NEST_ADD_TO) && s->buffer == argument) return true;
+        if (is_read(s->body.items, s->body.count, argument)) return true;
+    }
+    return false;
+}
+
+/* Shares memory with no other argument. What is stored and read again, maybe by another thread behind a barrier, is
+ * none: a compiler takes what it stores by such a pointer for what it would read. */
 static bool is_alone(const struct cuda_emitter *e, uint32_t argument)
 {
-    return e->calls->shares && !e->calls->shares[argument];
+    return e->calls->shares && !e->calls->shares[argument] &&
+           !(e->nest->buffers.items[argument].written && is_read(e->nest->body.items, e->nest->body.count, argument));
 }
 
 static bool has_tile(const struct cuda_emitter *e)
@@ -544,8 +557,8 @@ static void print_head(struct cuda_emitter *e, const char *locals)
         cuda_line(e, "const unsigned thread = threadIdx.x;");
     } else {
         cuda_line(e, "const unsigned thread = threadIdx.x %% %u;", e->team);
-        e->block = arena_format(e->arena, "%s * %u + threadIdx.x / %u", e->block, e->kernel.teams, e->team);
-        e->blocks = arena_format(e->arena, "%s * %u", e->blocks, e->kernel.teams);
+        e->block = arena_format(e->arena, "(long long)%s * %u + threadIdx.x / %u", e->block, e->kernel.teams, e->team);
+        e->blocks = arena_format(e->arena, "(long long)%s * %u", e->blocks, e->kernel.teams);
     }
     if (e->kernel.checks) cuda_line(e, "bool bad = false;");
 }

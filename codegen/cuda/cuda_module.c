@@ -12,13 +12,13 @@ void cuda_target(struct cg_target *target)
     target->cuda = true;
 }
 
-void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, const struct ir_mesh *mesh,
-                       struct arena *arena)
+void cuda_print_module(struct cg_cuda *cuda, const struct plan_module *plans, const struct cg_entry *entries,
+                       uint32_t count, struct arena *arena)
 {
     struct str text = STR(arena);
     struct cuda_shared *shared;
     memset(cuda, 0, sizeof *cuda);
-    size_t kernels = cuda_share(cuda, entries, count, &shared, arena);
+    size_t kernels = cuda_share(cuda, plans, entries, count, &shared, arena);
     str_add(&text, cg_cuda_prelude);
     str_add(&text, "\n");
     for (size_t i = 0; i < kernels; i++) {
@@ -31,7 +31,8 @@ void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uin
     for (uint32_t i = 0; i < count; i++) {
         cuda->sum_of[i] = arena_new_array(arena, uint32_t, entries[i].plan->commands.count + 1);
         for (size_t c = 0; c < entries[i].plan->commands.count; c++)
-            cuda->sum_of[i][c] = cuda_sum(cuda, &text, &entries[i].plan->commands.items[c], mesh, arena);
+            cuda->sum_of[i][c] = cuda_sum(cuda, &text, &entries[i].plan->commands.items[c], &plans->module->mesh,
+                                          arena);
     }
     cuda->text = str_text(&text);
 }
@@ -98,7 +99,7 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_tables *of, const struct cg
         return 2;
     }
     *why = NULL;
-    cuda_print_module(cuda, of->entries, of->count, &of->plans->module->mesh, arena);
+    cuda_print_module(cuda, of->plans, of->entries, of->count, arena);
     save_text(cuda, temps, arena);
     cut(cuda, &parts, arena);
     for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {

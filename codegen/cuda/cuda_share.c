@@ -18,6 +18,7 @@ struct distinct {
 };
 struct share {
     struct arena *arena;
+    const struct plan_module *plans;
     VEC(struct distinct) list;
     struct map known; /* by hash */
 };
@@ -82,19 +83,34 @@ static void look_at_sharing(const struct plan *plan, const struct plan_command *
             }
 }
 
-/* What a host gives may begin anywhere. */
-static bool is_aligned(const struct plan_buffer *b)
+/* Of a parameter: other weights that a run may read in its place (`ema.w`) begin as it does. */
+static bool others_are_aligned(const struct share *s, uint32_t slot)
 {
-    return (b->space == PLAN_ARENA || b->space == PLAN_SLOT || b->space == PLAN_NEXT) && b->offset % CUDA_ACCESS == 0;
+    const struct ir_module *m = s->plans->module;
+    size_t length = strlen(m->slots.items[slot].name);
+    for (size_t i = 0; i < m->slots.count && m->slots.items[slot].role == IR_ROLE_PARAM; i++) {
+        const char *name = m->slots.items[i].name, *dot = strchr(name, '.');
+        bool other = dot && m->slots.items[i].role <= IR_ROLE_STATE && strlen(dot + 1) == length &&
+                     strcmp(dot + 1, m->slots.items[slot].name) == 0;
+        if (other && s->plans->slot_offset[i] % CUDA_ACCESS) return false;
+    }
+    return true;
 }
 
-static void look_at_places(const struct plan *plan, const struct plan_command *c, bool *aligned)
+/* What a host gives may begin anywhere. */
+static bool is_aligned(const struct share *s, const struct plan_buffer *b)
+{
+    return (b->space == PLAN_ARENA || b->space == PLAN_SLOT || b->space == PLAN_NEXT) && b->offset % CUDA_ACCESS == 0 &&
+           (b->space != PLAN_SLOT || others_are_aligned(s, b->slot));
+}
+
+static void look_at_places(const struct share *s, const struct plan *plan, const struct plan_command *c, bool *aligned)
 {
     size_t members = plan_members(c), inputs = c->reads.count / members, outputs = c->writes.count / members;
     for (size_t i = 0; i < c->reads.count; i++)
-        aligned[i % inputs] &= is_aligned(&plan->buffers.items[c->reads.items[i]]);
+        aligned[i % inputs] &= is_aligned(s, &plan->buffers.items[c->reads.items[i]]);
     for (size_t i = 0; i < c->writes.count; i++)
-        aligned[inputs + i % outputs] &= is_aligned(&plan->buffers.items[c->writes.items[i]]);
+        aligned[inputs + i % outputs] &= is_aligned(s, &plan->buffers.items[c->writes.items[i]]);
 }
 
 static void look_at_calls(struct share *s, const struct cg_entry *entry)
@@ -105,7 +121,7 @@ static void look_at_calls(struct share *s, const struct cg_entry *entry)
         struct cuda_calls *calls = &s->list.items[find(s, &entry->kernels[c->group])].calls;
         struct cg_members members;
         look_at_sharing(entry->plan, c, calls->shares);
-        look_at_places(entry->plan, c, calls->aligned);
+        look_at_places(s, entry->plan, c, calls->aligned);
         cg_members(entry, c, s->arena, &members);
         calls->members = members.count > calls->members ? members.count : calls->members;
     }
@@ -167,10 +183,10 @@ static void join(struct share *s, size_t first, uint32_t kernel, struct cuda_sha
     }
 }
 
-size_t cuda_share(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, struct cuda_shared **out,
-                  struct arena *arena)
+size_t cuda_share(struct cg_cuda *cuda, const struct plan_module *plans, const struct cg_entry *entries, uint32_t count,
+                  struct cuda_shared **out, struct arena *arena)
 {
-    struct share s = {.arena = arena, .known = MAP(arena)};
+    struct share s = {.arena = arena, .plans = plans, .known = MAP(arena)};
     uint32_t kernels = 0;
     for (uint32_t i = 0; i < count; i++) {
         for (size_t g = 0; g < entries[i].plan->groups.count; g++) find(&s, &entries[i].kernels[g]);

@@ -74,7 +74,7 @@ const char *cg_kernels(const struct plan_module *plans, const struct cg_target *
         all.entries[i] = (struct cg_entry){.plan = plan, .kernels = kernels};
     }
     if (!ok) return NULL;
-    if (target->cuda) cuda_print_module(&cuda, all.entries, count, &plans->module->mesh, arena);
+    if (target->cuda) cuda_print_module(&cuda, plans, all.entries, count, arena);
     struct json_tree to = json_object(arena);
     cg_add_kernels(&all, to);
     if (!target->cuda) {

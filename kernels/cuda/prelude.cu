@@ -140,7 +140,7 @@ static __device__ unsigned short stepc_f16_bits(float x)
             _Pragma("unroll") for (int j = 0; j < columns; j++) { \
                 float *d = sum + 4 * (i * columns + j); \
                 const unsigned *x = left + 4 * i, *y = right + 2 * j; \
-                asm("mma.sync.aligned.m16n8k16.row.col.f32." #type "." #type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
+                asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." #type "." #type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
                     "{%0, %1, %2, %3};" \
                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
                     : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1])); \
@@ -273,17 +273,24 @@ template <typename T> static __device__ T stepc_from_lane(T x, unsigned bits)
     else return __shfl_xor_sync(0xffffffffu, x, bits);
 }
 
+/* With that one, in the order of lanes: the same in both, which of two zeros or NaN as well. */
+template <typename T, typename F> static __device__ T stepc_with_lane(T x, unsigned bits, F combine)
+{
+    const T y = stepc_from_lane(x, bits);
+    return threadIdx.x & bits ? combine(y, x) : combine(x, y);
+}
+
 template <unsigned threads, typename T, typename F> static __device__ T stepc_fold(void *shared, T x, F combine)
 {
 #pragma unroll
-    for (unsigned bits = 16; bits > 0; bits /= 2) x = combine(x, stepc_from_lane(x, bits));
+    for (unsigned bits = 16; bits > 0; bits /= 2) x = stepc_with_lane(x, bits, combine);
     if constexpr (threads > 32) {
         T *warps = (T *)shared;
         if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
         __syncthreads();
         x = warps[threadIdx.x % (threads / 32)];
 #pragma unroll
-        for (unsigned bits = threads / 64; bits > 0; bits /= 2) x = combine(x, stepc_from_lane(x, bits));
+        for (unsigned bits = threads / 64; bits > 0; bits /= 2) x = stepc_with_lane(x, bits, combine);
         __syncthreads(); /* the memory may be used again */
     }
     return x;

@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_0(const float *__restri
     const float v1 = -stepc_bits<float>(0x7f800000u);
     const float v8 = 0.0f;
     const float v20 = 0.00024414062f;
-    for (long long i0 = lo + blockIdx.x * 8 + threadIdx.x / 32; i0 < hi; i0 += gridDim.x * 8) {
+    for (long long i0 = lo + (long long)blockIdx.x * 8 + threadIdx.x / 32; i0 < hi; i0 += (long long)gridDim.x * 8) {
         float r0[1];
         for (int i = 0; i < 1; i++) r0[i] = v1;
         #pragma unroll
@@ -404,7 +404,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_10(const float *__restr
     const unsigned thread = threadIdx.x % 32;
     const float v1 = -stepc_bits<float>(0x7f800000u);
     const float v8 = 0.0f;
-    for (long long i0 = lo + blockIdx.x * 8 + threadIdx.x / 32; i0 < hi; i0 += gridDim.x * 8) {
+    for (long long i0 = lo + (long long)blockIdx.x * 8 + threadIdx.x / 32; i0 < hi; i0 += (long long)gridDim.x * 8) {
         float r0[1];
         for (int i = 0; i < 1; i++) r0[i] = v1;
         #pragma unroll

@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(32) kernel_0(const int *__restrict_
     if (thread == 0) b3[0] = v11;
 }
 
-extern "C" __global__ void __launch_bounds__(32) kernel_1(const int *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b2, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(32) kernel_1(const int *__restrict__ b0, const float *__restrict__ b1, float *b2, long long lo, long long hi)
 {
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
