@@ -111,7 +111,7 @@ static bool settled(struct rt_device *d, void *comm, int status, const char *wha
         if (!status) status = state;
         if (status != NCCL_IN_PROGRESS) break;
         if (!watch(d, rt_now() - begin)) return false;
-        nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+        if (rt_now() - begin > PAUSE_NS) nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
     }
     if (!status) return true;
     failed(d, comm, status, what);
@@ -249,8 +249,14 @@ static bool share_id(struct step_instance *t, struct rt_nccl_id *id)
 static bool make_world(struct step_instance *t, struct rt_nccl_id id)
 {
     const struct nccl *n = nccl_of(t);
-    struct rt_nccl_config config = {sizeof config, CONFIG_MAGIC, NCCL_OLDEST, 0,      INT_MIN,
-                                    INT_MIN,       INT_MIN,      NULL,        INT_MIN};
+    struct rt_nccl_config config = {.size = sizeof config,
+                                    .magic = CONFIG_MAGIC,
+                                    .version = NCCL_OLDEST,
+                                    .cga = INT_MIN,
+                                    .least_blocks = INT_MIN,
+                                    .most_blocks = INT_MIN,
+                                    .share = INT_MIN,
+                                    .traffic = INT_MIN};
     bool ok = true;
     int status = n->library.begin();
     for (RT_MINE(t, d)) {
@@ -277,12 +283,14 @@ static bool divide(struct step_instance *t, uint32_t axes)
         return true;
     }
     int status = n->library.begin();
-    for (RT_MINE(t, d))
-        if (!status) {
-            status = n->library.split(side(d)->world, d->position[every & ~axes], (int)d->index, &side(d)->comms[axes],
-                                      NULL);
-            if (status == NCCL_IN_PROGRESS) status = NCCL_SUCCESS;
-        }
+    for (RT_MINE(t, d)) {
+        struct rt_cuda_device *g = status ? NULL : rt_cuda_enter(d); /* without a context it makes one on another */
+        if (!g) continue;
+        status = n->library.split(side(d)->world, d->position[every & ~axes], (int)d->index, &side(d)->comms[axes],
+                                  NULL);
+        if (status == NCCL_IN_PROGRESS) status = NCCL_SUCCESS;
+        rt_cuda_leave(g);
+    }
     int ended = n->library.end();
     if (!status) status = ended ? ended : NCCL_IN_PROGRESS; /* each is asked */
     for (RT_MINE(t, d))
@@ -315,28 +323,43 @@ static bool plan(struct step_instance *t)
     return ok;
 }
 
+/* Every communicator of a device once, the whole mesh's last; NULL: none. */
+static void **comm_at(const struct step_instance *t, struct device_side *s, uint32_t i)
+{
+    uint32_t sets = 1u << t->program->axis_count;
+    return i == sets ? &s->world : s->comms[i] == s->world ? NULL : &s->comms[i];
+}
+
+/* All are told before any is waited for, and all have ended before any is given back: a library waits for its peers. */
+static bool leave(struct step_instance *t, struct rt_device *d, int stage)
+{
+    const struct rt_nccl_library *n = &nccl_of(t)->library;
+    bool ok = true;
+    for (uint32_t i = 0; ok && i <= 1u << t->program->axis_count; i++) {
+        void **comm = comm_at(t, side(d), i);
+        if (!comm || !*comm) continue;
+        int status = stage == 0 ? n->finalize(*comm) : NCCL_IN_PROGRESS;
+        if (stage == 0 && status == NCCL_IN_PROGRESS) status = NCCL_SUCCESS;
+        if (stage < 2) ok = settled(d, *comm, status, "leaving its communicator");
+        else n->destroy(*comm), *comm = NULL;
+    }
+    if (stage == 2) memset(side(d)->comms, 0, sizeof side(d)->comms);
+    return ok;
+}
+
 static void close_nccl(struct step_instance *t)
 {
     struct rt_ranks *r = t->peers;
     struct nccl *n = r->gpus;
     bool clean = !r->broken && !atomic_load(&t->failed) && !t->poisoned;
-    for (RT_MINE(t, d)) {
-        struct rt_cuda_device *g = n && n->devices ? d->handle : NULL;
-        if (!g || g->host->driver.push(g->context)) continue;
-        struct device_side *s = side(d);
-        for (uint32_t axes = 0; clean && axes < 1u << t->program->axis_count; axes++) {
-            void *comm = s->comms[axes];
-            if (!comm || comm == s->world) continue;
-            clean = settled(d, comm, n->library.finalize(comm), "leaving its communicator");
-            if (clean) s->comms[axes] = NULL, n->library.destroy(comm);
+    for (int stage = 0; n && n->devices && stage < 4; stage++)
+        for (RT_MINE(t, d)) {
+            struct rt_cuda_device *g = d->handle;
+            if (!g || g->host->driver.push(g->context)) continue;
+            if (stage == 3) abandon(d);
+            else clean = clean && leave(t, d, stage);
+            rt_cuda_leave(g);
         }
-        if (clean && s->world) {
-            clean = settled(d, s->world, n->library.finalize(s->world), "leaving its communicator");
-            if (clean) n->library.destroy(s->world), s->world = NULL, memset(s->comms, 0, sizeof s->comms);
-        }
-        abandon(d);
-        rt_cuda_leave(g);
-    }
     rt_comm_mpi.close(t); /* messages, whatever carries them */
 }
 

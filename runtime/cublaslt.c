@@ -19,10 +19,13 @@ static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 static void *open_one(const struct step_instance *t, const char **path)
 {
     const char *given = t->flags & STEP_NO_ENV ? NULL : getenv("STEPC_CUBLASLT");
+    const struct rt_cuda_host *h = t->gpu;
     void *library = NULL;
-    *path = given && *given ? given : names[0];
+    int version = 0;
+    size_t first = !h->driver.version(&version) && version < 13000; /* no driver runs a later library */
+    *path = given && *given ? given : names[first];
     if (given && *given) return dlopen(given, RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
+    for (size_t i = first; !library && i < sizeof names / sizeof *names; i++)
         library = dlopen(*path = names[i], RTLD_NOW | RTLD_LOCAL); /* stays open: it has threads of its own */
     return library;
 }

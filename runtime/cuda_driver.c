@@ -11,18 +11,27 @@
 enum { OLDEST = 12000 /* what the driver has to offer: CUDA 12.0 */ };
 enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, NO_DEVICE = 100 }; /* the driver's numbers */
 
+#define NVRTC " with an NVRTC that the driver knows (NVRTC 12 for drivers before 580), or update the driver"
+#define NEWER "there is no code for this device that this driver knows: compile with --cuda-arch for it," NVRTC
 /* What a failure means for whoever has to do something about it, where the driver's words do not say. */
 static const struct {
     int first, last;
     const char *text;
 } advice[] = {
     {46, 46, "another process has the device for itself, as its compute mode or MPS allows one only"},
+    {200, 200, NEWER},
+    {209, 209, NEWER},
     {214, 214,
      "the card's memory is damaged, at least in this place; the system's log has an Xid, this process cannot use "
      "the card any more"},
     {218, 218, "the driver's compiler for PTX does not take it: compile with --cuda-arch for this device itself"},
     {220, 220, "a link between cards is broken; the system's log has an Xid"},
-    {222, 222, "the PTX is newer than the driver: compile with --cuda-arch for this device itself"},
+    {222, 222, "the PTX is newer than the driver: compile with --cuda-arch for this device itself, and" NVRTC},
+    {701, 701, "the kernel wants more registers or parameters than the device has"},
+    {704, 705, ""},
+    {708, 708, ""},
+    {709, 709, "the host has destroyed or reset the device's context"},
+    {711, 713, ""},
     {702, 702, "a watchdog ends kernels that take long, as on cards with a display"},
     {700, 719, "the device's state is lost to this process: it goes on, but has to be started again to use the device"},
     {802, 802, "the driver is being started, or the fabric manager of the machine is not running"},
@@ -40,7 +49,7 @@ const char *rt_cuda_why(const struct rt_cuda_driver *d, int status, char text[CU
     if (d->error_text(status, &what) || !what) what = "of a newer driver";
     for (size_t i = 0; !more && i < sizeof advice / sizeof *advice; i++)
         if (status >= advice[i].first && status <= advice[i].last) more = advice[i].text;
-    snprintf(text, CUDA_TEXT, "%s %d (%s)%s%s", name, status, what, more ? "; " : "", more ? more : "");
+    snprintf(text, CUDA_TEXT, "%s %d (%s)%s%s", name, status, what, more && *more ? "; " : "", more ? more : "");
     return text;
 }
 
@@ -132,6 +141,13 @@ step_status rt_cuda_open(struct step_instance *t, const char *devices, struct rt
     return STEP_OK;
 }
 
+/* Chips with a memory that they share with their host, whose code is their own. */
+static bool is_tegra(int major, int minor)
+{
+    return (major == 5 && minor == 3) || (major == 6 && minor == 2) || (major == 7 && minor == 2) ||
+           (major == 8 && minor == 7);
+}
+
 /* How well an image fits a device: 0, not at all. Code for sm_80 also runs on later devices of the same generation
  * (sm_86, sm_89), the driver compiles PTX for later ones, and a text fits none: what takes it stands in for a driver.
  */
@@ -140,6 +156,7 @@ static int fits(const char *arch, int major, int minor)
     int number = 0;
     char letter = 0;
     int cubin = sscanf(arch, "sm_%d%c", &number, &letter), own = number / 10, rest = number % 10;
+    if (cubin >= 1 && is_tegra(own, rest) != is_tegra(major, minor)) return 0;
     if (cubin == 2) return own == major && (letter == 'a' ? rest == minor : rest <= minor) ? 4000 + number : 0;
     if (cubin == 1) return own == major && rest <= minor ? 3000 + number : 0;
     int ptx = sscanf(arch, "compute_%d%c", &number, &letter);

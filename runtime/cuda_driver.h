@@ -111,7 +111,10 @@ struct rt_cuda_graph {
     void *exec;
     uint64_t used;
 };
-enum { CUDA_GRAPHS = 16, CUDA_MOST_WORDS = 1024 /* 4 KiB of parameters, and more */ };
+enum {
+    CUDA_GRAPHS = 256 /* of a step: one between any two collectives */,
+    CUDA_MOST_WORDS = 1024 /* 4 KiB of parameters, and more */
+};
 
 /* Single numbers that the host asks for after every run (a loss, a flag): copied behind the run, so that one wait is
  * for all of them. What was not asked for CUDA_SEEN_IDLE times in a row is forgotten. Of steps that nobody waits for

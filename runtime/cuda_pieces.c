@@ -62,5 +62,10 @@ int rt_cuda_copy_piece(struct rt_cuda_device *g, char *to, struct rt_spread into
                                 .width = width,
                                 .height = (uint64_t)(n / run)};
     if (rows.height == 1) return g->host->driver.between(rows.to, rows.from, width, g->stream);
-    return g->host->driver.copy_rows(&rows, g->stream);
+    if (rows.from_pitch <= INT32_MAX && rows.to_pitch <= INT32_MAX) return g->host->driver.copy_rows(&rows, g->stream);
+    int status = 0; /* further apart than the driver goes at once */
+    for (uint64_t i = 0; !status && i < rows.height; i++)
+        status = g->host->driver.between((char *)rows.to + i * rows.to_pitch,
+                                         (const char *)rows.from + i * rows.from_pitch, width, g->stream);
+    return status;
 }

@@ -115,6 +115,20 @@ static void device_end(struct rt_cuda_device *g)
     free(g);
 }
 
+/* Which of the devices of this machine is the process's first: launchers count its processes, which may be any of all.
+ */
+static uint32_t first_here(const struct step_instance *t)
+{
+    static const char names[][28] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+    for (size_t i = 0; t->ranks > 1 && !(t->flags & STEP_NO_ENV) && i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        char *end = NULL;
+        unsigned long n = text ? strtoul(text, &end, 10) : 0;
+        if (end && end > text && !*end && n < t->ranks) return (uint32_t)n * t->local_count;
+    }
+    return t->first_local;
+}
+
 static step_status open_device(struct rt_device *d)
 {
     struct step_instance *t = d->instance;
@@ -127,7 +141,7 @@ static step_status open_device(struct rt_device *d)
     struct rt_cuda_device *g = calloc(1, sizeof *g);
     if (!g) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
     g->host = h;
-    g->ordinal = h->asked ? h->ordinals[mine % there] : (int)(d->index % there);
+    g->ordinal = h->asked ? h->ordinals[mine % there] : (int)((first_here(t) + mine) % there);
     d->handle = g;
     step_status status = device_fill(d, g);
     if (status) device_end(g), d->handle = NULL;

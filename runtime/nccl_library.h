@@ -13,13 +13,14 @@ enum { NCCL_SUM = 0, NCCL_MAX = 2, NCCL_MIN = 3 };
 struct rt_nccl_id {
     char bytes[128];
 };
-/* As of the oldest version: later ones look at size and version, and fill in the rest. */
+/* As of the oldest version: later ones look at size and version, and fill in the rest. `traffic` stands where that
+ * version has nothing; 2.26 takes it. */
 struct rt_nccl_config {
     size_t size;
     unsigned magic, version;
     int blocking, cga, least_blocks, most_blocks;
     const char *net;
-    int share;
+    int share, traffic;
 };
 
 /* X(member, name in the library, parameters). All return a status. */
