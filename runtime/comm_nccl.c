@@ -376,8 +376,35 @@ struct work {
     char *from, *to;
     uint32_t me, item;
     int64_t piece;
-    int cuda; /* status of the driver, which is another one's */
+    uint32_t open; /* regions of the group that is open */
+    int cuda;      /* status of the driver, which is another one's */
 };
+
+/* Regions that need no room of their own are given at once: of each call the library makes a thread. */
+enum { MOST_TOGETHER = 64 };
+
+static bool end_together(struct work *x, int status)
+{
+    if (!x->open) return settled(x->d, x->comm, status, rt_comm_kind(x->c));
+    int ended = x->n->end();
+    x->open = 0;
+    return settled(x->d, x->comm, status ? status : ended, rt_comm_kind(x->c));
+}
+
+/* What a call said, which is asked for where its group ends. */
+static bool taken(struct work *x, int status)
+{
+    return x->open && (!status || status == NCCL_IN_PROGRESS) ? true : end_together(x, status);
+}
+
+static bool begin_together(struct work *x)
+{
+    bool alone = by_kernel(x->c) || room_of(x->c, x->group->count);
+    if (x->open && (alone || x->open == MOST_TOGETHER) && !end_together(x, 0)) return false;
+    if (alone || !x->piece) return true;
+    int status = x->open++ ? 0 : x->n->begin();
+    return !status || end_together(x, status);
+}
 
 static int dtype_of(const struct work *x) { return rt_nccl_dtype(x->c->dtype); }
 static int op_of(const struct work *x)
@@ -418,7 +445,7 @@ static int own_sum(struct work *x)
     uint32_t all = x->group->count;
     size_t bytes = (size_t)x->c->count * x->item;
     int status = x->n->all_gather(x->from, side(x->d)->room, bytes, NCCL_BYTES, x->comm, x->g->stream);
-    if (!settled(x->d, x->comm, status, rt_comm_kind(x->c))) return -1;
+    if (!taken(x, status)) return -1;
     for (uint32_t k = 0; k < all; k++) parts[k] = side(x->d)->room + k * bytes;
     bool whole = x->c->collective == STEPC_ALL_REDUCE;
     x->cuda = rt_cuda_sum(x->w, x->c, parts, all, x->to, 0, x->piece, rt_piece_from(x->c, all, whole ? 0 : x->me));
@@ -444,7 +471,7 @@ static int exchange(struct work *x)
         if (status == NCCL_IN_PROGRESS) status = NCCL_SUCCESS;
     }
     int ended = from ? x->n->end() : 0;
-    if (!settled(x->d, x->comm, status ? status : ended, rt_comm_kind(x->c))) return -1;
+    if (!taken(x, status ? status : ended)) return -1;
     if (from && apart) unpack(x, to);
     return 0;
 }
@@ -470,7 +497,7 @@ static int region(struct work *x)
         bool direct = in_one_run(rt_piece_into(x->c, x->group->count, 0), x->piece);
         char *to = direct ? x->to : side(x->d)->room;
         status = n->all_gather(x->from, to, bytes_of(x), NCCL_BYTES, x->comm, stream);
-        if (!settled(x->d, x->comm, status, rt_comm_kind(x->c))) return -1;
+        if (!taken(x, status)) return -1;
         if (!direct) unpack(x, to);
         return 0;
     }
@@ -479,7 +506,7 @@ static int region(struct work *x)
         break;
     default: return exchange(x);
     }
-    return settled(x->d, x->comm, status, rt_comm_kind(x->c)) ? 0 : -1;
+    return taken(x, status) ? 0 : -1;
 }
 
 static int all_regions(struct rt_worker *w, const struct stepc_command *c)
@@ -503,13 +530,13 @@ static int all_regions(struct rt_worker *w, const struct stepc_command *c)
         x.from = rt_cuda_operand(w, x.c, w->device, 0);
         x.to = rt_cuda_operand(w, x.c, w->device, 1);
         x.piece = rt_piece_count(x.c, group->count);
-        if (region(&x)) return -1;
+        if (!begin_together(&x) || region(&x)) return -1;
         if (x.cuda) {
             rt_cuda_failed(w->device, x.cuda, rt_comm_kind(c));
             return -1;
         }
     }
-    return 1;
+    return end_together(&x, 0) ? 1 : -1;
 }
 
 static int advance(struct rt_worker *w, const struct stepc_command *c, bool wait)

@@ -46,6 +46,7 @@ struct comm {
     enum { JOINS, DIVIDES, READY, ENDS } stage;
     bool aborted, gone, wrong;
     unsigned splits, posted;   /* collectives that were called for */
+    unsigned kept;             /* the first of those whose file is still there */
     unsigned *sent, *received; /* by peer */
     struct comm *parent;       /* DIVIDES */
     int color, key;
@@ -62,7 +63,7 @@ struct part {
     void *to;
     int peer;
     unsigned number;
-    bool posted, done;
+    bool posted, done, begins; /* begins: the first collective of its communicator in the group */
 };
 struct group {
     unsigned count;
@@ -451,8 +452,8 @@ static int take_all(struct part *p)
     }
     free(room);
     if (!to) return 700;
-    if (p->number) { /* all have come here, so all have done the one before */
-        path_of(path, c, "c%u-%d", p->number - 1, c->rank);
+    for (; p->begins && c->kept < p->number; c->kept++) { /* all have come here, so all have done the groups before */
+        path_of(path, c, "c%u-%d", c->kept, c->rank);
         unlink(path);
     }
     return 0;
@@ -517,6 +518,10 @@ static int call(struct comm *c, struct part part, void *stream)
         report("%s: a group that the stand-in does not take", kinds[part.head.kind]);
         return INVALID_USAGE;
     }
+    part.begins = true;
+    for (unsigned i = 0; i < g->count; i++)
+        if (g->parts[i].comm == c && g->parts[i].head.kind != SEND && g->parts[i].head.kind != RECEIVE)
+            part.begins = false;
     g->parts[g->count++] = part;
     group_stream = stream;
     return depth ? SUCCESS : give(g, stream);
