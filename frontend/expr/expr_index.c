@@ -262,6 +262,62 @@ static void note_taken(struct fe_site *s, const struct indexing *x, const struct
     }
 }
 
+bool fe_is_made(const struct fe_site *s, const struct fe_val *x)
+{
+    if (x->bad || x->kind != FE_VAL_TENSOR) return false;
+    const struct ir_node *n = ir_get(s->b->f, x->tensor);
+    if (!ir_dtype_is_float((enum ir_dtype)n->type.dtype)) return false;
+    while (n->op == OP_reshape || n->op == OP_transpose || n->op == OP_broadcast || n->op == OP_cast)
+        n = ir_get(s->b->f, n->args[0]);
+    return n->op != OP_param && n->op != OP_constant;
+}
+
+struct fe_val fe_picked(struct fe_site *s, struct fe_val x, struct fe_val place, uint32_t axis, bool keepdims)
+{
+    if (x.bad || place.bad) return fe_bad();
+    struct ir_type t = fe_type_at(s, &x);
+    struct fe_reduce_options keep = {.keepdims = keepdims};
+    place = fe_broadcast_val(s, place, t.rank, t.dim);
+    t.dtype = IR_I32;
+    struct fe_val hit = fe_binary(s, EXPR_OP_EQ, fe_iota(s, t, axis), place);
+    struct fe_val one = fe_reduce(s, FE_RED_SUM, fe_where3(s, hit, x, fe_int(0)), &axis, 1, &keep);
+    one.weak = x.weak;
+    return one;
+}
+
+/* Do all indices but the last one name every row in turn, as in x[arange(n), y], and may one element of each be picked?
+ */
+static bool picks(const struct fe_site *s, const struct indexing *x, const struct ir_type *t, const struct fe_val *v)
+{
+    uint32_t rows = x->tensor_count - 1, first = x->tensor_axis[0];
+    if (x->apart || !rows || t->dim[x->tensor_axis[rows]] < 2 || !fe_is_made(s, v)) return false;
+    for (uint32_t i = 0; i <= rows; i++) {
+        const struct ir_node *n = ir_get(s->b->f, x->tensor[i].tensor);
+        uint32_t rank = n->type.rank, before = rows - rank; /* before: dimensions that it has not */
+        if (x->tensor_axis[i] != first + i || rank > rows || (i < rows && before > i)) return false;
+        for (uint32_t d = before; d < rows; d++) {
+            int64_t extent = n->type.dim[d - before], all = t->dim[first + d];
+            if (i < rows ? extent != (d == i ? all : 1) : extent != all && extent != 1) return false;
+        }
+        while (i < rows && n->op == OP_reshape) n = ir_get(s->b->f, n->args[0]);
+        if (i < rows && (n->op != OP_iota || n->type.rank != 1)) return false;
+    }
+    return true;
+}
+
+/* That element, and in *flat the places, as merged_index gives them. */
+static struct fe_val pick(struct fe_site *s, struct fe_val v, const struct indexing *x, const struct ir_type *t,
+                          struct fe_val *flat, struct fe_val *inside)
+{
+    uint32_t rows = x->tensor_count - 1, first = x->tensor_axis[0];
+    struct indexing last = {.tensor_count = 1, .tensor_axis = {x->tensor_axis[rows]}, .tensor = {x->tensor[rows]}};
+    int64_t shape[IR_MAX_RANK];
+    *flat = fe_broadcast_val(s, merged_index(s, &last, t, inside), rows, t->dim + first);
+    *inside = fe_broadcast_val(s, *inside, rows, t->dim + first);
+    for (uint32_t d = 0; d < t->rank; d++) shape[d] = d >= first && d < first + rows ? t->dim[d] : 1;
+    return fe_picked(s, v, fe_reshape_val(s, *flat, t->rank, shape), first + rows, false);
+}
+
 static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct indexing *x, enum outside mode,
                                   const struct fe_val *fill)
 {
@@ -270,11 +326,15 @@ static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct ind
     struct ir_type t = fe_type_at(s, &v), ti;
     if (n == 1 && !t.dim[x->tensor_axis[0]]) return fe_take(s, v, x->tensor[0], x->tensor_axis[0], true);
     uint32_t first = gather_axes(x, t.rank, perm);
-    struct fe_val inside, flat = merged_index(s, x, &t, &inside);
-    v = merge_axes(s, v, x, perm, first);
+    struct fe_val inside, flat;
+    if (picks(s, x, &t, &v)) v = pick(s, v, x, &t, &flat, &inside);
+    else {
+        flat = merged_index(s, x, &t, &inside);
+        v = merge_axes(s, v, x, perm, first);
+        if (!v.bad && !flat.bad) v = fe_take(s, v, flat, first, false);
+    }
     if (v.bad || flat.bad || inside.bad) return fe_bad();
     ti = fe_type_at(s, &flat);
-    v = fe_take(s, v, flat, first, false);
     if (v.bad || mode == CLIP || !ir_type_elements(&ti)) return v;
     int64_t shape[IR_MAX_RANK];
     struct ir_type tv = fe_type_at(s, &v);

@@ -126,6 +126,12 @@ struct fe_val fe_take(struct fe_site *, struct fe_val x, struct fe_val indices, 
 /* Notes that values of `index` have to lie in [least, limit). */
 struct fe_index_note *fe_note_index(struct fe_site *, const struct fe_where *, const struct fe_val *index,
                                     int64_t least, int64_t limit); /* NULL: nobody asks */
+/* Is it computed, and of floats? Such a tensor is gone through anyway, and so is its gradient. */
+bool fe_is_made(const struct fe_site *, const struct fe_val *);
+/* One element of each row along `axis`, at place: int32 of x's rank, as a sum over all of which the others are left
+ * out: a loop over the rows does it beside what makes them (logarithms of probabilities, say, which need not be
+ * stored), and its gradient is no scatter. */
+struct fe_val fe_picked(struct fe_site *, struct fe_val x, struct fe_val place, uint32_t axis, bool keepdims);
 bool fe_is_index(struct fe_site *, const struct fe_val *); /* a tensor of integers; false: an error was recorded */
 /* x where `inside`, elsewhere `fill`; None: what jax.numpy fills with. */
 struct fe_val fe_fill_outside(struct fe_site *, struct fe_val inside, struct fe_val x, const struct fe_val *fill);

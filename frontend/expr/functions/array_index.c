@@ -94,6 +94,8 @@ struct fe_val make_take_along_axis(struct fe_call *c)
     int64_t n = t.dim[axis], k = ti.dim[axis];
     if (mode == CLIP) i = fe_where3(s, fe_binary(s, EXPR_OP_LT, i, fe_int(0)), fe_add(s, i, fe_int((double)n)), i);
     i = bounded(s, i, n, mode, &inside);
+    if (k == 1 && n > 1 && fe_is_made(s, &x))
+        return fe_fill_outside(s, inside, fe_picked(s, x, i, axis, true), &ARG(4));
     for (uint32_t d = 0; d < t.rank; d++) perm[d] = d + 1 == t.rank ? axis : d < axis ? d : d + 1;
     x = fe_transpose_val(s, x, perm);
     i = fe_transpose_val(s, i, perm);
