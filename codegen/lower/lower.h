@@ -211,6 +211,9 @@ void lower_reduction(struct lower *);
 void lower_dot(struct lower *, struct cg_gemm *);
 void lower_scatter(struct lower *);
 void lower_scatter_rows(struct lower *, bool in_place); /* for GPUs */
+/* In how many parts an indexed dimension and its indices fall, each of which stays among its own, as where every row of
+ * a matrix is sorted; 1: nothing of the kind is known. */
+int64_t lower_scatter_groups(const struct lower *, const struct ir_node *scatter);
 void lower_attention(struct lower *);
 void lower_cumulate(struct lower *);
 void lower_order(struct lower *);

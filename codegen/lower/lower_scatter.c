@@ -23,6 +23,59 @@ static int64_t block_of(const struct lower *l, int64_t inner)
     return inner % l->lanes == 0 ? (int64_t)l->lanes : inner;
 }
 
+enum { DEPTH = 16 };
+
+/* Between which numbers the elements of an int32 tensor lie. */
+static void bounds_of(const struct ir_func *f, ir_value v, uint32_t depth, int64_t bounds[2])
+{
+    const struct ir_node *n = ir_get(f, v);
+    int64_t x[2], y[2];
+    bounds[0] = INT32_MIN, bounds[1] = INT32_MAX;
+    if (ir_is_number(n)) bounds[0] = bounds[1] = (int64_t)ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0);
+    if (n->op == OP_iota) bounds[0] = 0, bounds[1] = n->type.dim[n->attr[0].v[0]] - 1;
+    if (depth == DEPTH || !n->arg_count) return;
+    bounds_of(f, n->args[n->op == OP_select ? 2 : 0], depth + 1, x);
+    if (n->arg_count > 1) bounds_of(f, n->args[1], depth + 1, y);
+    switch (n->op) {
+    case OP_reshape:
+    case OP_broadcast:
+    case OP_transpose:
+    case OP_slice: bounds[0] = x[0], bounds[1] = x[1]; break;
+    case OP_select: bounds[0] = x[0] < y[0] ? x[0] : y[0], bounds[1] = x[1] > y[1] ? x[1] : y[1]; break;
+    case OP_max: bounds[0] = x[0] > y[0] ? x[0] : y[0], bounds[1] = x[1] > y[1] ? x[1] : y[1]; break;
+    case OP_min: bounds[0] = x[0] < y[0] ? x[0] : y[0], bounds[1] = x[1] < y[1] ? x[1] : y[1]; break;
+    default: break;
+    }
+}
+
+int64_t lower_scatter_groups(const struct lower *l, const struct ir_node *scatter)
+{
+    const struct ir_func *f = l->f;
+    int64_t count = ir_type_elements(ir_type(f, scatter->args[1])), extent = scatter->type.dim[scatter->attr[0].v[0]];
+    ir_value v = scatter->args[1];
+    for (uint32_t i = 0; i < DEPTH; i++) { /* from what holds the sum inside of the dimension */
+        const struct ir_node *n = ir_get(f, v);
+        if (n->op == OP_add) break;
+        int64_t with[2] = {0, 0};
+        if (n->op != OP_reshape && n->op != OP_max && n->op != OP_min) return 1;
+        if (n->op != OP_reshape) bounds_of(f, n->args[1], 0, with);
+        if ((n->op == OP_max && with[1] > 0) || (n->op == OP_min && with[0] < extent - 1)) return 1;
+        v = n->args[0];
+    }
+    const struct ir_node *sum = ir_get(f, v);
+    for (uint32_t side = 0; side < 2 && sum->op == OP_add; side++) {
+        const struct ir_node *first = ir_get(f, sum->args[side]), *rows = first;
+        int64_t step[2] = {1, 1}, rest[2];
+        if (first->op == OP_mul) rows = ir_get(f, first->args[0]), bounds_of(f, first->args[1], 0, step);
+        if (rows->op != OP_iota || rows->attr[0].v[0] != 0 || ir_type_elements(&rows->type) != count) continue;
+        bounds_of(f, sum->args[1 - side], 0, rest);
+        int64_t groups = rows->type.dim[0];
+        if (step[0] == step[1] && step[0] > 0 && rest[0] >= 0 && rest[1] < step[0] && groups * step[0] == extent)
+            return groups;
+    }
+    return 1;
+}
+
 void lower_scatter(struct lower *l)
 {
     const struct ir_node *node = ir_get(l->f, l->group->root);
@@ -35,30 +88,42 @@ void lower_scatter(struct lower *l)
     int64_t outer = shape[0], extent = shape[1], inner = shape[2];
     int64_t count = ir_type_elements(ir_type(l->f, node->args[1]));
     int64_t block = block_of(l, inner), blocks = block ? inner / block : 0;
+    int64_t groups = blocks == 1 ? lower_scatter_groups(l, node) : 1; /* workers share these where they can */
     uint32_t out = lower_argument_of_output(l, 0);
     struct nest_builder *b = &l->b;
 
-    nest_var var = lower_open(l, NEST_PARALLEL, blocks);
-    b->nest->parallel_extent = blocks;
-    struct lower_pos column = lower_pos_constant(0);
-    lower_pos_add_term(l, &column, var, block);
+    nest_var var = lower_open(l, NEST_PARALLEL, groups > 1 ? groups : blocks);
+    b->nest->parallel_extent = groups > 1 ? groups : blocks;
+    struct lower_pos column = lower_pos_constant(0), row_at = column, at = column, from = column;
+    if (groups == 1) lower_pos_add_term(l, &column, var, block);
+    else {
+        lower_pos_add_term(l, &row_at, var, extent / groups * inner);
+        lower_pos_add_term(l, &at, var, count / groups);
+        lower_pos_add_term(l, &from, var, count / groups * inner);
+    }
     if (!in_place(l, node->args[0])) {
-        nest_var row = lower_open(l, NEST_SERIAL, outer * extent), lane = lower_open(l, NEST_VECTOR, block);
-        struct lower_pos at = column;
-        lower_pos_add_term(l, &at, row, inner);
-        lower_pos_add_term(l, &at, lane, 1);
-        nest_store(b, out, lower_pos_index(l, &at), lower_value(l, node->args[0], &at), 0);
+        int64_t rows = groups == 1 ? outer * extent : extent / groups;
+        if (groups > 1) {
+            nest_var o = lower_open(l, NEST_SERIAL, outer);
+            lower_pos_add_term(l, &row_at, o, extent * inner);
+        }
+        nest_var row = lower_open(l, NEST_SERIAL, rows), lane = lower_open(l, NEST_VECTOR, block);
+        struct lower_pos to = column;
+        lower_pos_add(l, &to, &row_at, 1);
+        lower_pos_add_term(l, &to, row, inner);
+        lower_pos_add_term(l, &to, lane, 1);
+        nest_store(b, out, lower_pos_index(l, &to), lower_value(l, node->args[0], &to), 0);
         nest_close_to(b, 1);
     }
-    nest_var o = lower_open(l, NEST_SERIAL, outer), i = lower_open(l, NEST_SERIAL, count);
-    struct lower_pos at = lower_pos_constant(0);
+    nest_var o = lower_open(l, NEST_SERIAL, outer), i = lower_open(l, NEST_SERIAL, count / groups);
     lower_pos_add_term(l, &at, i, 1);
     nest_value index = lower_cast(l, lower_value(l, node->args[1], &at), IR_I32);
     nest_value zero = lower_number(l, 0), end = lower_number(l, extent);
     nest_value below = lower_binary(l, OP_lt, IR_BOOL, index, end);
     nest_open_if(b, lower_and(l, lower_binary(l, OP_le, IR_BOOL, zero, index), below));
     nest_var lane = lower_open(l, NEST_VECTOR, block);
-    struct lower_pos to = column, from = column;
+    struct lower_pos to = column;
+    lower_pos_add(l, &from, &column, 1);
     lower_pos_add_term(l, &to, lane, 1);
     lower_pos_add_term(l, &to, o, extent * inner);
     lower_pos_add_scaled(l, &to, index, inner, extent - 1);

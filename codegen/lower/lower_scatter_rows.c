@@ -1,9 +1,10 @@
 /* scatter_add for GPUs: every row of the result is a block's own, which looks through the indices for those that name
  * it and adds their updates in order. So nothing is added atomically, the sums are those of one update after the other,
  * and no two blocks write one element. Indices are looked at by as many lanes as a block has; the few parts of them
- * that name the row are walked one by one.
+ * that name the row are walked one by one. Where parts of the indices stay among rows of their own (groups) only these
+ * are looked at.
  *
- *   parallel row, parallel outer, parallel block of columns
+ *   parallel group, parallel row, parallel outer, parallel block of columns
  *     vector   the operand's, unless the result stands there
  *     serial   parts of the indices
  *       vector   does one name the row?
@@ -16,9 +17,9 @@ enum { PART = 128 /* indices that are looked at together */, MOST_COLUMNS = 256 
 struct scatter {
     struct lower *l;
     const struct ir_node *node;
-    int64_t outer, extent, inner, count, block; /* block: columns */
-    struct lower_pos column, row, to;           /* to: of the block in the result */
-    nest_var before;                            /* which of the outer ones */
+    int64_t outer, extent, inner, groups, count, block; /* count: indices of a group; block: columns */
+    struct lower_pos column, row, to, first;            /* to: of the block in the result; first: index of the group */
+    nest_var before;                                    /* which of the outer ones */
     uint32_t out;
 };
 
@@ -29,14 +30,17 @@ static int64_t block_of(int64_t inner)
     return block;
 }
 
-static nest_value names_row(struct scatter *s, const struct lower_pos *at)
+/* `in`: which of the group's indices. */
+static nest_value names_row(struct scatter *s, const struct lower_pos *in)
 {
     struct lower *l = s->l;
+    struct lower_pos at = *in;
+    lower_pos_add(l, &at, &s->first, 1);
     if (s->count % PART) {
-        nest_value position = lower_pos_value(l, at);
+        nest_value position = lower_pos_value(l, in);
         l->cond = lower_binary(l, OP_lt, IR_BOOL, position, lower_number(l, s->count));
     }
-    nest_value index = lower_cast(l, lower_value(l, s->node->args[1], at), IR_I32);
+    nest_value index = lower_cast(l, lower_value(l, s->node->args[1], &at), IR_I32);
     nest_value same = lower_and(l, l->cond, lower_binary(l, OP_eq, IR_BOOL, index, lower_pos_value(l, &s->row)));
     l->cond = 0;
     return same;
@@ -67,7 +71,8 @@ static void add_part(struct scatter *s, nest_var part)
     nest_open_if(b, names_row(s, &at));
     lane = lower_open(l, NEST_VECTOR, s->block);
     lower_pos_add(l, &from, &at, s->inner);
-    lower_pos_add_term(l, &from, s->before, s->count * s->inner);
+    lower_pos_add(l, &from, &s->first, s->inner);
+    lower_pos_add_term(l, &from, s->before, s->groups * s->count * s->inner);
     lower_pos_add_term(l, &from, lane, 1);
     nest_value x = lower_value(l, s->node->args[2], &from);
     nest_set(b, sum, zero, lower_binary(l, OP_add, dtype, nest_get(b, sum, zero), x));
@@ -103,18 +108,24 @@ void lower_scatter_rows(struct lower *l, bool in_place)
     int64_t shape[3];
     lower_around(&s.node->type, s.node->attr[0].v[0], shape);
     s.outer = shape[0], s.extent = shape[1], s.inner = shape[2];
-    s.count = ir_type_elements(ir_type(l->f, s.node->args[1]));
+    s.groups = lower_scatter_groups(l, s.node);
+    s.count = ir_type_elements(ir_type(l->f, s.node->args[1])) / s.groups;
     s.block = block_of(s.inner);
-    int64_t blocks = s.block ? s.inner / s.block : 0;
-    nest_var row = lower_open(l, NEST_PARALLEL, s.extent);
+    int64_t blocks = s.block ? s.inner / s.block : 0, rows = s.extent / s.groups;
+    s.row = s.column = s.first = lower_pos_constant(0);
+    if (s.groups > 1) {
+        nest_var group = lower_open(l, NEST_PARALLEL, s.groups);
+        lower_pos_add_term(l, &s.row, group, rows);
+        lower_pos_add_term(l, &s.first, group, s.count);
+    }
+    nest_var row = lower_open(l, NEST_PARALLEL, rows);
     s.before = lower_open(l, NEST_PARALLEL, s.outer);
     nest_var block = lower_open(l, NEST_PARALLEL, blocks);
     l->b.nest->parallel_extent = s.extent * s.outer * blocks;
-    s.row = s.column = lower_pos_constant(0);
     lower_pos_add_term(l, &s.row, row, 1);
     lower_pos_add_term(l, &s.column, block, s.block);
     s.to = s.column;
-    lower_pos_add_term(l, &s.to, row, s.inner);
+    lower_pos_add(l, &s.to, &s.row, s.inner);
     lower_pos_add_term(l, &s.to, s.before, s.extent * s.inner);
     if (!in_place) {
         nest_var lane = lower_open(l, NEST_VECTOR, s.block);
@@ -125,5 +136,5 @@ void lower_scatter_rows(struct lower *l, bool in_place)
     }
     if (s.count) look_through(&s);
     nest_close_to(&l->b, 0);
-    l->b.nest->work = (double)s.inner * (double)s.outer * (double)(s.count + s.extent);
+    l->b.nest->work = (double)s.inner * (double)s.outer * (double)(s.groups * s.count + s.extent);
 }

@@ -491,6 +491,29 @@ static void add_running(struct fixture *x, struct ir_type type, uint32_t dim)
         }
 }
 
+/* Indices of a row that stay among its own elements, as those that sort it; with bounds that they keep, and with one
+ * that they do not. */
+START_TEST(scatter_in_groups)
+{
+    struct fixture x = fixture_new();
+    struct ir_builder *b = &x.b;
+    for (int i = 0; i < 6; i++) {
+        int64_t n = 9, width = i % 3 ? 1 : 32, most = i == 4 ? 20 : 6 * n - 1;
+        struct ir_type type = I32(6, 4);
+        ir_value within = ir_binary(b, OP_max, input(&x, type), ir_number(b, type, 0));
+        within = ir_binary(b, OP_min, within, ir_number(b, type, i == 5 ? (double)n : (double)n - 1));
+        ir_value index = ir_binary(b, OP_mul, ir_iota(b, type, 0), ir_number(b, type, (double)n));
+        index = i % 2 ? ir_binary(b, OP_add, index, within) : ir_binary(b, OP_add, within, index);
+        index = ir_binary(b, OP_max, index, ir_number(b, type, 0));
+        index = ir_binary(b, OP_min, index, ir_number(b, type, (double)most));
+        ir_value to = i % 2 ? input(&x, F32(2, 6 * n, width)) : ir_number(b, F32(2, 6 * n, width), 0);
+        ir_value sum = ir_scatter_add(b, to, index, input(&x, F32(2, 6, 4, width)), 1);
+        output(&x, i < 3 ? sum : ir_unary(b, OP_neg, sum));
+    }
+    CHECK_BOTH(x, 1e-6, 12);
+}
+END_TEST
+
 START_TEST(running)
 {
     struct fixture x = fixture_new();
@@ -617,6 +640,7 @@ static void add_cases(Suite *suite)
 {
     TCase *others = tcase_create("others");
     tcase_add_test(others, scatter);
+    tcase_add_test(others, scatter_in_groups);
     tcase_add_test(others, running);
     tcase_add_test(others, order);
     tcase_add_test(others, loop);
