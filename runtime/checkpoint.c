@@ -299,7 +299,7 @@ static step_status apply(struct rt_load_plan *l)
             status = rt_run_entry(t, RT_RESTART);
     }
     if (status) return status;
-    if (l->whole && t->step_slot < 0 && l->file->step) {
+    if (l->whole && l->file->step) {
         t->steps = 0;
         for (const char *c = l->file->step; *c >= '0' && *c <= '9'; c++)
             t->steps = t->steps * 10 + (uint64_t)(*c - '0');

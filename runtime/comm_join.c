@@ -104,7 +104,7 @@ static void introduce(const struct step_instance *t, struct rt_rank *me)
                                (long long)p->axis_sizes[a]);
     uint64_t sizes[] = {p->state_bytes, p->result_bytes, p->constant_bytes, p->entry_count, p->slot_count};
     me->object = st_crc32(st_crc32(0, p->manifest, p->manifest ? strlen(p->manifest) : 0), sizes, sizeof sizes);
-    sched_getaffinity(0, sizeof me->cores, &me->cores);
+    sched_getaffinity(0, sizeof me->cores, me->cores);
 }
 
 /* Every rank comes to the same conclusion, because all have the same in hand. */
@@ -128,7 +128,7 @@ static uint32_t beside(const struct rt_ranks *r)
     const struct rt_rank *me = &r->about[r->rank];
     uint32_t n = 0;
     for (uint32_t k = 0; k < r->ranks; k++)
-        n += !strcmp(r->about[k].host, me->host) && CPU_EQUAL(&r->about[k].cores, &me->cores);
+        n += !strcmp(r->about[k].host, me->host) && CPU_EQUAL_S(sizeof me->cores, r->about[k].cores, me->cores);
     return n;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/comm_plugin.h"
 #include "runtime/comm_rows.h"
 #include <sched.h>
+#include <stepc/step_tools.h>
 
 /* What ranks tell each other before anything else. */
 struct rt_rank {
@@ -14,7 +15,7 @@ struct rt_rank {
     uint32_t devices;
     char name[64]; /* of the step */
     char mesh[64];
-    cpu_set_t cores;
+    cpu_set_t cores[RT_CPU_SETS];
 };
 
 struct rt_script;

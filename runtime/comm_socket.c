@@ -141,7 +141,7 @@ static int call(const struct address *to, const struct address *me, uint64_t unt
     return -1;
 }
 
-/* One that calls and is of this run; -1: none in time. */
+/* One that calls and is of this run; -1: none in time, or this process takes none, as errno says. */
 static int answer(int listener, const struct address *me, struct address *who, uint64_t until)
 {
     while (!until || rt_now() < until) {
@@ -149,6 +149,7 @@ static int answer(int listener, const struct address *me, struct address *who, u
         if (poll(&p, 1, 100) <= 0) continue;
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         struct address own = *me;
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) return -1;
         if (fd < 0) continue;
         if (transfer(fd, who, sizeof *who, false, rt_now() + CONNECT_NS) && who->run == me->run &&
             transfer(fd, &own, sizeof own, true, rt_now() + CONNECT_NS)) {
@@ -157,6 +158,7 @@ static int answer(int listener, const struct address *me, struct address *who, u
         }
         close(fd);
     }
+    errno = ETIMEDOUT;
     return -1;
 }
 
@@ -179,7 +181,7 @@ static bool gather(struct world *w, int listener, const struct address *me, stru
     for (uint32_t n = 1; n < w->ranks; n++) {
         struct address who;
         int fd = answer(listener, me, &who, until);
-        if (fd < 0) return snprintf(why, size, "%u of %u ranks came", n, w->ranks), false;
+        if (fd < 0) return snprintf(why, size, "%u of %u ranks came: %s", n, w->ranks, strerror(errno)), false;
         if (!who.rank || who.rank >= w->ranks || who.ranks != w->ranks || w->links[who.rank].fd >= 0) {
             close(fd);
             return snprintf(why, size, "rank %u of %u came to %u ranks, which is wrong, or one too many", who.rank,
@@ -238,7 +240,7 @@ static bool link_all(struct world *w, const char *path, uint64_t until, char *wh
         int fd = answer(listener, &me, &who, until);
         ok = fd >= 0 && who.rank > w->rank && who.rank < w->ranks && w->links[who.rank].fd < 0;
         if (ok) w->links[who.rank].fd = fd;
-        else snprintf(why, size, "not all ranks came");
+        else snprintf(why, size, "not all ranks came%s%s", fd < 0 ? ": " : "", fd < 0 ? strerror(errno) : "");
     }
     if (listener >= 0) close(listener);
     free(table);

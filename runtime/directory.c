@@ -144,7 +144,7 @@ static struct rt_saved *saved_of(struct step_instance *t)
 
 bool rt_job_sleep(struct rt_job *j, int64_t timeout_ms)
 {
-    uint64_t end = rt_now() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * 1000000u;
+    uint64_t end = rt_now() + (uint64_t)rt_ns_of(timeout_ms);
     while (!atomic_load(&j->done)) {
         uint64_t now = rt_now(), left = end - now;
         if (timeout_ms >= 0 && now >= end) return false;

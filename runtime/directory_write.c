@@ -223,7 +223,7 @@ static bool add_header(const struct rt_job *j, const struct rt_written *w, struc
     const struct st_tensor *plain = j->tensors + w->begin;
     uint32_t count = w->end - w->begin;
     struct st_tensor *own = j->packed ? malloc((count + 1) * sizeof *own) : NULL;
-    if (j->packed && !own) return false;
+    if (j->packed && !own) return errno = ENOMEM, false;
     for (uint32_t i = 0; own && i < count; i++) {
         own[i] = plain[i];
         if (!j->packed[w->begin + i].stored) continue;
@@ -232,7 +232,7 @@ static bool add_header(const struct rt_job *j, const struct rt_written *w, struc
     }
     st_header(header, own ? own : plain, count, j->step);
     free(own);
-    return !header->lacking;
+    return st_header_fits(header);
 }
 
 static bool write_item(struct rt_job *j, struct rt_written *w)
@@ -243,9 +243,9 @@ static bool write_item(struct rt_job *j, struct rt_written *w)
     const char *data;
     const size_t behind = ST_SUM_DIGITS + ST_SUM_SIZE;
     if (!add_header(j, w, &header)) {
+        rt_job_fails(j, "header", w->name);
         free(header.at);
-        errno = ENOMEM;
-        return rt_job_fails(j, "header", w->name);
+        return false;
     }
     uint32_t sum = st_crc32(0, header.at + behind, header.length - behind);
     bool good = true;
@@ -379,8 +379,9 @@ static bool write_manifest(struct rt_job *j)
     if (!m.lacking) st_hash_add(&h, m.at, m.length);
     st_hash_end(&h, sum);
     st_add(&m, "\"self\":\"%s\"}", sum);
-    errno = ENOMEM;
-    int fd = m.lacking ? (rt_job_fails(j, "manifest", ST_MANIFEST), -1) : create(j, &w, &h, ST_MANIFEST);
+    errno = m.lacking ? ENOMEM : EFBIG;
+    int fd = m.lacking || m.length > ST_MANIFEST_BYTES ? (rt_job_fails(j, "manifest", ST_MANIFEST), -1)
+                                                       : create(j, &w, &h, ST_MANIFEST);
     bool good = fd >= 0 && finish(j, fd, &w, &h, write_part(j, fd, &w, &h, m.at, m.length));
     free(m.at);
     return good;

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MANIFEST_BYTES = 256 << 20, CHUNK = 1 << 18, DEPTH = 16, PIECES = 1 << 14 };
+enum { KEPT_OPEN = 256, CHUNK = 1 << 18, DEPTH = 16, PIECES = 1 << 14 };
 /* The least text of a file, a tensor and a piece, and the end of a manifest. */
 enum {
     LEAST_MEMBER = sizeof "\"\":{\"bytes\":0,\"hash\":\"\"}" - 1,
@@ -334,7 +334,11 @@ static step_status open_member(struct reader *r, struct st_member *m)
         status = damaged(r, "%s has %lld bytes, its manifest says %llu", m->name, (long long)s.st_size,
                          (unsigned long long)m->bytes);
     else if (path && is_tensors(m)) status = st_open_file(&m->file, path, false, r->error);
-    if (status || !is_tensors(m)) free(path), m->file.fd = -1; /* else the file has the path */
+    if (status || !is_tensors(m)) free(path), m->file = (struct st_file){.fd = -1}; /* else the file has the path */
+    else if (r->c->member_count > KEPT_OPEN) { /* of so many the process may not hold all, and each is opened again */
+        close(m->file.fd);
+        m->file.fd = -1;
+    }
     return status;
 }
 
@@ -367,7 +371,7 @@ step_status st_checkpoint_open(struct st_checkpoint *c, const char *path, bool f
     c->compression = &stepc_part_compression;
     c->environment = true;
 #endif
-    if (!(c->all.text = read_whole(&r, ST_MANIFEST, MANIFEST_BYTES, &n, &status))) return status;
+    if (!(c->all.text = read_whole(&r, ST_MANIFEST, ST_MANIFEST_BYTES, &n, &status))) return status;
     if (n > SELF_BYTES && strncmp(c->all.text + n - SELF_BYTES, SELF, sizeof SELF - 1) == 0) {
         st_hash_begin(&h);
         st_hash_add(&h, c->all.text, n - SELF_BYTES);
@@ -389,7 +393,7 @@ void st_checkpoint_close(struct st_checkpoint *c)
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct st_file *f = &c->members[i].file;
-        if (f->fd < 0) continue;
+        if (!f->path) continue;
         char *path = (char *)(uintptr_t)f->path;
         st_close(f);
         free(path);

@@ -299,7 +299,12 @@ void rt_log(struct step_instance *, int level, const char *format, ...) __attrib
 extern const char rt_log_levels[4][8];
 const char *rt_status_name(step_status);
 const char *rt_last_error(const struct step_instance *);
-uint64_t rt_now(void); /* monotonic nanoseconds */
+uint64_t rt_now(void);                     /* monotonic nanoseconds */
+static inline int64_t rt_ns_of(int64_t ms) /* at most 73 years, so that moments behind it are numbers, too; < 0: 0 */
+{
+    const int64_t most = ((int64_t)1 << 61) / 1000000;
+    return (ms < 0 ? 0 : ms > most ? most : ms) * 1000000;
+}
 
 /* ---------------------------------------------------------------- dtype.c */
 

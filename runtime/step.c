@@ -32,7 +32,8 @@ void rt_step_counter(struct step_instance *t)
 {
     if (t->step_slot < 0) return;
     const struct stepc_slot *s = &t->program->slots[t->step_slot];
-    t->steps = (uint64_t)rt_view_number(&t->devices[0], t->devices[0].state + s->offset, s->dtype);
+    double counted = rt_view_number(&t->devices[0], t->devices[0].state + s->offset, s->dtype);
+    if (counted < INT32_MAX || t->steps < INT32_MAX) t->steps = (uint64_t)counted; /* else it counts no further */
 }
 
 static double result_number(const struct step_instance *t, uint32_t slot)

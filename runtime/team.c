@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <stepc/step_tools.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -408,8 +409,9 @@ static void run(struct step_instance *t)
 
 uint32_t rt_cpu_workers(struct step_instance *t, uint32_t asked)
 {
-    cpu_set_t set;
-    uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    cpu_set_t set[RT_CPU_SETS];
+    bool known = sched_getaffinity(0, sizeof set, set) == 0;
+    uint32_t cores = known ? (uint32_t)CPU_COUNT_S(sizeof set, set) : 1;
     if (t->beside > 1) cores = cores > t->beside ? cores / t->beside : 1;
     uint32_t most = asked ? asked : cores / t->local_count;
     uint32_t n = rt_useful_workers(t->program, most < 1 ? 1 : most);
@@ -420,13 +422,12 @@ uint32_t rt_cpu_workers(struct step_instance *t, uint32_t asked)
 
 static void pin(pthread_t thread, uint32_t index)
 {
-    cpu_set_t all, one;
-    CPU_ZERO(&one);
-    if (sched_getaffinity(0, sizeof all, &all)) return;
-    uint32_t n = (uint32_t)CPU_COUNT(&all), k = 0;
-    for (size_t c = 0; c < CPU_SETSIZE && n; c++)
-        if (CPU_ISSET(c, &all) && k++ == index % n) CPU_SET(c, &one);
-    pthread_setaffinity_np(thread, sizeof one, &one);
+    cpu_set_t all[RT_CPU_SETS], one[RT_CPU_SETS] = {0};
+    if (sched_getaffinity(0, sizeof all, all)) return;
+    uint32_t n = (uint32_t)CPU_COUNT_S(sizeof all, all), k = 0;
+    for (size_t c = 0; c < (size_t)RT_CPU_SETS * CPU_SETSIZE && n; c++)
+        if (CPU_ISSET_S(c, sizeof all, all) && k++ == index % n) CPU_SET_S(c, sizeof one, one);
+    pthread_setaffinity_np(thread, sizeof one, one);
 }
 
 static bool make_progress(struct step_instance *t)

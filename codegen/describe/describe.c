@@ -67,6 +67,7 @@ static LLVMValueRef array(const struct describe *d, LLVMValueRef *items, size_t 
 
 static LLVMValueRef bytes(const struct describe *d, const char *name, const void *data, size_t size, uint32_t alignment)
 {
+    if (size > UINT32_MAX) BUG("constant %s has %zu bytes, an object holds 2^32 - 1", name, size);
     return global(d, name, LLVMConstStringInContext(d->e->context, data, (unsigned)size, 1), alignment);
 }
 

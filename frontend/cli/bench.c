@@ -483,7 +483,7 @@ static int read_most(struct bench *b, double *most)
 int cli_bench(struct cli *cli)
 {
     struct bench b = {.cli = cli};
-    cpu_set_t set;
+    cpu_set_t set[RT_CPU_SETS];
     double most = 0;
     int64_t asked = cli_integer(cli, "threads", 0), rounds = cli_integer(cli, "rounds", 0);
     int code = read_most(&b, &most);
@@ -494,7 +494,8 @@ int cli_bench(struct cli *cli)
         code = open_one(&b, &b.objects[b.count++], cli->operands.items[i]);
     if (!code && cli_count(cli, "compare"))
         code = bench_earlier(cli, cli_report_name(cli, b.objects[0].run.manifest), &b.earlier);
-    uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1, devices = 1;
+    uint32_t cores = sched_getaffinity(0, sizeof set, set) == 0 ? (uint32_t)CPU_COUNT_S(sizeof set, set) : 1,
+             devices = 1;
     for (uint32_t i = 0; i < b.count && !code; i++) {
         uint32_t n = (uint32_t)cli_report_number(cli, b.objects[i].run.manifest, NULL, "devices");
         if (n > devices) devices = n;

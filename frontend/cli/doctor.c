@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <sched.h>
+#include <stepc/step_tools.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -175,11 +176,11 @@ int cli_doctor(struct cli *cli)
     find_function(open_library(&r, &wanted, 1, &llvm), "stepc_lld", &lld);
     const char *linker = lld ? arena_format(cli->arena, "lld in %s", llvm) : program(&r, "ld.lld");
     if (!linker) linker = program(&r, "ld");
-    cpu_set_t set;
+    cpu_set_t set[RT_CPU_SETS];
     line(&r, "version", STEPC_VERSION, NULL);
     line(&r, "processor", instructions(), NULL);
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        line(&r, "cores", arena_format(cli->arena, "%d", CPU_COUNT(&set)), NULL);
+    if (sched_getaffinity(0, sizeof set, set) == 0)
+        line(&r, "cores", arena_format(cli->arena, "%d", CPU_COUNT_S(sizeof set, set)), NULL);
     line(&r, "linker", linker, "missing: install lld or binutils; compiling needs one");
     line(&r, "LLVM", llvm, "missing: install " STEPC_LLVM_LIBRARY " (libllvm16); compiling needs it");
     line(&r, "OpenBLAS", library(&r, blas, 1, ""), "not found: own kernels do the products (libopenblas0-pthread)");

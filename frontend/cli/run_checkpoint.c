@@ -32,8 +32,10 @@ int run_checkpoint_options(struct run *r)
     c->keep = cli_text(r->cli, "keep", NULL);
     char error[ST_TEXT];
     if (c->keep && !st_rules_check(c->keep, error)) return cli_usage(r->cli, "--keep %s", error);
+    int64_t pause = cli_integer(r->cli, "save-seconds", 0);
+    if (pause > 1000000000) return cli_usage(r->cli, "--save-seconds: at most 1000000000 seconds");
     c->every = (uint64_t)cli_integer(r->cli, "save-every", 0);
-    c->pause_ns = (uint64_t)cli_integer(r->cli, "save-seconds", 0) * 1000000000u;
+    c->pause_ns = (uint64_t)pause * 1000000000u;
     c->flags = run_save_flags(r->cli);
     c->go_on = strcmp(cli_text(r->cli, "on-save-error", "stop"), "warn") == 0;
     if (!c->resume) return 0;

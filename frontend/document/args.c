@@ -198,7 +198,8 @@ static bool read_value(const struct reader *r, fe_json v, struct fe_value *out)
         out->integer = fabs(out->number) < 9e15 ? (int64_t)out->number : 0;
         return good;
     case FE_INTEGER:
-        good = fe_integer(r->fe, v, &out->integer) && check_range(r, v, (double)out->integer);
+        good = (r->row->flags & FE_SEED ? fe_integer : fe_count32)(r->fe, v, &out->integer);
+        good = good && check_range(r, v, (double)out->integer);
         out->number = (double)out->integer;
         return good;
     case FE_ENUM: return read_choice(r, v, out);

@@ -10,6 +10,8 @@
 #define NUMBER_OR_NULL_IS(name, preset) ARG(name, FE_NUMBER, FE_NULLABLE, preset, NULL)
 #define INTEGER(name, preset) ARG(name, FE_INTEGER, 0, preset, NULL)
 #define INTEGER_REQUIRED(name) ARG(name, FE_INTEGER, FE_REQUIRED, NULL, NULL)
+#define SEED(name, preset) ARG(name, FE_INTEGER, FE_SEED, preset, NULL)
+#define SEED_OR_NULL(name) ARG(name, FE_INTEGER, FE_SEED | FE_NULLABLE, "null", NULL)
 #define COUNT_REQUIRED(name) ARG(name, FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL)
 /* With ranges. FRACTION: [0, 1], 1 - x of something is mixed in; BETA: [0, 1), where 1 divides by zero or stands still.
  */

@@ -188,3 +188,12 @@ bool fe_integer(struct fe *fe, fe_json v, int64_t *out)
     else fe_error(fe, v, "E0104", "expected an integer, found %s", fe_found(fe, v));
     return false;
 }
+
+bool fe_count32(struct fe *fe, fe_json v, int64_t *out)
+{
+    if (!fe_integer(fe, v, out)) return false;
+    if (*out >= INT32_MIN && *out <= INT32_MAX) return true;
+    struct diag *d = fe_error(fe, v, "E0103", "an integer must fit into 32 bits, found %s", fe_found(fe, v));
+    d->label = "expected at most 2147483647";
+    return false;
+}

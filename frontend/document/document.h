@@ -70,6 +70,7 @@ bool fe_number(struct fe *, fe_json, double *);
 bool fe_number_kind(struct fe *, fe_json, double *, bool *integer); /* also whether it is an integer as in Python */
 int64_t fe_whole(double); /* towards 0; beyond 2^62 that, NaN 0: a cast would be undefined there */
 bool fe_integer(struct fe *, fe_json, int64_t *); /* must come out as an integer */
+bool fe_count32(struct fe *, fe_json, int64_t *); /* that fits into 32 bits, as steps and sizes are counted */
 bool fe_arithmetic(struct fe *, fe_json string, double *,
                    bool *integer); /* a string that starts with '$' (arithmetic.c) */
 const struct fe_scope *fe_constant(const struct fe *, const char *name);
@@ -130,7 +131,8 @@ enum {
     FE_NOT_NEGATIVE = 8,
     FE_UNIT = 16 /* [0, 1) */,
     FE_UNIT_CLOSED = 32 /* [0, 1] */,
-    FE_BEGINNING = 64 /* read only when the state begins */
+    FE_BEGINNING = 64 /* read only when the state begins */,
+    FE_SEED = 128 /* of jax.random.key, which keeps 32 bits of any integer; others fit into them */
 };
 
 /* One argument of a layer, optimizer, schedule, loss, ...: a row of their tables. `preset` is the default as JSON

@@ -44,7 +44,7 @@ struct fe_val fe_op1_float(struct fe_site *s, enum ir_op op, struct fe_val v)
 /* Brings an operand to the common type; a number becomes one constant of the full shape. */
 static ir_value operand(struct fe_site *s, const struct fe_val *v, const struct ir_type *t)
 {
-    if (v->kind == FE_VAL_NUMBER) return ir_number(s->b, *t, fe_number_as(v, (enum ir_dtype)t->dtype));
+    if (v->kind == FE_VAL_NUMBER) return fe_number_as(s, v, *t);
     ir_value x = t->dtype == IR_BOOL ? v->tensor : ir_cast(s->b, v->tensor, (enum ir_dtype)t->dtype);
     if (!x || ir_type_equal(ir_type(s->b->f, x), t)) return x;
     return ir_broadcast_to(s->b, x, t->rank, t->dim);

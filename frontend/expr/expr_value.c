@@ -140,8 +140,8 @@ bool fe_as_tensor(const struct fe_site *s, struct fe_val *v)
     if (v->bad) return false;
     if (v->kind == FE_VAL_TENSOR) return true;
     if (v->kind == FE_VAL_NUMBER) {
-        *v = fe_tensor_val(ir_scalar(s->b, number_dtype(v), v->number), v->python != FE_PY_BOOL);
-        return true;
+        *v = fe_tensor_val(fe_number_as(s, v, fe_type_at(s, v)), v->python != FE_PY_BOOL);
+        return !v->bad;
     }
     if (v->kind == FE_VAL_TUPLE && !v->names && v->count) { /* [1, 2, 3] where an array is meant */
         struct fe_site site = *s;
@@ -157,20 +157,25 @@ bool fe_as_tensor(const struct fe_site *s, struct fe_val *v)
     return false;
 }
 
-/* A whole number beside short integers keeps its low bits. */
-double fe_number_as(const struct fe_val *v, enum ir_dtype dtype)
+ir_value fe_number_as(const struct fe_site *s, const struct fe_val *v, struct ir_type type)
 {
-    size_t bits = 8 * ir_dtype_bytes(dtype);
-    if (v->python == FE_PY_FLOAT || !ir_dtype_is_integer(dtype) || bits > 32 || !(fabs(v->number) < 0x1p53))
-        return v->number;
-    double span = ldexp(1, (int)bits), low = v->number - span * floor(v->number / span);
-    return ir_dtype_is_signed(dtype) && low >= span / 2 ? low - span : low;
+    enum ir_dtype dtype = (enum ir_dtype)type.dtype;
+    bool wide = ir_dtype_bytes(dtype) > 4 && fabs(v->number) < 0x1p53;
+    if (v->python == FE_PY_FLOAT || !ir_dtype_is_integer(dtype) || wide) return ir_number(s->b, type, v->number);
+    double span = ldexp(1, 8 * (int)ir_dtype_bytes(dtype)), least = ir_dtype_is_signed(dtype) ? -span / 2 : 0;
+    double beyond = v->number - least, low = least + beyond - span * floor(beyond / span);
+    if (low == v->number || fabs(v->number + 0.5) < 0x1p31) return ir_number(s->b, type, low);
+    struct str number = STR(s->fe->arena);
+    str_add_number(&number, v->number, false);
+    fe_fail(s, "E0310", "%s does not fit into %s; as a float it is written %s%s", str_text(&number),
+            ir_dtype_name(dtype), str_text(&number), strpbrk(str_text(&number), ".e") ? "" : ".0");
+    return 0;
 }
 
 ir_value fe_value_as(const struct fe_site *s, const struct fe_val *v, enum ir_dtype dtype)
 {
     struct fe_val t = *v;
-    if (t.kind == FE_VAL_NUMBER) return ir_scalar(s->b, dtype, fe_number_as(&t, dtype));
+    if (t.kind == FE_VAL_NUMBER) return fe_number_as(s, &t, ir_type_scalar(dtype));
     return fe_as_tensor(s, &t) ? ir_cast(s->b, t.tensor, dtype) : 0;
 }
 

@@ -21,8 +21,9 @@ const char *fe_describe(const struct fe_site *, const struct fe_val *); /* "floa
 bool fe_as_tensor(const struct fe_site *, struct fe_val *);
 bool fe_is_operand(struct fe_site *, struct fe_val *); /* a number, or as a tensor */
 const char *fe_type_text(const struct fe_site *, const struct ir_type *);
-/* A number in a dtype: a whole one beside short integers keeps its low bits. */
-double fe_number_as(const struct fe_val *, enum ir_dtype);
+/* A number as a tensor of one type. A whole one fits into it, or is an int32, of which shorter integers keep the low
+ * bits; another one is an error, as in JAX: E0310, 0. */
+ir_value fe_number_as(const struct fe_site *, const struct fe_val *, struct ir_type);
 ir_value fe_value_as(const struct fe_site *, const struct fe_val *, enum ir_dtype);
 /* JAX's promotion of dtypes with weak types. */
 struct fe_kind_of {

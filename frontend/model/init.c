@@ -151,24 +151,40 @@ static ir_value positions(struct drawing *d, const struct ir_type *t, uint32_t i
     return ir_broadcast(d->b, d->part->at, t->rank, t->dim, dims);
 }
 
-/* 32 bits per element: both words of Threefry over (0, row-major index), xored. */
-static ir_value random_bits(struct drawing *d)
+/* The row-major index of each element in the whole tensor: as uint32, as float64 where that does not hold it. */
+static ir_value index_of(struct drawing *d, bool wide)
 {
     struct ir_type t = d->type;
-    t.dtype = IR_U32;
+    t.dtype = wide ? IR_F64 : IR_U32;
     ir_value index = ir_number(d->b, t, 0);
     int64_t stride = 1;
     for (uint32_t i = t.rank; i-- > 0;) {
-        ir_value at = positions(d, &t, i);
-        index = ir_binary(d->b, OP_add, index, stride == 1 ? at : ir_binary(d->b, OP_mul, at, u32(d, (double)stride)));
+        ir_value at = ir_cast(d->b, positions(d, &t, i), (enum ir_dtype)t.dtype);
+        if (stride != 1) at = ir_binary(d->b, OP_mul, at, ir_number(d->b, t, (double)stride));
+        index = ir_binary(d->b, OP_add, index, at);
         stride *= d->part && d->part->dim == i ? d->part->whole.dim[i] : t.dim[i];
     }
     if (d->part && !ir_type(d->b->f, d->part->at)->rank) {
-        ir_value row = ir_broadcast_to(d->b, d->part->at, t.rank, t.dim);
-        index = ir_binary(d->b, OP_add, index, ir_binary(d->b, OP_mul, row, u32(d, (double)ir_type_elements(&t))));
+        ir_value row = ir_broadcast_to(d->b, ir_cast(d->b, d->part->at, (enum ir_dtype)t.dtype), t.rank, t.dim);
+        ir_value before = ir_binary(d->b, OP_mul, row, ir_number(d->b, t, (double)ir_type_elements(&t)));
+        index = ir_binary(d->b, OP_add, index, before);
     }
-    ir_value zero = u32(d, 0);
-    ir_value x = ir_threefry(d->b, d->k0, d->k1, zero, index, 0), y = ir_threefry(d->b, d->k0, d->k1, zero, index, 1);
+    return index;
+}
+
+/* 32 bits per element: both words of Threefry over the two words of its index, xored. */
+static ir_value random_bits(struct drawing *d)
+{
+    bool wide = ir_type_elements(d->part ? &d->part->whole : &d->type) > UINT32_MAX;
+    ir_value high = u32(d, 0), low = index_of(d, wide);
+    if (wide) {
+        struct ir_type t = *ir_type(d->b->f, low);
+        ir_value word = ir_number(d->b, t, 0x1p32);
+        ir_value above = ir_unary(d->b, OP_floor, ir_binary(d->b, OP_div, low, word));
+        low = ir_cast(d->b, ir_binary(d->b, OP_sub, low, ir_binary(d->b, OP_mul, above, word)), IR_U32);
+        high = ir_cast(d->b, above, IR_U32);
+    }
+    ir_value x = ir_threefry(d->b, d->k0, d->k1, high, low, 0), y = ir_threefry(d->b, d->k0, d->k1, high, low, 1);
     return ir_binary(d->b, OP_xor, x, y);
 }
 

@@ -27,7 +27,7 @@ static bool add_stream(struct fe *fe, const char *name, fe_json seed)
 {
     int64_t value = 0; /* a wrong one is reported, and stands for itself: one mistake, one error */
     bool good = !seed || fe_integer(fe, seed, &value);
-    struct fe_stream s = {.name = name, .key = {(uint32_t)((uint64_t)value >> 32), (uint32_t)value}};
+    struct fe_stream s = {.name = name, .key = {0, (uint32_t)value}}; /* JAX keeps 32 bits of a seed */
     vec_push(fe->arena, &fe->state->streams, s);
     return good;
 }

@@ -73,19 +73,6 @@ static int64_t whole(const struct schedule *s, const char *name) { return given(
 /* The value of an error: formulas go on with it. */
 static struct fe_term bad(void) { return term_number(0); }
 
-/* Steps are counted in int32. */
-static bool is_step(struct fe *fe, fe_json json, int64_t step)
-{
-    if (step >= INT32_MIN && step <= INT32_MAX) return true;
-    fe_error(fe, json, "E0103", "a number of steps must fit into 32 bits, found %s", fe_found(fe, json));
-    return false;
-}
-
-static bool read_step(struct fe *fe, fe_json json, int64_t *step)
-{
-    return fe_integer(fe, json, step) && is_step(fe, json, *step);
-}
-
 /* Reads the arguments of `json` by the row and computes the schedule at `step`. */
 static struct fe_term run_row(struct fe *fe, struct ir_builder *b, const struct schedule_row *row, fe_json json,
                               struct fe_term step)
@@ -94,9 +81,6 @@ static struct fe_term run_row(struct fe *fe, struct ir_builder *b, const struct 
     ASSERT(row->count <= MOST_ARGS);
     if (!fe_args(fe, json, arena_format(fe->arena, "schedule \"%s\"", row->name), row->args, row->count, NULL, values))
         return bad();
-    for (uint32_t i = 0; i < row->count; i++)
-        if (row->args[i].kind == FE_INTEGER && values[i].json && !is_step(fe, values[i].json, values[i].integer))
-            return bad();
     struct schedule s = {.fe = fe, .b = b, .row = row, .json = json, .args = values};
     return row->rule(&s, step);
 }
@@ -339,7 +323,7 @@ static struct fe_term schedule_sgdr_schedule(struct schedule *s, struct fe_term 
         struct fe_term part = run_row(s->fe, s->b, segment, e, since(s, step, begin));
         value = first ? part : after(s, step, begin, value, part);
         fe_json length = fe_member(s->fe, e, "decay_steps");
-        if (!length || !read_step(s->fe, length, &steps)) return bad();
+        if (!length || !fe_count32(s->fe, length, &steps)) return bad();
         begin += steps;
         first = false;
     }
@@ -366,7 +350,7 @@ static struct fe_term schedule_join_schedules(struct schedule *s, struct fe_term
     int64_t before = 0;
     for (e = fe_next(s->fe, e); e; e = fe_next(s->fe, e), boundary = fe_next(s->fe, boundary)) {
         int64_t at = 0;
-        if (!read_step(s->fe, boundary, &at)) return bad();
+        if (!fe_count32(s->fe, boundary, &at)) return bad();
         if (at < before) {
             fe_error(s->fe, boundary, "E0413", "boundaries are steps in ascending order, found %lld after %lld",
                      (long long)at, (long long)before);

@@ -168,7 +168,7 @@ static bool steps_per_update(struct optim_transform *t, struct fe_term gradient_
         return true;
     }
     int64_t number;
-    if (!fe_integer(t->fe, every, &number)) return false;
+    if (!fe_count32(t->fe, every, &number)) return false;
     if (number < 1)
         return fe_wrong(t->fe, every, "E0103", "\"every_k_schedule\" must be at least 1, found %lld",
                         (long long)number);

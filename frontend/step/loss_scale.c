@@ -57,11 +57,6 @@ bool fe_step_loss_scale(struct fe_step *s, fe_json json)
     good &= check_number(fe, &v[GROWTH], "growth_factor", true, false);
     good &= check_number(fe, &v[BACKOFF], "backoff_factor", false, true);
     good &= check_number(fe, &v[MINIMUM], "minimum_scale", false, false);
-    if (scale->interval > INT32_MAX) {
-        fe_error(fe, v[INTERVAL].json, "E0103", "\"growth_interval\" must fit an int32, found %s",
-                 fe_found(fe, v[INTERVAL].json));
-        good = false;
-    }
     return good;
 }
 

@@ -138,6 +138,38 @@ class Checkpoint(runner.Case):
                 again = self.saved("again.safetensors", "--resume", run + "/step-%d" % k, what=what)
                 self.assertEqual(again, whole, k)
 
+    def test_many_files(self):
+        """More than a process may have open, and more than are kept open; also as an object reads them, which has a few of its own open."""
+        deep = dict(MODEL, model={"type": "sequential", "input": "x", "layers": [{"type": "repeat", "count": 40, "block": {"type": "linear", "features": 6}}, {"type": "linear", "features": 3}]}, mesh={"axes": {"data": 2}})
+        self.stepc("compile", self.write("deep.json", deep), "-o", "deep.so", "-q")
+        train = [runner.Case.program, "run", "deep.so", "--data", self.data, "--threads", "1", "-q", "--save-dir", "run", "--resume", "auto", "--steps"]
+        for steps, limit in ((2, 1024), (4, 40)):
+            done = subprocess.run(["sh", "-c", "ulimit -n %d; exec \"$@\"" % limit, "sh", *train, str(steps)], cwd=self.folder, capture_output=True, text=True,
+                                  env=dict(os.environ, STEPC_FILE_BYTES="100"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(len(os.listdir(self.path("run/step-4"))), 300)
+        self.stepc("checkpoint", "verify", "-q", "run")
+        self.stepc("run", "deep.so", "--data", self.data, "--threads", "1", "-q", "--steps", "4", "--save-dir", "other")
+        self.stepc("checkpoint", "diff", "run/step-4", "other/step-4")
+
+    def test_counted_out(self):
+        """The counter of a state ends at 2^31 - 1, as in JAX; the steps are numbered further, and so are their checkpoints, also where one goes on."""
+        most = 2**31 - 1
+        m = host.Step(self.so, threads=1)
+        m.init()
+        m["step"] = np.array(most - 1, np.int32)
+        batch = {n: v[0] for n, v in safetensors.read(self.data).items()}
+        for k in range(3):
+            self.assertEqual(m.step(**batch).step, most + k)
+            with m.checkpoints(self.path("run")) as run:
+                run.save()
+        m.close()
+        self.assertEqual(sorted(os.listdir(self.path("run"))), ["latest", "step-%d" % most, "step-%d" % (most + 1), "step-%d" % (most + 2)])
+        m = host.Step(self.so, threads=1)
+        m.load(self.path("run"))
+        self.assertEqual((m.step(**batch).step, int(m["step"])), (most + 3, most))
+        m.close()
+
     def test_skipped_steps(self):
         """A step that is skipped takes a batch; a run that continues knows."""
         data = {n: v.copy() for n, v in safetensors.read(self.data).items()}

@@ -32,7 +32,7 @@ static struct fe_val filled(struct fe_call *c, struct ir_type t, struct fe_val v
     enum ir_dtype d = (enum ir_dtype)t.dtype;
     if (!fe_is_none(&ARG(dtype_arg)) && !fe_get_dtype(c, dtype_arg, &d)) return fe_bad();
     t.dtype = (uint8_t)d;
-    if (value.kind == FE_VAL_NUMBER) return fe_full(s, t, fe_number_as(&value, d));
+    if (value.kind == FE_VAL_NUMBER) return fe_val_tensor(fe_number_as(s, &value, t));
     return fe_broadcast_val(s, fe_cast(s, value, d), t.rank, t.dim);
 }
 

@@ -70,6 +70,7 @@ static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *
 {
     SITE;
     const struct fe_val *w = &ARG(1);
+    enum { MOST = 1 << 20 };
     bool nested = w->kind == FE_VAL_TUPLE && w->count && w->items[0].kind == FE_VAL_TUPLE;
     for (uint32_t i = 0; i < rank; i++) {
         int64_t pair[2];
@@ -81,8 +82,9 @@ static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *
         if (!fe_get_ints(s, v, pair, 2, &n, "pad_width")) return false;
         low[i] = pair[0];
         high[i] = n == 2 ? pair[1] : pair[0];
-        if (low[i] < 0 || high[i] < 0 || low[i] > 1 << 20 || high[i] > 1 << 20)
-            return fe_wrong_here(s, "E0212", "pad: widths may not be negative");
+        if (low[i] < 0 || high[i] < 0 || low[i] > MOST || high[i] > MOST)
+            return fe_wrong_here(s, "E0212", "pad: widths of 0 to %d expected, found %lld and %lld", MOST,
+                                 (long long)low[i], (long long)high[i]);
     }
     return true;
 }

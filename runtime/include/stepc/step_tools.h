@@ -6,6 +6,8 @@
 #include <stepc/step.h>
 #include <stepc/step_abi.h>
 
+enum { RT_CPU_SETS = 8 }; /* cpu_set_t of 1,024 in a row: Linux has at most 8,192 processors */
+
 /* ---------------------------------------------------------------- safetensors */
 
 enum { ST_TEXT = 1024 };
@@ -78,6 +80,7 @@ step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t
  * ST_SUM_DIGITS are those of the CRC-32 of all that stands behind them. `lacking` if there is no memory. */
 enum { ST_SUM_DIGITS = 40, ST_SUM_SIZE = 8 };
 void st_header(struct st_text *, const struct st_tensor *tensors, uint32_t count, uint64_t step);
+bool st_header_fits(const struct st_text *); /* false: errno is ENOMEM, or EFBIG: nobody would read it */
 #define ST_FOREIGN UINT64_MAX /* as a step: of no training, but "format": "pt", without which others do not read it */
 
 /* Whether a slot of role state is a running statistic of the model: counters, random state and the loss scale are not.
@@ -113,7 +116,8 @@ bool st_output_close(struct st_output *, bool keep, char error[ST_TEXT]);
 /* ---------------------------------------------------------------- checkpoint directories */
 
 #define ST_MANIFEST "manifest.json"
-enum { ST_CHECKPOINT = 1, ST_METRICS = 256 }; /* the version of manifests; how many metrics one may have */
+/* The version of manifests; how many metrics one may have; how long the text may be. */
+enum { ST_CHECKPOINT = 1, ST_METRICS = 256, ST_MANIFEST_BYTES = 1 << 30 };
 /* The version of those with a tensor that is compressed, in chunks of so many bytes; how many times it may be larger
  * than what is stored. */
 enum { ST_CHECKPOINT_PACKED = 2, ST_PACKED_CHUNK = 1 << 20, ST_PACKED_MOST = 64 };
@@ -125,7 +129,7 @@ struct st_checkpoint {
     struct st_member {
         const char *name, *hash;
         uint64_t bytes;
-        struct st_file file; /* of tensors, open */
+        struct st_file file; /* of tensors; with many members closed (fd -1): st_read opens it */
     } *members;              /* by name */
     struct st_piece {
         const char *hash, *key;

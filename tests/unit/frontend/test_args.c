@@ -48,6 +48,7 @@ START_TEST(mistakes)
         {"{\"rate\": true}", "\"rate\" must be a number, found true"},
         {"{\"rate\": \"0.5\"}", "must be a number, found \"0.5\""},
         {"{\"rate\": 0, \"count\": 0}", "\"count\" must be more than 0, found 0"},
+        {"{\"rate\": 0, \"count\": 4294967299}", "an integer must fit into 32 bits, found 4294967299"},
         {"{\"rate\": 0, \"count\": 2.5}", "expected an integer, found 2.5"},
         {"{\"rate\": 0, \"count\": \"$hidden/4\"}", "expected an integer, but \"$hidden/4\" is 1.5"},
         {"{\"rate\": 0, \"flag\": 1}", "\"flag\" must be true or false or null, found 1"},

@@ -1,6 +1,7 @@
 /* Blocks against Flax NNX (model_cases.json, recorded by record_model.py): paths, initial values from a seed, outputs.
  * Then the rules of paths and names, and what is said about wrong models. */
 #include "tests/unit/frontend/recorded.h"
+#include "frontend/model/init.h"
 #include "tests/unit/frontend/traced.h"
 
 #include <math.h>
@@ -87,6 +88,53 @@ static void check_case(const struct json_value *c)
 START_TEST(flax)
 {
     for (const struct json_value *c = child(get(recorded.values, "cases")); c; c = sibling(c)) check_case(c);
+}
+END_TEST
+
+/* An element of a tensor of more than 2^32 draws by both words of its index, as a part of it and by the number of its
+ * row. */
+START_TEST(many_draws)
+{
+    const int64_t rows = (int64_t)1 << 31, columns = 3, row = rows - 5;
+    struct fe_part part = {.whole = ir_type_of(IR_F32, 2, (int64_t[]){rows, columns})};
+    for (int alone = 0; alone < 2; alone++) {
+        struct arena own = {0};
+        struct ir_module *module = ir_module_new("test");
+        struct ir_builder b = {.f = ir_func_new(module, "main", true)};
+        struct ir_type type = ir_type_of(IR_F32, alone ? 1 : 2, (int64_t[]){alone ? columns : 1, columns});
+        int64_t one = 1;
+        part.at = ir_number(&b, ir_type_of(IR_U32, alone ? 0 : 1, &one), (double)row);
+        struct ir_type scalar = ir_type_scalar(IR_U32);
+        ir_value key[] = {ir_number(&b, scalar, 11), ir_number(&b, scalar, 7)};
+        ir_result_add(&b, "bits", fe_random(&b, key, &type, FE_DRAW_BITS, 0, 1, &part), -1);
+        struct ir_tensor result = {.v = NULL};
+        ir_eval(b.f, IR_EVAL_EXACT_DTYPES, NULL, &result, &own);
+        for (int64_t i = 0; i < columns; i++) {
+            uint64_t index = (uint64_t)(row * columns + i);
+            uint32_t words[2];
+            fe_threefry((uint32_t[]){11, 7}, (uint32_t)(index >> 32), (uint32_t)index, words);
+            ck_assert_double_eq(result.v[i], words[0] ^ words[1]);
+        }
+        ir_module_free(module);
+        arena_free(&own);
+    }
+}
+END_TEST
+
+/* JAX keeps 32 bits of a seed. */
+START_TEST(seeds)
+{
+    static const char *const same[] = {"\"seed\": 5,", "\"seed\": 4294967301,", "\"seed\": -4294967291,"};
+    uint32_t first[2] = {0};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        struct traced *t = traced(document("{\"type\": \"linear\", \"features\": 2, \"input\": \"x\"}", same[i]));
+        uint32_t n, key[2];
+        ck_assert(t->good && fe_params(&t->f.fe, &n) && n == 2);
+        fe_fork_key(&t->f.fe, fe_params(&t->f.fe, &n)[0].stream, 0, key);
+        if (!i) memcpy(first, key, sizeof first);
+        ck_assert(first[0] == key[0] && first[1] == key[1]);
+        fixture_free(&t->f);
+    }
 }
 END_TEST
 
@@ -202,7 +250,7 @@ END_TEST
 int main(void)
 {
     load("tests/unit/frontend/model_cases.json");
-    TCase *tests = CASE_OF(30, flax);
+    TCase *tests = CASE_OF(30, flax, many_draws, seeds);
     tcase_add_loop_test(tests, path_rules, 0, (int)(sizeof paths / sizeof *paths));
     tcase_add_loop_test(tests, blame, 0, (int)(sizeof wrong / sizeof *wrong));
     return run_case("model", tests);

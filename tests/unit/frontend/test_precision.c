@@ -38,7 +38,7 @@ static const struct {
     {"", SCALE("\"growth_factor\": 0.5"), "/precision/loss_scale/growth_factor: at least 1"},
     {"", SCALE("\"backoff_factor\": 2"), "/precision/loss_scale/backoff_factor: at most 1"},
     {"", SCALE("\"growth_interval\": 0"), "/precision/loss_scale/growth_interval: more than 0"},
-    {"", SCALE("\"growth_interval\": 3000000000"), "/precision/loss_scale/growth_interval: int32"},
+    {"", SCALE("\"growth_interval\": 3000000000"), "/precision/loss_scale/growth_interval: 32 bits"},
     {"", SCALE("\"minimum_scale\": -1"), "/precision/loss_scale/minimum_scale: more than 0"},
     {", \"dtype\": \"int8\"", "", "/model/layers/0/dtype: must be a floating-point dtype"},
     {", \"param_dtype\": \"float17\"", "", "/model/layers/0/param_dtype: unknown dtype"},
