@@ -4,10 +4,11 @@
  *     sum(d[e]**2)      = sum_{t, t'} (x[e, t] . x[e, t']) (y[e, t] . y[e, t'])
  *     sum_e c[e] * d[e] = sum_{e, t} (c[e] * x[e, t]) (outer) y[e, t]     one ordinary product
  *
- * and d, as large as the matrix for every example, is never there. Done where all that reads d is of these two kinds
- * and the positions are so few that it is less work. What lies between d and these, a factor that is the same for all
- * elements of an example (the scale of the loss), becomes a factor of x or y. A gradient in 16 bits stays: its
- * roundings, and where it overflows, are what the document means. */
+ * and d, as large as the matrix for every example, is never there. The first sum is over terms that may be far larger
+ * than it is (gradients of positions that cancel): it is made in float64, or nothing would be left of a small norm.
+ * Done where all that reads d is of these two kinds and the positions are so few that it is less work. What lies
+ * between d and these, a factor that is the same for all elements of an example (the scale of the loss), becomes a
+ * factor of x or y. A gradient in 16 bits stays: its roundings, and where it overflows, are what the document means. */
 #include "passes/common.h"
 
 /* A batched dot as its readers see it. */
@@ -142,7 +143,8 @@ static bool pays(const struct ir_func *f, const struct ir_node *d)
     int64_t batch = extent(x, d->attr[0]), positions = extent(x, d->attr[2]);
     if (!batch || !positions || !ir_type_elements(x) || !ir_type_elements(y)) return false;
     int64_t rows = ir_type_elements(x) / batch / positions, columns = ir_type_elements(y) / batch / positions;
-    return (double)positions * (double)(rows + columns) < (double)rows * (double)columns;
+    double work = positions == 1 ? 1 : 4 * (double)positions; /* in float64 */
+    return work * (double)(rows + columns) < (double)rows * (double)columns;
 }
 
 /* Notes how a dot is read, if that is in these two ways alone. */
@@ -174,7 +176,10 @@ static ir_value products(struct ir_builder *b, ir_value x, struct ir_ints batch,
 {
     const struct ir_type type = *ir_type(b->f, x);
     struct pass_dims summed = pass_free_dims(&type, batch, contract), all = {.n = 0};
-    if (!one) return ir_dot(b, x, x, batch, batch, pass_ints(&summed), pass_ints(&summed));
+    if (!one) { /* every product of two float32 is one of float64 */
+        x = ir_cast(b, x, IR_F64);
+        return ir_dot(b, x, x, batch, batch, pass_ints(&summed), pass_ints(&summed));
+    }
     for (uint32_t i = batch.n; i < type.rank; i++) pass_dims_add(&all, i);
     return ir_reduce(b, OP_reduce_sum, ir_binary(b, OP_mul, x, x), all.v, all.n);
 }
@@ -189,7 +194,8 @@ static ir_value norm_by_positions(struct ir_builder *b, const struct ir_node *d,
     yy = ir_reshape(b, yy, type.rank, type.dim);
     ir_value both = ir_binary(b, OP_mul, xx, yy);
     for (uint32_t i = d->attr[0].n; i < type.rank; i++) pass_dims_add(&positions, i);
-    return positions.n ? ir_reduce(b, OP_reduce_sum, both, positions.v, positions.n) : both;
+    ir_value sum = positions.n ? ir_reduce(b, OP_reduce_sum, both, positions.v, positions.n) : both;
+    return ir_cast(b, sum, (enum ir_dtype)d->type.dtype);
 }
 
 static struct ir_ints join(struct pass_dims *list, struct ir_ints batch, struct ir_ints contract)

@@ -216,10 +216,16 @@ static void add_result(struct memplan *mp, const struct ir_func *f, ir_value fro
 static void place_results(struct memplan *mp, struct frame *fr, const ir_value *old)
 {
     const struct ir_func *f = fr->f;
+    bool *passed = arena_new_array(mp->arena, bool, f->count); /* parameters that become other results */
     fr->old = old;
-    for (size_t i = 0; i < f->results.count; i++) { /* a parameter passed on as another result is read at the end */
+    for (size_t i = 0; i < f->results.count; i++) {
         ir_value base = memplan_base(f, f->results.items[i].value);
-        if (ir_get(f, base)->op == OP_param && old[i] != base && !(f->entry && store_along(mp, fr, i, old[i])))
+        passed[base] |= ir_get(f, base)->op == OP_param && old[i] != base;
+    }
+    for (size_t i = 0; i < f->results.count; i++) { /* these are read at the end, if not along with something */
+        ir_value base = memplan_base(f, f->results.items[i].value);
+        if (ir_get(f, base)->op != OP_param || old[i] == base) continue;
+        if (!f->entry || (old[i] && passed[old[i]]) || !store_along(mp, fr, i, old[i]))
             fr->last_read[base] = UINT32_MAX;
     }
     for (size_t i = 0; i < f->results.count; i++) {

@@ -67,8 +67,7 @@ static ir_value reduce_of_repeated(RULE_ARGUMENTS)
         place += !reduced;
     }
     enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
-    if ((count == 1 && !inner.n) || (count == 0 && n->op != OP_reduce_sum) || ir_element_round(dtype, count) != count)
-        return 0;
+    if ((count == 1 && !inner.n) || count == 0 || ir_element_round(dtype, count) != count) return 0;
     if (count != 1 && is_stepwise(n)) return 0;
     ir_value sum = inner.n ? ir_reduce_plain(b, (enum ir_op)n->op, x.args[0], inner.v, inner.n) : x.args[0];
     if (n->op == OP_reduce_sum && count != 1) sum = ir_binary(b, OP_mul, sum, ir_number_like(b, sum, count));
@@ -205,7 +204,7 @@ static bool holds(enum ir_dtype to, enum ir_dtype from)
            (digits[to] == digits[from] && ir_dtype_is_signed(from) == ir_dtype_is_signed(to));
 }
 
-/* There and back again. */
+/* There and back again. Not from integers by floats to integers: floats saturate, integers wrap around. */
 static ir_value casts(RULE_ARGUMENTS)
 {
     (void)uses;
@@ -213,8 +212,9 @@ static ir_value casts(RULE_ARGUMENTS)
     if (inner->op != OP_cast) return 0;
     ir_value x = inner->args[0];
     enum ir_dtype from = (enum ir_dtype)ir_type(b->f, x)->dtype, between = (enum ir_dtype)inner->type.dtype;
-    if (!holds(between, from)) return 0;
-    return ir_cast(b, x, (enum ir_dtype)n->type.dtype);
+    enum ir_dtype to = (enum ir_dtype)n->type.dtype;
+    bool wraps = !ir_dtype_is_float(from) && ir_dtype_is_float(between) && ir_dtype_is_integer(to) && !holds(to, from);
+    return holds(between, from) && !wraps ? ir_cast(b, x, to) : 0;
 }
 
 /* What is scattered into zeros and then added is scattered into the other summand: the gradient of an embedding that

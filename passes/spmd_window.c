@@ -119,20 +119,21 @@ static ir_value send_rims(const struct windows *w, ir_value x, const struct shar
 
 static ir_value add_rims(const struct windows *w, ir_value x, const struct shard_rims *r)
 {
+    enum ir_op sum = ir_type(w->b->f, x)->dtype == IR_BOOL ? OP_or : OP_add; /* one of them counts */
     x = place(w, x, r->start, r->drift, r->left + r->part + r->right);
     ir_value own = cut(w, x, r->left, 0, r->part), zero = ir_number_like(w->b, own, 0);
     for (int before = 1; before >= 0; before--) { /* right rims come from the device before */
         int64_t count = before ? r->right : r->left;
         if (!count) continue;
         ir_value rim = neighbour(w, cut(w, x, before ? r->left + r->part : 0, 0, count), before);
-        own = ir_binary(w->b, OP_add, own, fill_rim(w, zero, rim, before, w->ends == AROUND));
+        own = ir_binary(w->b, sum, own, fill_rim(w, zero, rim, before, w->ends == AROUND));
     }
     for (int before = 1; before >= 0 && w->ends == MIRRORED; before--) { /* and at the ends to own elements */
         int64_t count = before ? r->left : r->right;
         if (!count) continue;
         ir_value rim = cut(w, x, before ? 0 : r->left + r->part, 0, count);
         rim = pass_rim_back(w->b, rim, w->dim, w->kind, r->part, before);
-        own = ir_binary(w->b, OP_add, own, chosen_at_end(w, before, rim, zero));
+        own = ir_binary(w->b, sum, own, chosen_at_end(w, before, rim, zero));
     }
     return own;
 }

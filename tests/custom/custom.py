@@ -91,6 +91,18 @@ class Custom(runner.Case):
                 compiled = i % 2 == 0
                 self.assertEqual(self.trained("custom", wrap(own), compiled, []), self.trained("built_in", wrap(adam), compiled, []))
 
+    def test_exchanged_slots(self):
+        """Each becomes what the other was, also where the last kernel that reads one of them could store what the other becomes."""
+        self.data()
+        for let in ({}, {"m": "softmax(a * b, axis=-1)", "k": "m @ b"}, {"m": "softmax(a * b, axis=-1)", "k": "b.T @ m"}, {"m": "a * 2 + b", "k": "cumsum(m, axis=0)"}):
+            for square in ({"a": "b", "b": "a"}, {"a": "b", "b": "a + 1"}):
+                optimizer = {"type": "custom", "hyperparams": {"learning_rate": 0.1}, "slots": {"a": {"init": 1}, "b": {"init": 2}},
+                             **({"let": let} if let else {}), "update": {"g": "-learning_rate * (g + 0.01 * %s)" % ("k" if let else "a"), **square}}
+                document = dict(DOCUMENT, model={"type": "linear", "input": "x", "features": 3, "use_bias": False}, loss="mean(model**2)", optimizer=optimizer)
+                model = self.write("exchange.json", document)
+                self.stepc("compile", model, "-o", self.path("step.so"), "-q")
+                self.stepc("check", model, "--against", self.path("step.so"), "--rtol", "1e-5")
+
     def test_on_two_devices(self):
         """Slots are split as their parameters are; the numbers do not depend on it beyond rounding."""
         self.data()
