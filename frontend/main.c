@@ -4,11 +4,13 @@
 #include "frontend/way.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---------------------------------------------------------------- compile */
 
@@ -390,6 +392,8 @@ static int work(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    for (int fd = 0; fd < 3; fd++) /* what is closed fails when it is used, and no file takes its place */
+        if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd ? O_RDONLY : O_WRONLY);
     keep_memory();
     return cli_with_stack(work, argc, argv);
 }

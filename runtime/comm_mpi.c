@@ -31,6 +31,7 @@ struct world {
 };
 
 static bool failed;          /* from then on nothing of the library waits for anybody */
+static pid_t owner;          /* the process that began MPI here */
 static uint64_t patience_ns; /* the longest time-out of those that opened it */
 
 static bool right(struct world *w, int code, const char *call)
@@ -169,7 +170,7 @@ static void end(int status, void *unused)
     pthread_t watch;
     int over = 0, done = 0;
     MPI_Request request;
-    if (failed || MPI_Finalized(&over) != MPI_SUCCESS || over) return;
+    if (failed || getpid() != owner || MPI_Finalized(&over) != MPI_SUCCESS || over) return;
     uint64_t begun = now(), most = status ? 1000000000u : patience_ns;
     if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
     while (!done && now() - begun < most) {
@@ -199,7 +200,7 @@ static bool begin(char *text, size_t size)
                        (level < MPI_THREAD_SERIALIZED && !mine)))
         snprintf(text, size, "the host initialised MPI for its main thread only, and this is another one");
     else {
-        if (!there) on_exit(end, NULL);
+        if (!there) owner = getpid(), on_exit(end, NULL); /* no child of it ends MPI */
         return true;
     }
     return false;

@@ -121,7 +121,7 @@ bool rt_ranks_look(struct step_instance *t, uint64_t waited)
 static bool wait(struct step_instance *t)
 {
     struct rt_ranks *r = t->peers;
-    uint64_t begin = rt_now(), look = begin + RT_LOOK_NS;
+    uint64_t begin = rt_now(), look = begin + RT_LOOK_NS, looked = begin;
     for (uint32_t polls = 0;; polls++) {
         int state = r->plugin->poll(r->world);
         if (state > 0) return true;
@@ -133,6 +133,7 @@ static bool wait(struct step_instance *t)
         else sched_yield();
         if (now < look) continue;
         look = now + RT_LOOK_NS;
+        begin += rt_stood_still(&looked);
         if (!rt_ranks_look(t, now - begin)) return false;
     }
 }

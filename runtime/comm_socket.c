@@ -116,8 +116,9 @@ static int listen_at(struct address *a, uint32_t backlog)
     return fd;
 }
 
-/* A link to whom `to` says, who knows then who this is; -1: nobody there, or another one. */
-static int call(const struct address *to, const struct address *me, uint64_t until)
+/* A link to whom `to` says, who knows then who this is; -1: nobody there, or another one. `sure`: it is there, and may
+ * take its time to answer; else what listens may be a stranger, who never does. */
+static int call(const struct address *to, const struct address *me, bool sure, uint64_t until)
 {
     for (uint32_t i = 0; i < to->count && i < ADDRESSES; i++) {
         struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = (in_port_t)to->port, .sin_addr = {to->ip[i]}};
@@ -131,7 +132,8 @@ static int call(const struct address *to, const struct address *me, uint64_t unt
         bool ok = fd >= 0 && (!connect(fd, (struct sockaddr *)&at, sizeof at) || errno == EINPROGRESS) &&
                   poll(&p, 1, CONNECT_NS / 1000000) == 1 && !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) &&
                   !error;
-        ok = ok && transfer(fd, &who, sizeof who, true, soon) && transfer(fd, &answer, sizeof answer, false, soon);
+        ok = ok && transfer(fd, &who, sizeof who, true, soon) &&
+             transfer(fd, &answer, sizeof answer, false, sure ? until : soon);
         if (ok && answer.run == to->run && answer.rank == to->rank) {
             tune(fd);
             return fd;
@@ -206,7 +208,7 @@ static bool find_first(struct world *w, const char *path, struct address *me, st
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         bool read_it = fd >= 0 && read(fd, &first, sizeof first) == sizeof first;
         if (fd >= 0) close(fd);
-        int link = read_it && first.ranks == w->ranks && !first.rank ? call(&first, me, until) : -1;
+        int link = read_it && first.ranks == w->ranks && !first.rank ? call(&first, me, false, until) : -1;
         if (link >= 0 && transfer(link, table, w->ranks * sizeof *table, false, until)) {
             w->links[0].fd = link;
             me->run = first.run;
@@ -233,7 +235,7 @@ static bool link_all(struct world *w, const char *path, uint64_t until, char *wh
     } else if (ok) ok = find_first(w, path, &me, table, until, why, size);
     for (uint32_t k = 1; ok && w->rank && k < w->rank; k++) {
         table[k].run = me.run;
-        ok = (w->links[k].fd = call(&table[k], &me, until)) >= 0;
+        ok = (w->links[k].fd = call(&table[k], &me, true, until)) >= 0;
         if (!ok) snprintf(why, size, "rank %u does not answer", k);
     }
     for (uint32_t k = w->rank + 1; ok && w->rank && k < w->ranks; k++) {

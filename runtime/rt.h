@@ -300,6 +300,7 @@ extern const char rt_log_levels[4][8];
 const char *rt_status_name(step_status);
 const char *rt_last_error(const struct step_instance *);
 uint64_t rt_now(void);                     /* monotonic nanoseconds */
+uint64_t rt_stood_still(uint64_t *looked); /* how long this process was stopped since; 0: it was not */
 static inline int64_t rt_ns_of(int64_t ms) /* at most 73 years, so that moments behind it are numbers, too; < 0: 0 */
 {
     const int64_t most = ((int64_t)1 << 61) / 1000000;

@@ -373,7 +373,7 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
         else if (k) status = rt_agree(t, rt_interrupted(t, "before", 1));
         if (!status) status = one_step(t, k, &batch, &result, &clock);
         else fill_result(t, &result, 0, 0);
-        if (!status && !t->waits) status = rt_interrupted(t, "after", 0);
+        if (!status && !t->waits && (t->ranks < 2 || k + 1 == n)) status = rt_interrupted(t, "after", 0);
         if (!results) continue;
         rt_give(results, &result, sizeof result);
         results = (struct step_result *)(void *)((char *)results + results->size); /* of the caller's version */

@@ -32,6 +32,14 @@ static inline void relax(void)
 #endif
 }
 
+uint64_t rt_stood_still(uint64_t *looked)
+{
+    const uint64_t asleep = 1000000000u; /* who waits looks far more often */
+    uint64_t now = rt_now(), since = now - *looked;
+    *looked = now;
+    return since > asleep ? since : 0;
+}
+
 void rt_signal_change(struct rt_signal *s)
 {
     atomic_fetch_add(&s->value, 1);
@@ -51,9 +59,11 @@ static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t o
         now = rt_now();
     }
     bool changed = false;
+    uint64_t looked = deadline ? rt_now() : 0;
     atomic_fetch_add(&s->sleepers, 1);
     while (!(changed = atomic_load(&s->value) != old)) {
         if (leave_on_failure && atomic_load(&t->failed)) break;
+        if (deadline) deadline += rt_stood_still(&looked);
         if (deadline && rt_now() >= deadline) break;
         struct timespec poll = {0, RT_POLL_NS};
         syscall(SYS_futex, (uint32_t *)&s->value, FUTEX_WAIT_PRIVATE, old, leave_on_failure || deadline ? &poll : NULL,

@@ -225,21 +225,27 @@ class trainer
     {
       public:
         const step_result result;
-        computed(trainer *t, const step_result &r) : result(r), trainer_(t) {}
-        computed(computed &&from) noexcept : result(from.result), trainer_(std::exchange(from.trainer_, nullptr)) {}
+        computed(trainer *t, const step_result &r) : result(r), trainer_(t), number_(++t->computed_) {}
+        computed(computed &&from) noexcept
+            : result(from.result), trainer_(std::exchange(from.trainer_, nullptr)), number_(from.number_)
+        {
+        }
         ~computed()
         {
-            if (trainer_) trainer_->api_->commit(trainer_->instance_, 0);
+            if (trainer_ && number_ == trainer_->computed_) trainer_->api_->commit(trainer_->instance_, 0);
         }
         void commit()
         {
             if (!trainer_) throw error(STEP_EINVAL, "commit: this step was committed before");
             trainer &t = *std::exchange(trainer_, nullptr);
+            if (number_ != t.computed_)
+                throw error(STEP_EINVAL, "commit: this step was discarded: another one was computed after it");
             t.check(t.api_->commit(t.instance_, 1));
         }
 
       private:
         trainer *trainer_;
+        uint64_t number_; // of the steps that were computed
     };
     computed compute(const std::vector<array> &inputs, uint32_t policy = STEP_ON_NONFINITE_CONTINUE)
     {
@@ -387,6 +393,7 @@ class trainer
     const step_api *api_ = nullptr;
     step_instance *instance_ = nullptr;
     std::vector<double> metrics_;
+    uint64_t computed_ = 0;
 };
 
 } // namespace step

@@ -718,7 +718,14 @@ class Step:
         `discard`, or at the end of a `with`, it stays so. What changes the state in between (another step, init, load, writing
         a tensor) discards it, too."""
         r = self.step(on_nonfinite=on_nonfinite, _flags=_COMPUTE, **values)
-        return Computed(**vars(r), _open=True, _decide=lambda accept: self._check(self._commit(self._instance, ctypes.c_int(accept))))
+        self._computed = mine = object()
+
+        def decide(accept: int) -> None:
+            if self._computed is mine:
+                self._check(self._commit(self._instance, ctypes.c_int(accept)))
+            elif accept:
+                raise StepError(1, "STEP_EINVAL: commit: this step was discarded: another one was computed after it")
+        return Computed(**vars(r), _open=True, _decide=decide)
 
     def _stoppable(self, call: Callable[[], int]) -> int:
         """What may take long, on a thread of its own if this is the main one: Python sees Ctrl-C only between its own instructions.

@@ -110,7 +110,8 @@ static int prepare_metrics(struct run *r)
     }
     r->scalars = arena_new_array(r->cli->arena, double, r->scalar_count + 1);
     r->eval_sums = arena_new_array(r->cli->arena, double, 2 * (size_t)r->scalar_count + 2);
-    return run_metrics_open(r);
+    int code = run_checkpoint_metrics(r);
+    return code ? code : run_metrics_open(r);
 }
 
 enum { EVALUATION_STOPPED = -1 }; /* by a signal: what it has so far is no result */
@@ -211,9 +212,10 @@ static int one_step(struct run *r, uint64_t k)
     bool evaluated = (r->eval_every && (k + 1) % r->eval_every == 0) || (r->eval_last && r->done == r->steps);
     code = run_metrics_begin(r, &result);
     if (!code && evaluated) code = evaluate(r);
-    if (code == EVALUATION_STOPPED) code = 0, evaluated = false;
+    r->checkpoint.due = code == EVALUATION_STOPPED;
+    if (r->checkpoint.due) code = 0, evaluated = false;
     if (!code && evaluated) r->checkpoint.evaluated = r->checkpoint.step;
-    if (!code) code = run_watch_step(r, evaluated);
+    if (!code) code = run_watch_step(r, true, evaluated);
     if (!code && evaluated && !r->sinks) run_show_evaluated(r, result.step);
     if (!code) code = run_metrics_end(r, evaluated ? r->eval_sums : NULL);
     run_progress(r, &result, r->done == r->steps);
@@ -225,9 +227,18 @@ static int evaluate_alone(struct run *r)
 {
     int code = evaluate(r);
     if (code) return code == EVALUATION_STOPPED ? 0 : code;
-    if (!r->sinks) run_show_evaluated(r, r->first_step);
+    r->checkpoint.due = false;
+    if (!r->sinks) run_show_evaluated(r, r->checkpoint.step);
     else if (!(code = run_metrics_begin(r, NULL))) code = run_metrics_end(r, r->eval_sums);
     return code;
+}
+
+/* What a signal kept the run before from: its row follows that of the step. */
+static int evaluate_due(struct run *r)
+{
+    if (!r->checkpoint.due || !r->eval_every) return 0;
+    int code = evaluate_alone(r);
+    return code || r->checkpoint.due ? code : run_watch_step(r, false, true);
 }
 
 /* SIGUSR1. */
@@ -263,11 +274,13 @@ static int train(struct run *r)
     run_signals_catch(old);
     r->begin_ns = r->shown_ns = run_now();
     int code = run_agree(r, trace(r, true));
+    if (!code) code = evaluate_due(r);
     for (uint64_t k = 0; !code && !run_stopped(r) && !run_watch_over(r) && k < r->steps; k++) {
         code = one_step(r, r->first_step + k);
-        bool wanted = !code && run_save_wanted(r);
-        if (wanted) code = save_now(r, save);
-        if (!code) code = run_checkpoint_step(r, wanted || run_watch_better(r));
+        bool wanted = run_save_wanted(r);
+        if (wanted && !r->checkpoint.folder) code = run_agree(r, code);
+        if (wanted && !code) code = save_now(r, save);
+        code = run_checkpoint_step(r, wanted || run_watch_better(r), code);
     }
     if (!r->lost) {
         int traced = trace(r, false);

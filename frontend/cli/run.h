@@ -51,6 +51,7 @@ struct run_checkpoint {
     uint32_t flags;              /* STEP_SAVE_* */
     bool go_on;                  /* where a save fails */
     bool resumed, failed, told;  /* failed: the last save */
+    bool due;                    /* the evaluation of `step` was not finished */
     bool over;                   /* a save that failed ends the run: the state is not saved once more */
     uint64_t step, saved;        /* of the state; the last one saved or being saved */
     uint64_t evaluated;          /* the last one that was evaluated */
@@ -198,15 +199,16 @@ uint32_t run_save_flags(const struct cli *); /* --compress: STEP_SAVE_* */
 int run_checkpoint_options(struct run *);
 int run_checkpoint_begin(struct run *);    /* loads what is resumed */
 int run_checkpoint_position(struct run *); /* steps and batches that lie behind it, once first_step is known */
-int run_checkpoint_step(struct run *, bool now);
+int run_checkpoint_metrics(struct run *);  /* there are not too many of them to be saved */
+int run_checkpoint_step(struct run *, bool now, int code); /* code: what has gone wrong before, 0 */
 int run_checkpoint_end(struct run *);
 
 const char *run_checkpoint_item(const struct run *); /* how far the run that is resumed was; NULL: none is */
 
 /* run_watch.c: opened when metrics are known, with that item; said when the run is over. */
 int run_watch_open(struct run *, const char *item);
-int run_watch_step(struct run *, bool evaluated); /* 0 or an exit code after a message */
-bool run_watch_better(const struct run *);        /* --keep-best: a checkpoint is due */
+int run_watch_step(struct run *, bool stepped, bool evaluated); /* 0 or an exit code after a message */
+bool run_watch_better(const struct run *);                      /* --keep-best: a checkpoint is due */
 bool run_watch_over(const struct run *);
 void run_watch_say(struct run *);
 const char *run_watch_text(const struct run *); /* for the item */

@@ -12,6 +12,7 @@
 
 #define RUN_ITEM "stepc_run" /* its text: RUN_FORM */
 #define RUN_FORM "{\"batches\":%" PRIu64 ",\"step\":%" PRIu64 ",\"data\":%" PRIu64 "%s%s}"
+#define RUN_DUE ",\"evaluate\":true" /* a signal ended the evaluation after that step */
 #define RUN_SCAN "{\"batches\":%" SCNu64 ",\"step\":%" SCNu64 ",\"data\":%" SCNu64
 
 uint32_t run_save_flags(const struct cli *cli)
@@ -191,6 +192,20 @@ static int can_save(struct run *r)
     return lacks ? run_status(r, status, "--save-dir") : 0;
 }
 
+int run_checkpoint_metrics(struct run *r)
+{
+    size_t metrics = 0;
+    for (size_t i = 0; i < r->metric_count; i++) {
+        if (r->metrics[i].rank) continue;
+        metrics += cli_count(r->cli, "eval-data") && run_is_evaluated(&r->metrics[i]) ? 2 : 1;
+    }
+    if (!r->checkpoint.folder || metrics <= ST_METRICS) return 0;
+    return cli_failed(r->cli, EXIT_WRONG,
+                      "--save-dir: a checkpoint holds at most %d metrics of one number, this run has %zu with those of "
+                      "evaluations",
+                      ST_METRICS, metrics);
+}
+
 /* After the counter of the state was read: how far that run was in its data. */
 int run_checkpoint_position(struct run *r)
 {
@@ -203,6 +218,7 @@ int run_checkpoint_position(struct run *r)
         if (differs) return differs;
         r->first_step = batches;
         c->step = step;
+        c->due = strstr(text, RUN_DUE) != NULL;
         if (data != r->data.steps && r->steps)
             fprintf(stderr,
                     "stepc: warning: --resume: that run had data for %" PRIu64 " steps, this one for %" PRIu64 "\n",
@@ -270,8 +286,9 @@ static int save(struct run *r)
     if (!code && one)
         code = cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: another rank could not save step %" PRIu64, c->saved);
     if (code) return code;
-    const char *text = arena_format(r->cli->arena, RUN_FORM, r->first_step + r->done, c->step, r->data.steps,
-                                    run_watch_text(r), order_text(r));
+    const char *watched = arena_format(r->cli->arena, "%s%s", run_watch_text(r), c->due ? RUN_DUE : "");
+    const char *text = arena_format(r->cli->arena, RUN_FORM, r->first_step + r->done, c->step, r->data.steps, watched,
+                                    order_text(r));
     struct step_item item = {.size = sizeof item, .name = RUN_ITEM, .json = text};
     struct step_hyper *metrics = arena_new_array(r->cli->arena, struct step_hyper, 2 * (size_t)r->scalar_count + 1);
     size_t count = 0;
@@ -311,22 +328,29 @@ static bool is_lost(struct run *r)
     return true;
 }
 
-static int save_due(struct run *r, bool now)
+/* Where ranks ask one another all of them do, whatever has gone wrong on one: it says so before they save. */
+static int save_due(struct run *r, bool now, int code)
 {
     struct run_checkpoint *c = &r->checkpoint;
-    int code = collect(r, false);
-    if (code || c->step == c->saved) return code;
+    int collected = collect(r, false);
+    c->over = collected != 0;
+    if (!code) code = collected;
+    if (c->step == c->saved) return code;
     bool due = now || (c->every && c->step % c->every == 0);
-    if (c->pause_ns && !due) code = any(r, run_now() - (c->begin_ns ? c->begin_ns : r->begin_ns) >= c->pause_ns, &due);
-    if (code) return code;
-    return due && !is_lost(r) ? save(r) : 0;
+    if (c->pause_ns && !due) {
+        int lost = any(r, run_now() - (c->begin_ns ? c->begin_ns : r->begin_ns) >= c->pause_ns, &due);
+        if (lost) return code ? code : lost;
+    }
+    if (due) code = run_agree(r, code);
+    if (code || !due || is_lost(r)) return code;
+    code = save(r);
+    c->over = code != 0;
+    return code;
 }
 
-int run_checkpoint_step(struct run *r, bool now)
+int run_checkpoint_step(struct run *r, bool now, int code)
 {
-    int code = r->checkpoint.folder ? save_due(r, now) : 0;
-    r->checkpoint.over = code != 0;
-    return code;
+    return r->checkpoint.folder ? save_due(r, now, code) : code;
 }
 
 int run_checkpoint_end(struct run *r)

@@ -271,9 +271,10 @@ static void compare(enum ir_dtype dtype, const char *a, const char *b, uint64_t 
                most = fmax(fabs(x), fabs(y));
         if (isnan(by)) by = isnan(x) && isnan(y) ? 0 : INFINITY;
         d->differ++;
-        d->beyond += !(by <= atol + rtol * most) || (atol == 0 && rtol == 0);
+        d->beyond += isinf(by) || !(by <= atol + rtol * most) || (atol == 0 && rtol == 0);
         if (by > d->absolute) d->absolute = by;
-        if (most > 0 && by / most > d->relative) d->relative = by / most;
+        if (isinf(by)) d->relative = INFINITY; /* of an infinity there is no part */
+        else if (most > 0 && by / most > d->relative) d->relative = by / most;
     }
 }
 

@@ -3,6 +3,7 @@
 #include "frontend/cli/run.h"
 #include "ir/ir.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,15 +64,18 @@ static bool is_single(double x, uint32_t dtype) /* integers are exact */
 
 /* ---------------------------------------------------------------- files of lines */
 
-/* A run that continues keeps the lines of the steps behind it; those that were done after the checkpoint come again.
- * `step_of`: 0, the line is none. */
+/* A run that continues keeps the lines of the steps behind it; those that were done after the checkpoint come again. A
+ * step that was skipped has a line, too, of the number that the next one tried again: where the file begins with step 1
+ * it has a line for each batch. `step_of`: 0, the line is none. */
 static bool keep_lines(struct run *r, struct st_output *to, const char *path, const char *head,
                        bool (*step_of)(const char *line, unsigned long long *step), char error[ST_TEXT])
 {
     FILE *old = to->direct ? NULL : fopen(path, "r");
     char *line = NULL;
     size_t room = 0;
-    bool good = true;
+    bool good = old || to->direct || errno == ENOENT, from_one = false;
+    uint64_t kept = 0;
+    if (!good) snprintf(error, ST_TEXT, "%s: what is there cannot be read: %s", path, strerror(errno));
     for (ssize_t n; good && old && (n = getline(&line, &room, old)) > 0 && line[n - 1] == '\n';) {
         unsigned long long step;
         if (head) {
@@ -80,9 +84,14 @@ static bool keep_lines(struct run *r, struct st_output *to, const char *path, co
             head = NULL;
             continue;
         }
-        if (!step_of(line, &step) || step > r->first_step) break;
+        if (!step_of(line, &step) || step > r->checkpoint.step + 1) break;
+        if (!kept) from_one = step == 1;
+        if (step > r->checkpoint.step && !(from_one && kept < r->first_step)) break;
         good = st_output_write(to, line, (size_t)n, error);
+        kept++;
     }
+    if (good && old && ferror(old))
+        good = snprintf(error, ST_TEXT, "%s: what is there cannot be read: %s", path, strerror(errno)) < 0;
     free(line);
     if (old) fclose(old);
     return good;
@@ -90,7 +99,8 @@ static bool keep_lines(struct run *r, struct st_output *to, const char *path, co
 
 static bool open_lines(struct run *r, struct run_sink *s, const char *path, char error[ST_TEXT])
 {
-    if (strcmp(path, "-") == 0) s->file = (struct st_output){.fd = 1, .direct = true, .path = "standard output"};
+    bool out = strcmp(path, "-") == 0 && !r->place.rank; /* of several ranks the first one writes */
+    if (out) s->file = (struct st_output){.fd = 1, .direct = true, .path = "standard output"};
     else return st_output_open(&s->file, run_output_path(r, path), error);
     return true;
 }
@@ -248,7 +258,7 @@ static int open_events(struct run *r, struct run_sink *s, const char *path)
                     "stepc: note: --tensorboard shows numbers; \"%s\" is an array, which --metrics and --csv write\n",
                     r->metrics[i].name);
     if (r->place.rank) return 0; /* of several ranks the first one writes */
-    s->events = run_events_open(r->cli->arena, path, r->first_step, error);
+    s->events = run_events_open(r->cli->arena, path, r->checkpoint.step, error);
     return s->events ? 0 : failed(r, "tensorboard", error);
 }
 
@@ -310,7 +320,7 @@ int run_metrics_begin(struct run *r, const struct step_result *result)
     if (!r->sinks) return 0;
     struct sink_row *row = &r->sinks->row;
     double *to = row->values;
-    row->step = result ? result->step : r->first_step;
+    row->step = result ? result->step : r->checkpoint.step;
     row->made = result != NULL;
     for (size_t i = 0, scalar = 0; result && i < r->metric_count; i++) {
         const struct step_tensor *t = &r->metrics[i];

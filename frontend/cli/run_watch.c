@@ -158,13 +158,13 @@ static int reduce(struct run *r, struct run_watch *w)
 }
 
 /* NaN is never better. */
-int run_watch_step(struct run *r, bool evaluated)
+int run_watch_step(struct run *r, bool stepped, bool evaluated)
 {
     int code = 0;
     for (int i = 0; i < RUN_WATCHES; i++) {
         struct run_watch *w = &r->watches[i];
         w->better = false;
-        if (!w->text || (w->evaluated && !evaluated)) continue;
+        if (!w->text || !(w->evaluated ? evaluated : stepped)) continue;
         double value = w->evaluated ? r->eval_sums[w->number] : r->scalars[w->number];
         w->better = isfinite(value) &&
                     (!w->seen || (w->largest ? value > w->best + w->delta : value < w->best - w->delta));

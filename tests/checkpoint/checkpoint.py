@@ -180,6 +180,71 @@ class Checkpoint(runner.Case):
         with open(self.path("runs/a/latest/items/stepc_run.json")) as f:
             self.assertEqual(json.load(f), {"batches": 6, "step": 5, "data": 7})
         self.assertEqual(self.saved("rest.safetensors", "--save-dir", "runs/a", "--resume", "auto", "--on-nonfinite", "skip"), whole)
+        self.train("--metrics", "whole.jsonl", "--csv", "whole.csv", "--on-nonfinite", "skip")
+        wanted = [self.lines("whole" + kind) for kind in (".jsonl", ".csv")]
+        self.assertEqual([len(lines) for lines in wanted], [STEPS, STEPS + 1])
+        for k in range(3, 7):  # before the first step that is skipped, right behind it, and later
+            files = ["--save-dir", "k%d" % k, "--metrics", "part.jsonl", "--csv", "part.csv", "--on-nonfinite", "skip"]
+            self.train(*files, "--save-every", "1", steps=9)
+            self.train("--resume", "k%d/step-%d" % (k, k), "--metrics", "part.jsonl", "--csv", "part.csv", "--on-nonfinite", "skip")
+            self.assertEqual([self.lines("part" + kind) for kind in (".jsonl", ".csv")], wanted, k)
+
+    def lines(self, name):
+        with open(self.path(name)) as f:
+            return f.read().splitlines()
+
+    def test_metrics_not_read(self):
+        """What a run that continues cannot read of the rows before it stays as it is, and the run says so."""
+        self.train("--save-dir", "run", steps=3)
+        os.symlink("rows.jsonl", self.path("rows.jsonl"))
+        said = self.train("--save-dir", "run", "--resume", "auto", "--metrics", "rows.jsonl", code=3).stderr
+        self.assertIn("rows.jsonl: what is there cannot be read: Too many levels", said)
+        self.assertTrue(os.path.islink(self.path("rows.jsonl")))
+
+    def test_many_metrics(self):
+        """As many as a checkpoint holds are saved; of more the run says so before its first step."""
+        for count, code in ((500, 0), (1100, 1)):
+            model = self.write("many.json", dict(MODEL, metrics={"m%d" % i: "loss * %d" % i for i in range(count)}))
+            done = self.train("--save-dir", "run%d" % count, "--metrics", "m%d.jsonl" % count, what=model, steps=2, code=code)
+            self.assertEqual(os.path.exists(self.path("run%d/step-2" % count)), not code)
+        self.assertIn("at most 1024 metrics of one number, this run has 1101", done.stderr)
+        self.assertFalse(os.path.exists(self.path("m1100.jsonl")))
+
+    def test_evaluation_cut_short(self):
+        """By a signal: who goes on evaluates first, and has the numbers of a run that nobody stopped."""
+        rows = {n: np.repeat(v, 6000, axis=0) for n, v in safetensors.read(self.data).items()}
+        safetensors.write(self.path("eval.safetensors"), rows)
+        more = ["--eval-data", "eval.safetensors", "--eval-every", "4", "--stop-when", "eval_loss:min:patience=2"]
+        wanted = {}
+        for name in ("whole", "part"):
+            arguments = [*more, "--metrics", name + ".jsonl", "--save-dir", name]
+            if name == "part":
+                p = self.start(*arguments)
+                while p.poll() is None and len(self.lines("part.jsonl") if os.path.exists(self.path("part.jsonl")) else ()) < 3:
+                    time.sleep(0.002)
+                time.sleep(0.02)
+                p.send_signal(signal.SIGTERM)
+                self.assertEqual(p.wait(), -signal.SIGTERM, p.communicate()[1])
+                arguments += ["--resume", "auto"]
+            self.train(*arguments)
+            rows = [json.loads(line) for line in self.lines(name + ".jsonl")]
+            got = {(r["step"], n): v for r in rows for n, v in r.items() if n.startswith("eval")}
+            wanted = wanted or got
+            self.assertEqual(got, wanted)
+
+    def test_standing_still(self):
+        """A job that is stopped for longer than its time-out goes on afterwards."""
+        self.stepc("compile", self.write("two.json", dict(MODEL, mesh={"axes": {"data": 2}}, sharding={"rules": [["batch", "data"]]})), "-o", "two.so", "-q")
+        p = subprocess.Popen([self.program, "run", "two.so", "--steps", "1000000000", "--data", self.data, "--threads", "1", "--timeout", "1", "-q"],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=runner.environment(False))
+        for _ in range(3):
+            time.sleep(0.3)
+            p.send_signal(signal.SIGSTOP)
+            time.sleep(1.3)
+            p.send_signal(signal.SIGCONT)
+        time.sleep(0.3)
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual((p.wait(), p.communicate()[1]), (-signal.SIGTERM, ""))
 
     def start(self, *more, steps=STEPS):
         return subprocess.Popen([self.program, "run", self.so, "--steps", str(steps), "--data", self.data, "--threads", "1", "-q", *more],
@@ -498,6 +563,16 @@ class Checkpoint(runner.Case):
         self.assertEqual(self.tool("diff", "a", "b").stdout, "")
         self.assertIn("layers.0.kernel: 96 of 96 differ, at most by ", self.tool("diff", "a/step-19", "b", "--rtol", "1e-9", code=1).stdout)
         self.assertIn("within the tolerances", self.tool("diff", "a/step-19", "b", "--atol", "100").stdout)
+        m = host.Step(self.so, threads=1)
+        for name, value in (("inf", np.inf), ("less", -np.inf), ("one", 1)):
+            m.load(self.path("b"))
+            m["layers.0.bias"] = np.full_like(m["layers.0.bias"], value)
+            with m.checkpoints(self.path(name)) as run:
+                run.save()
+        m.close()
+        for x, y in (("inf", "one"), ("inf", "less")):  # infinitely far from one another
+            self.assertIn("layers.0.bias: 16 of 16 differ, at most by inf", self.tool("diff", x, y, "--rtol", "0.5", "--atol", "1e9", code=1).stdout)
+        self.assertEqual(self.tool("diff", "inf", "inf").stdout, "")
         other = self.write("other.json", dict(MODEL, optimizer={"type": "sgd", "learning_rate": 0.1}))
         self.train("--save-dir", "c", what=other)
         self.assertIn("only in a/step-20", self.tool("diff", "a", "c", "--atol", "100", code=1).stdout)

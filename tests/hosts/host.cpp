@@ -213,6 +213,18 @@ try {
             same = same && e.status == STEP_EINVAL;
         }
     }
+    {
+        step::trainer::computed older = t.compute(batch);
+        step::trainer::computed waits = t.compute(batch);
+        try {
+            older.commit();
+            same = false;
+        } catch (const step::error &e) {
+            same = same && e.status == STEP_EINVAL;
+        }
+        waits.commit();
+        same = same && counted() == steps + 2;
+    }
     step::trainer::computed late = t.compute(batch);
     t.write({"step", {}, count});
     try {

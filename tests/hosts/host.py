@@ -55,7 +55,10 @@ with stepc.Step(sys.argv[1], threads=1) as m:
     m["step"] = m["step"]
     refused(1, waits.commit)
     assert all(m[n].tobytes() == v.tobytes() for n, v in kept.items())
+    older = m.compute(**first)
     with m.compute(**first) as r:
+        refused(1, older.commit)
+        older.discard()
         r.commit()
     committed = m.state()
     assert committed["step"] == kept["step"] + 1

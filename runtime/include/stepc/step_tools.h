@@ -117,7 +117,7 @@ bool st_output_close(struct st_output *, bool keep, char error[ST_TEXT]);
 
 #define ST_MANIFEST "manifest.json"
 /* The version of manifests; how many metrics one may have; how long the text may be. */
-enum { ST_CHECKPOINT = 1, ST_METRICS = 256, ST_MANIFEST_BYTES = 1 << 30 };
+enum { ST_CHECKPOINT = 1, ST_METRICS = 1024, ST_MANIFEST_BYTES = 1 << 30 };
 /* The version of those with a tensor that is compressed, in chunks of so many bytes; how many times it may be larger
  * than what is stored. */
 enum { ST_CHECKPOINT_PACKED = 2, ST_PACKED_CHUNK = 1 << 20, ST_PACKED_MOST = 64 };
