@@ -74,5 +74,9 @@ bool pass_has(struct ir_ints, int64_t dim);
 /* Dimensions of a contraction's operand that are neither batch nor contracted, in order. */
 int64_t pass_extent(const struct ir_type *, struct ir_ints dims); /* of all of them together */
 struct pass_dims pass_free_dims(const struct ir_type *, struct ir_ints batch, struct ir_ints contract);
+static inline uint64_t pass_hash_ints(uint64_t h, struct ir_ints list) /* and how many they are */
+{
+    return hash_bytes(h, list.v, list.n * sizeof *list.v);
+}
 static inline struct ir_ints pass_ints(const struct pass_dims *list) { return (struct ir_ints){list->v, list->n}; }
 #endif

@@ -88,7 +88,7 @@ static uint64_t hash_node(const struct fuse *z, const struct ir_node *n, const u
 {
     uint64_t h = hash_type(hash_u64(n->op, n->arg_count), &n->type, one_run);
     for (uint32_t i = 0; i < ir_ops[n->op].attr_count && !(one_run && !(ir_ops[n->op].flags & IR_EWISE)); i++)
-        for (uint32_t k = 0; k < n->attr[i].n; k++) h = hash_u64(h, (uint64_t)n->attr[i].v[k] + i);
+        h = pass_hash_ints(h, n->attr[i]);
     for (uint32_t i = 0; i < n->arg_count; i++) {
         const struct ir_node *a = ir_get(z->f, n->args[i]);
         if (ir_is_number(a)) /* part of the code */

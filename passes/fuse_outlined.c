@@ -20,7 +20,7 @@ static uint64_t hash_value(const struct ir_func *f, ir_value v, const uint64_t *
     for (uint32_t i = 0; i < n->arg_count; i++) h = hash_u64(h, hash[n->args[i]]);
     bool view = n->op == OP_broadcast || n->op == OP_iota;
     for (uint32_t i = 0; i < ir_ops[n->op].attr_count && !view; i++) /* of a parameter: which one it is */
-        for (uint32_t k = 0; k < n->attr[i].n; k++) h = hash_u64(h, (uint64_t)n->attr[i].v[k]);
+        h = pass_hash_ints(h, n->attr[i]);
     return h;
 }
 

@@ -90,12 +90,12 @@ static bool describe(const struct join *j, struct term *t, ir_value v, bool agai
         return true;
     }
     if (is_spread(j->f, n)) {
-        t->key = hash_u64(t->key, n->args[0]);
+        t->key = hash_u64(t->key, (uint64_t)2 << 32 | n->args[0]);
         return true;
     }
     for (uint32_t i = 0; i < t->nodes; i++)
         if (t->seen[i] == v) {
-            t->key = hash_u64(t->key, i);
+            t->key = hash_u64(t->key, (uint64_t)3 << 32 | i);
             return true;
         }
     if (n->op == OP_reshape && inside) return describe(j, t, n->args[0], again);
@@ -109,8 +109,7 @@ static bool describe(const struct join *j, struct term *t, ir_value v, bool agai
     }
     if (t->nodes == NODES) return false;
     t->seen[t->nodes++] = v;
-    for (uint32_t i = 0; i < ir_ops[n->op].attr_count; i++)
-        for (uint32_t k = 0; k < n->attr[i].n; k++) t->key = hash_u64(t->key, (uint64_t)n->attr[i].v[k]);
+    for (uint32_t i = 0; i < ir_ops[n->op].attr_count; i++) t->key = pass_hash_ints(t->key, n->attr[i]);
     for (uint32_t i = 0; i < n->arg_count; i++)
         if (!describe(j, t, n->args[i], again)) return false;
     return true;

@@ -91,8 +91,6 @@ static struct group *group_of(struct merge *m, ir_value v)
     return m->part[v].group ? &m->groups.items[m->part[v].group - 1] : NULL;
 }
 
-static uint64_t hash_ints(uint64_t h, struct ir_ints list) { return hash_bytes(h, list.v, list.n * sizeof *list.v); }
-
 /* Puts v, number k of its group, into the group of that key. */
 static void add(struct merge *m, struct map *keys, struct group like, ir_value v, uint32_t k)
 {
@@ -144,7 +142,7 @@ static void find_products(struct merge *m, const bool *live)
         if (!root || w->rank <= n->attr[3].n) continue;
         struct group like = {.kind = PRODUCTS, .dim = n->type.rank - (w->rank - n->attr[3].n)};
         like.key = hash_u64(n->args[0], m->scan[v] * 2u + is_frozen(m, f, root));
-        like.key = hash_ints(hash_ints(hash_bytes(like.key, w, sizeof *w), n->attr[2]), n->attr[3]);
+        like.key = pass_hash_ints(pass_hash_ints(hash_bytes(like.key, w, sizeof *w), n->attr[2]), n->attr[3]);
         uint32_t at = map_get_number(&keys, like.key);
         add(m, &keys, like, v, at == MAP_NONE ? 0 : (uint32_t)m->groups.items[at].members.count);
     }
@@ -204,7 +202,7 @@ static uint64_t work_key(struct merge *m, const struct ir_node *n, uint32_t *dim
     if (!of) return 0;
     *dim = of->dim;
     *count = of->members.count;
-    for (uint32_t i = 0; i < ir_ops[n->op].attr_count; i++) key = hash_ints(key, n->attr[i]);
+    for (uint32_t i = 0; i < ir_ops[n->op].attr_count; i++) key = pass_hash_ints(key, n->attr[i]);
     for (uint32_t i = 0; i < n->arg_count; i++) {
         const struct ir_node *a = ir_get(m->f, n->args[i]);
         if (m->part[n->args[i]].group) {
@@ -213,7 +211,7 @@ static uint64_t work_key(struct merge *m, const struct ir_node *n, uint32_t *dim
             key = hash_u64(key, (uint64_t)n->args[i] << 2 | 1);
         } else if (spread_along(m, a, *dim) != NOT_SPREAD) {
             bool frozen = is_frozen(m, m->f, root_of(m->f, a->args[0]));
-            key = hash_ints(hash_bytes(key, ir_type(m->f, a->args[0]), sizeof a->type), a->attr[0]);
+            key = pass_hash_ints(hash_bytes(key, ir_type(m->f, a->args[0]), sizeof a->type), a->attr[0]);
             key = hash_u64(key, frozen ? 2 : 3);
         } else {
             return 0;

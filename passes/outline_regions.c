@@ -163,11 +163,13 @@ static void mix_node(struct identity *is, const struct outline *o, ir_value v)
     }
     mix_type(is, &n->type);
     bool view = outline_is_view(o, v) || n->op == OP_reshape;
-    for (uint32_t i = 0; i < ir_ops[n->op].attr_count; i++)
+    for (uint32_t i = 0; i < ir_ops[n->op].attr_count; i++) {
+        mix(is, n->attr[i].n);
         for (uint32_t k = 0; k < n->attr[i].n; k++) {
             if (view) is->exact = hash_u64(is->exact, (uint64_t)n->attr[i].v[k]);
             else mix(is, (uint64_t)n->attr[i].v[k]);
         }
+    }
 }
 
 static struct place *place_of(struct reader *r, uint32_t region, ir_value v)

@@ -317,8 +317,8 @@ static value_rule *const rules[IR_OP_COUNT] = {
 static uint64_t memo_key(const struct lower *l, ir_value v, const struct lower_pos *p)
 {
     uint64_t h = hash_u64(hash_u64(v, l->cond), (uint64_t)p->offset);
+    h = hash_u64(h, (uint64_t)p->term_count << 32 | p->scaled_count); /* first: none of them is taken for another */
     for (uint32_t i = 0; i < p->term_count; i++) h = hash_u64(hash_u64(h, p->term[i].var), (uint64_t)p->term[i].scale);
-    h = hash_u64(h, p->term_count);
     for (uint32_t i = 0; i < p->scaled_count; i++)
         h = hash_u64(hash_u64(h, p->scaled[i].value), (uint64_t)p->scaled[i].scale);
     return h;

@@ -96,14 +96,15 @@ static uint32_t level_of(const struct nest_builder *b, const struct nest_stmt *s
     return max_level(level, b->values.items[stmt->cond].level);
 }
 
+/* How many there are comes first, or what is a variable in one could be a value in another one. */
 static uint64_t hash_index(uint64_t seed, const struct nest_index *index)
 {
     uint64_t h = hash_u64(seed, (uint64_t)index->offset);
+    h = hash_u64(h, (uint64_t)index->term_count << 32 | index->scaled_count);
     for (uint32_t i = 0; i < index->term_count; i++) {
         h = hash_u64(h, index->terms[i].var);
         h = hash_u64(h, (uint64_t)index->terms[i].scale);
     }
-    h = hash_u64(h, index->term_count);
     for (uint32_t i = 0; i < index->scaled_count; i++) {
         h = hash_u64(h, index->scaled[i].value);
         h = hash_u64(h, (uint64_t)index->scaled[i].scale);

@@ -110,8 +110,7 @@ struct fe_val fe_reduce(struct fe_site *s, enum fe_reduction kind, struct fe_val
     for (uint32_t i = 0; i < t.rank; i++) /* ascending */
         for (uint32_t j = 0; j < count; j++)
             if (axes[j] == i) dims[n++] = i;
-    struct fe_val r = fe_tensor_val(n ? ir_reduce(s->b, ops[kind], v.tensor, dims, n) : v.tensor,
-                                    x.weak && kind != FE_RED_ANY && kind != FE_RED_ALL);
+    struct fe_val r = fe_val_tensor(n ? ir_reduce(s->b, ops[kind], v.tensor, dims, n) : v.tensor); /* never weak */
     if (kind == FE_RED_MEAN && masked) {
         struct fe_val mask = fe_broadcast_val(s, fe_boolean(s, *o->where), t.rank, t.dim);
         r = fe_div(

@@ -47,5 +47,5 @@ struct fe_val make_scan(struct fe_call *c)
     } else if (!fe_get_int(c, 1, &given) || !fe_get_axis(s, given, t.rank, &axis)) return fe_bad();
     if (x.bad || !fe_rank(s, &x)) return x;
     bool reverse = fe_get_flag(c, c->data < 2 ? 3 : 2);
-    return fe_tensor_val(ir_cumulate(s->b, (enum ir_cumulate)c->data, &x.tensor, axis, reverse), x.weak);
+    return fe_val_tensor(ir_cumulate(s->b, (enum ir_cumulate)c->data, &x.tensor, axis, reverse)); /* never weak */
 }

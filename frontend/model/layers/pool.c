@@ -15,7 +15,11 @@ static struct fe_val slide(struct fe_block *block, struct fe_window *w, struct f
         struct fe_val part = window_tap(block, w, x, i);
         if (!i) y = part;
         else if (kind == AVERAGE) y = fe_add(s, y, part);
-        else y = fe_where3(s, fe_binary(s, kind == LARGEST ? EXPR_OP_GT : EXPR_OP_LT, part, y), part, y);
+        else { /* NaN stays, wherever it stands */
+            struct fe_val beyond = fe_binary(s, kind == LARGEST ? EXPR_OP_GT : EXPR_OP_LT, part, y);
+            struct fe_val none_is = fe_binary(s, EXPR_OP_NE, part, part);
+            y = fe_where3(s, fe_op2(s, OP_or, beyond, none_is), part, y);
+        }
     }
     return x.bad ? x : y;
 }

@@ -345,8 +345,28 @@ START_TEST(lengthy_loops)
 }
 END_TEST
 
+/* A variable of a loop is not taken for the value of its number, nor that for another offset. */
+START_TEST(places_told_apart)
+{
+    struct nest_builder b = begin();
+    uint32_t x = nest_argument(&b, IR_I32, false, "a");
+    nest_var i = nest_open(&b, NEST_SERIAL, 4);
+    enum { PLACES = 64 };
+    nest_value loaded[3 * PLACES], number = nest_number(&b, IR_I32, 0);
+    while (number <= PLACES) number = nest_number(&b, IR_I32, number);
+    for (uint32_t k = 0; k < PLACES; k++) {
+        struct nest_scaled scaled = {.value = k + 1, .scale = 1}, other = {.value = 1, .scale = k + 1};
+        loaded[3 * k] = nest_load(&b, x, AT(&arena, 0, {i, k + 1}), 0);
+        loaded[3 * k + 1] = nest_load(&b, x, (struct nest_index){.scaled_count = 1, .scaled = &scaled}, 0);
+        loaded[3 * k + 2] = k ? nest_load(&b, x, (struct nest_index){.scaled_count = 1, .scaled = &other}, 0) : 0;
+    }
+    for (uint32_t k = 0; k < 3 * PLACES; k++)
+        for (uint32_t j = 0; j < k; j++) ck_assert_msg(loaded[j] != loaded[k], "%u and %u are one", j, k);
+}
+END_TEST
+
 int main(void)
 {
     return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree, flags, tiles, nan_of_any_bits,
-                                         lengthy_loops));
+                                         lengthy_loops, places_told_apart));
 }
