@@ -528,9 +528,8 @@ static struct fe_val update_masked(struct fe_site *s, enum update how, struct fe
     return fe_where3(s, mask, updated(s, how, base, with), base);
 }
 
-/* place: the tensor, then its index. */
-struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const char *name, const char *mode_name,
-                        struct fe_val with)
+static struct fe_val update_place(struct fe_site *s, const struct fe_val *place, const char *name,
+                                  const char *mode_name, struct fe_val with)
 {
     uint32_t how = 0;
     struct indexing x;
@@ -577,4 +576,13 @@ struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const cha
     part = fe_val_tensor(ir_pad(s->b, part.tensor, ir_scalar(s->b, dtype, 0), low, high, interior));
     here = fe_val_tensor(ir_pad(s->b, here.tensor, ir_scalar(s->b, IR_BOOL, 0), low, high, interior));
     return fe_where3(s, here, part, base);
+}
+
+/* place: the tensor, then its index. The result is weak as the tensor is. */
+struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const char *name, const char *mode_name,
+                        struct fe_val with)
+{
+    struct fe_val v = update_place(s, place, name, mode_name, with);
+    v.weak = !v.bad && fe_kind(s, &place->items[0]).weak;
+    return v;
 }

@@ -60,17 +60,18 @@ static bool like_arg(struct fe_call *c, uint32_t shape, struct ir_type *t)
     return true;
 }
 
-struct fe_val make_filled_like(struct fe_call *c)
+/* Weak as what it is like. */
+static struct fe_val filled_like(struct fe_call *c, struct fe_val value, uint32_t dtype, uint32_t shape)
 {
     struct ir_type t;
-    return like_arg(c, 2, &t) ? filled(c, t, fe_int(c->data), 1) : fe_bad();
+    if (!like_arg(c, shape, &t)) return fe_bad();
+    struct fe_val v = filled(c, t, value, dtype);
+    v.weak = !v.bad && ARG(0).weak && fe_is_none(&ARG(dtype));
+    return v;
 }
 
-struct fe_val make_full_like(struct fe_call *c)
-{
-    struct ir_type t;
-    return like_arg(c, 3, &t) ? filled(c, t, ARG(1), 2) : fe_bad();
-}
+struct fe_val make_filled_like(struct fe_call *c) { return filled_like(c, fe_int(c->data), 1, 2); }
+struct fe_val make_full_like(struct fe_call *c) { return filled_like(c, ARG(1), 2, 3); }
 
 struct fe_val make_arange(struct fe_call *c)
 {

@@ -93,6 +93,7 @@ static struct fe_val rounds(struct fe_site *s, struct fe_val x, int64_t k)
     }
     struct fe_val parts[] = {FE_APPLY(s, "concatenate", fe_tuple(s, values, (uint32_t)k), axis),
                              FE_APPLY(s, "concatenate", fe_tuple(s, indices, (uint32_t)k), axis)};
+    parts[0].weak = x.weak;
     return left.bad ? left : fe_tuple(s, parts, 2);
 }
 
