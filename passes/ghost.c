@@ -195,6 +195,8 @@ static ir_value norm_by_positions(struct ir_builder *b, const struct ir_node *d,
     ir_value both = ir_binary(b, OP_mul, xx, yy);
     for (uint32_t i = d->attr[0].n; i < type.rank; i++) pass_dims_add(&positions, i);
     ir_value sum = positions.n ? ir_reduce(b, OP_reduce_sum, both, positions.v, positions.n) : both;
+    /* of gradients that cancel to nothing rounding may leave less than that */
+    if (!one) sum = ir_binary(b, OP_max, sum, ir_number_like(b, sum, 0));
     return ir_cast(b, sum, (enum ir_dtype)d->type.dtype);
 }
 

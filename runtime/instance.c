@@ -189,7 +189,9 @@ void rt_destroy(struct step_instance *t)
     bool found = *at, here = found && rt_gate_here(t);
     if (here) *at = t->next;
     pthread_mutex_unlock(&live_lock);
-    if (here) end(t);
+    bool free = here && rt_enter_last(t);
+    if (free) end(t);
+    else if (here) rt_fail(NULL, STEP_EBUSY, "destroy: from inside a call of the instance, which stays");
     else if (!found) rt_fail(NULL, STEP_EINVAL, "destroy: no such instance");
 }
 

@@ -250,7 +250,8 @@ struct step_instance {
     struct rt_block *blocks; /* the last one */
 
     /* the call in progress */
-    _Atomic int busy, interrupted;
+    _Atomic uintptr_t busy; /* the thread that is inside, 0: none */
+    _Atomic int interrupted;
     enum rt_entry_kind running;
     uint32_t microbatches;
     struct rt_fp fp; /* of the caller of a step */
@@ -325,6 +326,7 @@ bool rt_gate_here(const struct step_instance *); /* not the child of a fork */
 /* Calls that change or run: one at a time, not after fork, not when poisoned. rt_leave also ends what rt_give_up says.
  */
 step_status rt_enter(struct step_instance *, bool even_if_poisoned);
+bool rt_enter_last(struct step_instance *); /* once the call in progress has ended; false: it is of this thread */
 step_status rt_leave(struct step_instance *, step_status);
 
 /* ---------------------------------------------------------------- cpu.c */

@@ -72,6 +72,38 @@ static int outputs_open(struct run *r, const struct run_data *data, struct outpu
     return 0;
 }
 
+/* The last batch is filled up with zeros. With other rows there the outputs of those that count have to be the same. */
+static int check_alone(struct run *r, const struct run_data *data, struct outputs *o, struct step_batch *batch,
+                       uint64_t counted)
+{
+    for (size_t i = 0; i < batch->input_count; i++) {
+        const struct step_array *a = &batch->inputs[i];
+        if (!data->tensors[i].rows) continue;
+        uint64_t row = data->tensors[i].bytes / data->batch;
+        char *rows = (char *)(uintptr_t)a->data; /* room of its own: no file ends with zeros for us */
+        for (uint64_t k = counted; k < data->batch; k++) memcpy(rows + k * row, rows, row);
+    }
+    int code = 0;
+    struct step_array *again = arena_copy(r->cli->arena, o->arrays, o->count * sizeof *again);
+    for (size_t i = 0; i < o->count; i++)
+        if (!(again[i].data = malloc(o->bytes[i] + 1)))
+            code = cli_failed(r->cli, EXIT_ENVIRONMENT, "--infer: out of memory (%llu bytes)",
+                              (unsigned long long)o->bytes[i]);
+    step_status status = code ? STEP_OK : r->api->infer(r->instance, batch, r->eval_weights, again, o->count);
+    if (status) code = run_status(r, status, "--infer");
+    for (size_t i = 0; i < o->count; i++) {
+        uint64_t bytes = o->rows[i] ? o->bytes[i] / data->batch * counted : o->bytes[i];
+        if (!code && memcmp(again[i].data, o->arrays[i].data, bytes) != 0)
+            code = cli_failed(r->cli, EXIT_WRONG,
+                              "--infer: %llu rows do not fill batches of %llu, and output \"%s\" of a row depends on "
+                              "the other rows of its batch; \"partial_batches\": true in the document leaves out what "
+                              "does not count",
+                              (unsigned long long)data->rows, (unsigned long long)data->batch, again[i].name);
+        free(again[i].data);
+    }
+    return code;
+}
+
 static int outputs_compute(struct run *r, struct run_data *data, struct outputs *o, uint64_t batches)
 {
     for (uint64_t k = 0; k < batches; k++) {
@@ -81,6 +113,8 @@ static int outputs_compute(struct run *r, struct run_data *data, struct outputs 
         for (size_t i = 0; i < o->count; i++) o->arrays[i].data = o->memory[i] + k * o->bytes[i];
         step_status status = r->api->infer(r->instance, &batch, r->eval_weights, o->arrays, o->count);
         if (status) return run_status(r, status, "--infer");
+        uint64_t counted = data->rows && !data->partial ? run_rows_counted(data, k) : data->batch;
+        if (counted < data->batch && (code = check_alone(r, data, o, &batch, counted))) return code;
     }
     return 0;
 }

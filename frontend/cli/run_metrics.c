@@ -2,6 +2,7 @@
  * --metrics (JSON lines), --csv (a column per number) and --tensorboard (event files, run_events.c). */
 #include "frontend/cli/run.h"
 #include "ir/ir.h"
+#include <stepc/step_tools.h>
 
 #include <errno.h>
 #include <math.h>
@@ -74,17 +75,24 @@ static bool keep_lines(struct run *r, struct st_output *to, const char *path, co
     char *line = NULL;
     size_t room = 0;
     bool good = old || to->direct || errno == ENOENT, from_one = false;
-    uint64_t kept = 0;
+    uint64_t kept = 0, number = 0;
     if (!good) snprintf(error, ST_TEXT, "%s: what is there cannot be read: %s", path, strerror(errno));
     for (ssize_t n; good && old && (n = getline(&line, &room, old)) > 0 && line[n - 1] == '\n';) {
         unsigned long long step;
+        number++;
         if (head) {
             good = strcmp(line, head) == 0;
             if (!good) snprintf(error, ST_TEXT, "%s: its columns are not those of this run, which continues it", path);
             head = NULL;
             continue;
         }
-        if (!step_of(line, &step) || step > r->checkpoint.step + 1) break;
+        if (strspn(line, " \r\n") == (size_t)n) continue;
+        if (!step_of(line, &step)) {
+            good = snprintf(error, ST_TEXT, "%s: line %llu is no row of a run, which continues the file", path,
+                            (unsigned long long)number) < 0;
+            break;
+        }
+        if (step > r->checkpoint.step + 1) break;
         if (!kept) from_one = step == 1;
         if (step > r->checkpoint.step && !(from_one && kept < r->first_step)) break;
         good = st_output_write(to, line, (size_t)n, error);
@@ -92,6 +100,8 @@ static bool keep_lines(struct run *r, struct st_output *to, const char *path, co
     }
     if (good && old && ferror(old))
         good = snprintf(error, ST_TEXT, "%s: what is there cannot be read: %s", path, strerror(errno)) < 0;
+    if (good && kept && !st_sync(to->fd)) /* it takes the place of the old one with the first row */
+        good = snprintf(error, ST_TEXT, "%s: fsync: %s", path, strerror(errno)) < 0;
     free(line);
     if (old) fclose(old);
     return good;

@@ -200,6 +200,10 @@ class Checkpoint(runner.Case):
         said = self.train("--save-dir", "run", "--resume", "auto", "--metrics", "rows.jsonl", code=3).stderr
         self.assertIn("rows.jsonl: what is there cannot be read: Too many levels", said)
         self.assertTrue(os.path.islink(self.path("rows.jsonl")))
+        with open(self.path("other.jsonl"), "w") as f:
+            f.write('{"step": 1, "loss": 2}\n\nnot a row\n{"step": 2, "loss": 2}\n')
+        said = self.train("--save-dir", "run", "--resume", "auto", "--metrics", "other.jsonl", code=3).stderr
+        self.assertIn("other.jsonl: line 3 is no row of a run", said)
 
     def test_many_metrics(self):
         """As many as a checkpoint holds are saved; of more the run says so before its first step."""

@@ -134,6 +134,19 @@ class Infer(runner.SharedCase):
                 self.agrees(read(self.path("out.st")), self.expected(state))
         del self.x
 
+    def test_rows_that_depend_on_others(self):
+        """What is computed over the batch would count the zeros that fill it."""
+        model = dict(MODEL, loss="mean((model.own - y[:, :1])**2)", metrics={})
+        model["model"] = {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [4]}], "output": {"own": "x * w", "others": "x * w - mean(x, axis=0)"}}
+        with open(self.path("others.json"), "w") as f:
+            json.dump(model, f)
+        for rows, code in ((16, 0), (21, 1)):
+            write(self.path("others.st"), {"x": np.random.default_rng(2).normal(size=(rows, 4))})
+            got, said = self.run_stepc("run", self.path("others.json"), "--infer", self.path("others_out%d.st" % rows), "--infer-data", self.path("others.st"))
+            self.assertEqual(got, code, said)
+            self.assertEqual(os.path.exists(self.path("others_out%d.st" % rows)), not code)
+        self.assertIn('21 rows do not fill batches of 8, and output "model.others" of a row depends on', said)
+
     def test_ragged_evaluation(self):
         """The mean over all rows, in which a metric says what a batch counts for; from rows that do not fill the last batch, with a
         mask, and from batches that a mask covers in parts; a batch that counts for nothing does not spoil it."""

@@ -207,7 +207,7 @@ struct step_api {
     const char *(*last_error)(const struct step_instance *); /* NULL: of this thread */
 
     step_status (*create)(const struct step_options *, struct step_instance **out);
-    void (*destroy)(struct step_instance *);
+    void (*destroy)(struct step_instance *); /* waits for a call of another thread; in one of its own it does nothing */
     step_status (*init)(struct step_instance *);
 
     size_t (*tensor_count)(const struct step_instance *, uint32_t role);

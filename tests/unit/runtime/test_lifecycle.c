@@ -3,7 +3,9 @@
 #include "tests/unit/runtime/toy.h"
 #include "tests/unit/suite.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct toy toy;
 static struct toy_data data;
@@ -89,6 +91,41 @@ END_TEST
 START_TEST(mesh_of_two) { train_and_compare(2, 1, false, true); }
 END_TEST
 START_TEST(mesh_of_four_teams) { train_and_compare(4, 2, true, false); }
+END_TEST
+
+/* Who destroys waits for the call of another thread; from inside a call it is none. */
+static int destroy_inside(void *user, const struct step_result *r)
+{
+    rt_destroy(*(struct step_instance **)user);
+    return r != NULL;
+}
+
+static void *free_soon(void *user)
+{
+    struct step_instance *t = user;
+    usleep(20000);
+    void *early = atomic_load(&t->busy) == 1 ? NULL : t; /* destroyed, or another one is inside */
+    atomic_store(&t->busy, 0);
+    return early;
+}
+
+START_TEST(destroyed_while_busy)
+{
+    struct step_instance *t = toy_create(toy_build(&toy, 1, true, false), 2);
+    toy_fill(&data, 3);
+    ck_assert_int_eq(rt_init(t), STEP_OK);
+    struct step_batch batch = data.batch;
+    batch.accept = destroy_inside, batch.user = &t;
+    ck_assert_msg(rt_step(t, &batch, NULL) == STEP_OK, "%s", rt_last_error(t));
+    ck_assert_ptr_nonnull(strstr(rt_last_error(NULL), "from inside a call"));
+    atomic_store(&t->busy, 1); /* a call of another thread, which takes a while */
+    pthread_t other;
+    void *end = &end;
+    ck_assert_int_eq(pthread_create(&other, NULL, free_soon, t), 0);
+    rt_destroy(t);
+    pthread_join(other, &end);
+    ck_assert_ptr_null(end);
+}
 END_TEST
 
 /* eval: the loop stops by its flag after row 5; other weights; nothing of the state changes. */
@@ -528,5 +565,5 @@ int main(void)
     return run_case("lifecycle",
                     CASE_OF(120, single, whole, team, mesh_of_two, mesh_of_four_teams, eval_single, eval_team,
                             eval_mesh, same_bits, team_on_trial, many_steps, staged, hypers, non_finite, veto_single,
-                            veto_mesh, commits_single, commits_mesh, memory_and_tensors));
+                            veto_mesh, commits_single, commits_mesh, memory_and_tensors, destroyed_while_busy));
 }
