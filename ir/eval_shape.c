@@ -244,12 +244,15 @@ void eval_scatter_add(struct eval_call *c)
     struct split s = split_at(&c->n->type, c->n->attr[0].v[0]);
     int64_t n = ir_type_elements(&index->type);
     const double *update = eval_arg(c, 2)->v;
+    enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype;
+    bool narrow = dtype == IR_BF16 || dtype == IR_F16; /* as XLA adds them: each sum is rounded */
     copy_operand(c);
     for (int64_t o = 0; o < s.outer; o++)
         for (int64_t k = 0; k < n; k++, update += s.inner) {
             int64_t at = (int64_t)index->v[k];
             double *to = c->out->t->v + (o * s.extent + at) * s.inner;
             for (int64_t i = 0; i < s.inner && at >= 0 && at < s.extent; i++) to[i] += update[i];
+            if (narrow && at >= 0 && at < s.extent) eval_to_dtype(c->e->precision, dtype, to, s.inner);
         }
     eval_to_dtype(c->e->precision, (enum ir_dtype)c->n->type.dtype, c->out->t->v, ir_type_elements(&c->n->type));
 }

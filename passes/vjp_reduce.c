@@ -1,5 +1,6 @@
 /* Gradients of reductions and contractions. */
 #include "passes/vjp.h"
+#include <math.h>
 
 /* A reduced value, once per element that went into it. */
 static ir_value spread(struct vjp *c, ir_value reduced)
@@ -21,14 +22,15 @@ static ir_value reduce(struct vjp *c, enum ir_op op, ir_value x)
 
 void vjp_reduce_sum(struct vjp *c) { vjp_give(c, 0, spread(c, c->ct)); }
 
-/* Ties share evenly. */
+/* Ties share evenly. Of NaN no element is the source, and all gradients are NaN, as JAX's quotient by their number. */
 void vjp_reduce_extremum(struct vjp *c)
 {
     struct ir_builder *b = c->b;
-    ir_value x = vjp_arg(c, 0), zero = vjp_like(c, x, 0);
+    ir_value x = vjp_arg(c, 0), y = c->value;
+    ir_value none = ir_select(b, ir_binary(b, OP_eq, y, y), vjp_like(c, y, 0), vjp_like(c, y, (double)NAN));
     ir_value chosen = ir_binary(b, OP_eq, x, spread(c, c->value));
     ir_value count = reduce(c, OP_reduce_sum, ir_cast(b, chosen, (enum ir_dtype)c->node.type.dtype));
-    vjp_give(c, 0, ir_select(b, chosen, spread(c, ir_binary(b, OP_div, c->ct, count)), zero));
+    vjp_give(c, 0, ir_select(b, chosen, spread(c, ir_binary(b, OP_div, c->ct, count)), spread(c, none)));
 }
 
 /* The product of the other elements: y / x without zeros; with one zero only that element has a slope, the product

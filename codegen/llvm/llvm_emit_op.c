@@ -243,7 +243,8 @@ LLVMValueRef emit_sign(const struct emit_scalar *c)
     LLVMTypeRef type = LLVMTypeOf(x);
     if (ir_dtype_is_float(c->operand)) {
         LLVMValueRef nonzero = LLVMBuildFCmp(e->b, LLVMRealONE, x, zero, "");
-        return emit_pick(e, nonzero, emit_call2(e, "llvm.copysign", emit_real(type, 1.0), x), x);
+        LLVMValueRef none = LLVMBuildFMul(e->b, x, zero, ""); /* a zero of its sign, also of a denormal number; NaN */
+        return emit_pick(e, nonzero, emit_call2(e, "llvm.copysign", emit_real(type, 1.0), x), none);
     }
     LLVMValueRef up = LLVMBuildZExt(e->b, LLVMBuildICmp(e->b, LLVMIntNE, x, zero, ""), type, "");
     if (!ir_dtype_is_signed(c->operand)) return up;

@@ -110,7 +110,9 @@ struct fe_val fe_op2_float(struct fe_site *s, enum ir_op op, struct fe_val a, st
         if (b.kind == FE_VAL_NUMBER) b.python = FE_PY_FLOAT;
         else b = fe_inexact(s, b);
     }
-    return fe_op2(s, op, a, b);
+    struct fe_val v = fe_op2(s, op, a, b);
+    v.weak = !v.bad && k.weak; /* bool beside an integer of Python is weak, too */
+    return v;
 }
 
 /* The bool tensor of a shape that a factor is, as itself or as 0 and 1. */
@@ -285,8 +287,8 @@ static struct fe_val modulo(struct fe_site *s, struct fe_val a, struct fe_val b)
 /* As jnp: what is divided by 0 is infinite, or NaN for 0; what is divided by an infinity, -1 or 0. */
 static struct fe_val float_floor_divide(struct fe_site *s, struct fe_val a, struct fe_val b, struct fe_kind_of k)
 {
-    struct fe_val x = fe_tensor_val(fe_value_as(s, &a, k.dtype), a.weak),
-                  y = fe_tensor_val(fe_value_as(s, &b, k.dtype), b.weak);
+    struct fe_val x = fe_tensor_val(fe_value_as(s, &a, k.dtype), k.weak),
+                  y = fe_tensor_val(fe_value_as(s, &b, k.dtype), k.weak);
     struct fe_val zero = fe_float(0), rest = fe_op2(s, OP_rem, x, y);
     struct fe_val part = fe_where3(s, fe_op2(s, OP_eq, y, zero), x, fe_sub(s, x, rest));
     struct fe_val quotient = fe_div(s, part, y);

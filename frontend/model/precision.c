@@ -41,7 +41,9 @@ void fe_block_own_dtypes(struct fe_block *block)
 bool fe_block_float_input(struct fe_block *block, uint32_t index)
 {
     struct fe_val *v = &block->in[index];
-    if (!ir_dtype_is_float((enum ir_dtype)fe_type_at(&block->site, v).dtype)) *v = fe_cast(&block->site, *v, IR_F32);
+    if (ir_dtype_is_float((enum ir_dtype)fe_type_at(&block->site, v).dtype)) return true;
+    *v = fe_cast(&block->site, *v, IR_F32);
+    v->weak = !v->bad; /* beside parameters it takes their dtype, as integers do */
     return !v->bad;
 }
 
@@ -64,8 +66,7 @@ enum ir_dtype fe_block_dtype(struct fe_block *block, const struct fe_val *values
     struct fe_kind_of k = {IR_BOOL, false};
     if (block->compute != IR_TUPLE) return block->compute;
     for (uint32_t i = 0; i < count; i++)
-        if (!fe_is_none(&values[i]) && !values[i].bad)
-            k = fe_promote(k, (struct fe_kind_of){(enum ir_dtype)fe_type_at(&block->site, &values[i]).dtype, false});
+        if (!fe_is_none(&values[i]) && !values[i].bad) k = fe_promote(k, fe_kind(&block->site, &values[i]));
     return ir_dtype_is_float(k.dtype) ? k.dtype : IR_F32;
 }
 

@@ -30,6 +30,7 @@ static struct fe_val pool(struct fe_block *block, const struct fe_value *a, enum
     struct fe_window w = {0};
     if (!fe_block_float_input(block, 0)) return fe_bad();
     struct fe_val x = block->in[0];
+    x.weak = false;
     struct ir_type t = fe_type_at(s, &x);
     if (!window_ints(block, &a[SHAPE], 1, 1, w.size, &w.rank)) return fe_bad();
     if (!w.rank) w.rank = 1;

@@ -170,7 +170,7 @@ START_TEST(who_does_not_come)
 {
     struct rank ranks[3];
     run_all(ranks, 2, second_of_two);
-    ck_assert_str_eq(ranks[0].why, "2 of 3 ranks came");
+    ck_assert_str_eq(ranks[0].why, "2 of 3 ranks came: Connection timed out");
     run_all(ranks, 3, second_of_two);
     ck_assert_str_eq(ranks[0].why, "rank 2 of 3 came to 3 ranks, which is wrong, or one too many");
 }
