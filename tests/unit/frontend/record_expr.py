@@ -233,6 +233,22 @@ meshgrid(v, n)[0] + meshgrid(v, n)[1]
 meshgrid(v, n, indexing='ij')[1]
 sort(x[:0], axis=0)
 sum(x[:0], axis=0) + prod(x[:0], axis=0) + concatenate([x[:0], y])[1]
+sum(where(b, 1.0, 0.0)) * astype(x, 'bfloat16')
+cumsum(where(b, 1.0, 0.5), axis=1) * astype(x, 'float16')
+max(where(b, 2, 1)) * astype(n, 'int8')
+median(where(b, 0.5, 0.25)) * astype(v, 'bfloat16')
+zeros_like(where(b, 0.5, 0.25)) + astype(x, 'bfloat16')
+where(b, 0.5, 0.25).at[0].set(1.0) * astype(x, 'bfloat16')
+top_k(where(b, 0.5, 0.25), 2)[0] * astype(x[:, :2], 'bfloat16')
+gelu(where(b, 0.5, 0.25)) * astype(x, 'bfloat16')
+nan_to_num(where(b, 0.5, 0.25)) * astype(x, 'bfloat16')
+xlogy(i * 0, astype(p, 'bfloat16'))
+heaviside(i, astype(p, 'bfloat16'))
+b / 2 * astype(x, 'bfloat16')
+n // 2.0 * astype(v[:3], 'bfloat16')
+convolve(astype(v * 100, 'float16'), astype(-v * 100, 'float16'))
+xlogy(x * 0, where(b, nan, p))
+cov(x, aweights=-v)
 """.strip().splitlines()
 
 
@@ -258,6 +274,7 @@ def names():
 
 def flat(a):
     a = np.asarray(a)
+    a = a.astype("f4") if a.dtype.itemsize == 2 and a.dtype.kind == "V" else a  # bfloat16
     return [str(float(v)) if not np.isfinite(float(v)) else (float(v) if a.dtype.kind == "f" else int(v)) for v in a.ravel()]
 
 

@@ -98,10 +98,47 @@ START_TEST(stored)
 }
 END_TEST
 
+/* What is weak, or an integer, takes the dtype of the parameters; a float32 input does not (nnx: result_type). */
+START_TEST(weak_inputs)
+{
+    static const struct {
+        const char *type, *input, *layer;
+        enum ir_dtype dtype;
+    } rows[] = {
+        {"int32", "x / 255.0", "{\"type\": \"linear\", \"features\": 5}", IR_BF16},
+        {"int32", "x * 1.0", "{\"type\": \"linear\", \"features\": 5}", IR_BF16},
+        {"int32", "where(x > 0, 0.5, -0.5)", "{\"type\": \"linear\", \"features\": 5}", IR_BF16},
+        {"int32", "x", "{\"type\": \"layer_norm\"}", IR_BF16},
+        {"int32", "x > 0", "{\"type\": \"rms_norm\"}", IR_BF16},
+        {"float32", "x", "{\"type\": \"linear\", \"features\": 5}", IR_F32},
+        {"float32", "astype(x, 'bfloat16')", "{\"type\": \"linear\", \"features\": 5}", IR_BF16},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct arena arena = {0};
+        struct diags diags = {.arena = &arena};
+        struct fe_options options = {0};
+        const char *text = arena_format(
+            &arena,
+            "{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [4, 6], \"dtype\": \"%s\"}}, \"model\": {\"type\": "
+            "\"sequential\", \"input\": \"x\", \"layers\": [{\"type\": \"expr\", \"expr\": \"%s\"}, %s]}, \"loss\": "
+            "\"mean(model**2)\", \"optimizer\": {\"type\": \"sgd\", \"learning_rate\": 0.1}, %s\"seed\": 1}",
+            rows[i].type, rows[i].input, rows[i].layer, PRECISION("\"params\": \"bfloat16\""));
+        struct ir_module *m = fe_compile("weak.json", text, strlen(text), &options, &diags);
+        ck_assert_msg(m != NULL, "refused: %s", text);
+        int32_t at = ir_slot_find(m, "model");
+        ck_assert_msg(at >= 0 && m->slots.items[at].type.dtype == rows[i].dtype, "%s of %s: %s", rows[i].layer,
+                      rows[i].input, ir_dtype_name((enum ir_dtype)m->slots.items[at].type.dtype));
+        ir_module_free(m);
+        arena_free(&arena);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("all");
     tcase_add_loop_test(tests, refused, 0, (int)(sizeof mistakes / sizeof *mistakes));
     tcase_add_test(tests, stored);
+    tcase_add_test(tests, weak_inputs);
     return run_case("precision", tests);
 }
