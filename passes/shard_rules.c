@@ -2,6 +2,7 @@
  * op, propagation that knows no op) and in which operands partial sums may pass. */
 #include "passes/shard_int.h"
 
+#include <math.h>
 #include <string.h>
 
 struct rule_maker {
@@ -33,11 +34,27 @@ static void rule_ewise(struct rule_maker *k)
 }
 
 static void rule_add(struct rule_maker *k) { rule_ewise(k), k->r->linear = 3; }
-static void rule_mul(struct rule_maker *k) { rule_ewise(k), k->r->linear = 3, k->r->product = true; }
+
+/* Whether operand i is a number that makes no part of a sum infinite where the sum is not: infinities of parts are NaN
+ * together. 0 would be one where it divides; where it multiplies no part is left. */
+static bool is_moderate(const struct rule_maker *k, uint32_t i)
+{
+    double x;
+    if (!pass_number(k->f, k->n->args[i], &x)) return false;
+    return fabs(x) >= 0x1p-32 && fabs(x) <= 0x1p32;
+}
+
+static void rule_mul(struct rule_maker *k)
+{
+    rule_ewise(k);
+    k->r->linear = (is_moderate(k, 1) ? 1u : 0) | (is_moderate(k, 0) ? 2u : 0);
+    k->r->product = true;
+}
+
 static void rule_div(struct rule_maker *k)
 {
     rule_ewise(k);
-    if (ir_dtype_is_float(k->n->type.dtype)) k->r->linear = 1;
+    if (ir_dtype_is_float(k->n->type.dtype) && is_moderate(k, 1)) k->r->linear = 1;
 }
 static void rule_select(struct rule_maker *k) { rule_ewise(k), k->r->linear = 6; }
 static void rule_constraint(struct rule_maker *k) { rule_ewise(k); }
