@@ -35,26 +35,24 @@ static void rule_ewise(struct rule_maker *k)
 
 static void rule_add(struct rule_maker *k) { rule_ewise(k), k->r->linear = 3; }
 
-/* Whether operand i is a number that makes no part of a sum infinite where the sum is not: infinities of parts are NaN
- * together. 0 would be one where it divides; where it multiplies no part is left. */
-static bool is_moderate(const struct rule_maker *k, uint32_t i)
-{
-    double x;
-    if (!pass_number(k->f, k->n->args[i], &x)) return false;
-    return fabs(x) >= 0x1p-32 && fabs(x) <= 0x1p32;
-}
+/* Where factors could make parts of a sum infinite, whose sum is not, these would be NaN together. */
+enum { MOST = 32 }; /* log2 of a moderate factor */
 
 static void rule_mul(struct rule_maker *k)
 {
+    double x;
     rule_ewise(k);
-    k->r->linear = (is_moderate(k, 1) ? 1u : 0) | (is_moderate(k, 0) ? 2u : 0);
+    for (uint32_t i = 0; i < 2; i++) /* tensors are taken for moderate */
+        if (!pass_number(k->f, k->n->args[1 - i], &x) || fabs(x) <= ldexp(1, MOST)) k->r->linear |= 1u << i;
     k->r->product = true;
 }
 
 static void rule_div(struct rule_maker *k)
 {
+    double x;
     rule_ewise(k);
-    if (ir_dtype_is_float(k->n->type.dtype) && is_moderate(k, 1)) k->r->linear = 1;
+    bool number = pass_number(k->f, k->n->args[1], &x) && fabs(x) >= ldexp(1, -MOST); /* a tensor may be 0 */
+    if (ir_dtype_is_float(k->n->type.dtype) && number) k->r->linear = 1;
 }
 static void rule_select(struct rule_maker *k) { rule_ewise(k), k->r->linear = 6; }
 static void rule_constraint(struct rule_maker *k) { rule_ewise(k); }
