@@ -44,6 +44,7 @@ FUZZERS = {
     "parts": Fuzzer("parts.py", ["--quick"], None, None, long=[]),
     "plans": Fuzzer("plans.py", [], 60, 600, 0),
     "unfolding": Fuzzer("unfolding.py", [], 40, 2000),
+    "updates": Fuzzer("updates.py", [], 24, 1000),
     "products": Fuzzer("products.py", [], 20, 500),
     "sequences": Fuzzer("sequences.py", [], 24, 500),
     "sharded": Fuzzer("sharded.py", [], 20, 200, 0),

@@ -12,6 +12,7 @@ import collections
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 
@@ -174,6 +175,11 @@ def data(model, vocabulary, seed):
         if name == "m":
             out[name][..., 0] = True
     return out
+
+
+def replaced(form, token):
+    """The words of a form by what stands for them."""
+    return re.sub(r"\b(%s)\b" % "|".join(token), lambda m: token[m.group(1)], form)
 
 
 def trained(stepc, folder, what, threads=1):
