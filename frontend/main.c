@@ -393,7 +393,7 @@ static int work(int argc, char **argv)
 int main(int argc, char **argv)
 {
     for (int fd = 0; fd < 3; fd++) /* what is closed fails when it is used, and no file takes its place */
-        if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd ? O_RDONLY : O_WRONLY);
+        if (fcntl(fd, F_GETFD) < 0) open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
     keep_memory();
     return cli_with_stack(work, argc, argv);
 }

@@ -170,7 +170,7 @@ def main():
         least = spent(options.stepc, document(), folder)
         for name in options.names or MANY:
             few = many = None
-            for attempt in range(3):  # machines have others to serve: of times and sizes, which they only add to, the least counts
+            for _ in range(5):  # machines have others to serve: of times and sizes, which they only add to, the least counts
                 few, many = (lesser(was, spent(options.stepc, MANY[name](n), folder)) for was, n in ((few, most // 4), (many, most)))
                 text = "%-22s %6.2f %6.2f s %6.0f %6.0f MiB" % (name, few[0], many[0], few[1], many[1])
                 wrong = few[2] or many[2]
