@@ -629,7 +629,11 @@ class Step:
             a = a.view(np.uint16)
         elif code in (BFLOAT16, FLOAT16) and a.dtype in (np.float16, np.float32, np.float64):
             with np.errstate(over="ignore"):
-                a = bits(a) if code == BFLOAT16 else a.astype(np.float16)
+                wide, a = a, bits(a) if code == BFLOAT16 else a.astype(np.float16)
+            lost = np.isinf(numbers(a) if code == BFLOAT16 else a) & ~np.isinf(wide)
+            if lost.any():
+                raise StepError(4, 'STEP_ERANGE: "%s": %s does not fit into %s (%d of %d elements)' % (
+                    name, wide[lost].flat[0], "bfloat16" if code == BFLOAT16 else "float16", np.count_nonzero(lost), wide.size))
         elif code in _DTYPES and code != BFLOAT16:
             a = _cast(name, a, np.dtype(_DTYPES[code]))
         own = BFLOAT16 if code == BFLOAT16 and a.dtype == np.uint16 else _CODES.get(a.dtype)

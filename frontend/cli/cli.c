@@ -143,6 +143,14 @@ int cli_tolerance(const struct cli *cli, const char *name, const char *otherwise
     return end == text || *end || !(*out >= 0) ? cli_usage(cli, "--%s %s: expected a number from 0 on", name, text) : 0;
 }
 
+const char *cli_joined(const struct cli *cli, const char *name, const char *otherwise)
+{
+    const char *const *values, *all = NULL;
+    size_t n = cli_values(cli, name, &values);
+    for (size_t i = 0; i < n; i++) all = all ? arena_format(cli->arena, "%s,%s", all, values[i]) : values[i];
+    return all ? all : otherwise;
+}
+
 size_t cli_values(const struct cli *cli, const char *name, const char *const **values)
 {
     size_t n = cli_count(cli, name), at = 0;

@@ -30,7 +30,7 @@ int run_checkpoint_options(struct run *r)
     for (size_t i = 0; i < sizeof needing / sizeof *needing; i++)
         if (!c->folder && cli_count(r->cli, needing[i]))
             return cli_usage(r->cli, "--%s needs --save-dir DIR", needing[i]);
-    c->keep = cli_text(r->cli, "keep", NULL);
+    c->keep = cli_joined(r->cli, "keep", NULL);
     char error[ST_TEXT];
     if (c->keep && !st_rules_check(c->keep, error)) return cli_usage(r->cli, "--keep %s", error);
     int64_t pause = cli_integer(r->cli, "save-seconds", 0);

@@ -91,7 +91,7 @@ static int kept(struct cli *cli, const char *folder, const char *rules, struct s
 static int list(struct cli *cli, const char *folder)
 {
     char error[ST_TEXT];
-    const char *rules = cli_text(cli, "keep", NULL);
+    const char *rules = cli_joined(cli, "keep", NULL);
     struct st_kept *all;
     uint32_t count;
     struct str out = STR(cli->arena);
@@ -372,7 +372,7 @@ static int diff(struct cli *cli, const char *first, const char *second)
 static int prune(struct cli *cli, const char *folder)
 {
     char error[ST_TEXT];
-    const char *rules = cli_text(cli, "keep", NULL);
+    const char *rules = cli_joined(cli, "keep", NULL);
     bool dry = cli_count(cli, "dry-run") > 0;
     struct st_kept *all;
     uint32_t count;
@@ -448,7 +448,7 @@ int cli_checkpoint(struct cli *cli)
         return cli_usage(cli, v->run ? "checkpoint %s takes one path" : "checkpoint %s takes two paths", what);
     int code = check_options(cli, v);
     if (code) return code;
-    if (cli_count(cli, "keep") && !st_rules_check(cli_text(cli, "keep", ""), error))
+    if (cli_count(cli, "keep") && !st_rules_check(cli_joined(cli, "keep", ""), error))
         return cli_usage(cli, "--keep %s", error);
     return v->run ? v->run(cli, path) : diff(cli, path, cli->operands.items[2]);
 }

@@ -130,7 +130,7 @@ int run_watch_open(struct run *r, const char *item)
                                    w->largest ? "max" : "min");
     }
     size_t length;
-    const char *metric, *rules = cli_text(r->cli, "keep", "");
+    const char *metric, *rules = cli_joined(r->cli, "keep", "");
     for (uint32_t i = 0; (metric = st_rules_metric(rules, i, &length)); i++) { /* none would be the best */
         metric = arena_string_n(r->cli->arena, metric, length);
         int code = find_metric(r, &(struct run_watch){.option = "keep", .text = metric, .metric = metric});
