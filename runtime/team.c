@@ -51,6 +51,7 @@ void rt_signal_change(struct rt_signal *s)
 static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t old, uint64_t deadline,
                         bool leave_on_failure)
 {
+    uint64_t looked = deadline ? rt_now() : 0;
     for (uint64_t until = 0, now = 0; !t->oversubscribed && now <= until; until = until ? until : now + RT_SPIN_NS) {
         for (uint32_t i = 0; i < RT_SPINS; i++) {
             if (atomic_load_explicit(&s->value, memory_order_acquire) != old) return true;
@@ -59,7 +60,6 @@ static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t o
         now = rt_now();
     }
     bool changed = false;
-    uint64_t looked = deadline ? rt_now() : 0;
     atomic_fetch_add(&s->sleepers, 1);
     while (!(changed = atomic_load(&s->value) != old)) {
         if (leave_on_failure && atomic_load(&t->failed)) break;

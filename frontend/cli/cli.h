@@ -71,7 +71,8 @@ const char *cli_text(const struct cli *, const char *name, const char *otherwise
 const char *cli_output(const struct cli *,
                        const char *name); /* the same of a file that is opened by its name: -, too */
 int64_t cli_integer(const struct cli *, const char *name, int64_t otherwise);
-const char *cli_joined(const struct cli *, const char *name, const char *otherwise); /* of a list: with commas between */
+const char *cli_joined(const struct cli *, const char *name,
+                       const char *otherwise); /* of a list: with commas between */
 size_t cli_values(const struct cli *, const char *name, const char *const **values);      /* all, in order */
 int cli_tolerance(const struct cli *, const char *name, const char *otherwise, double *); /* 0, or 2 after a message */
 

@@ -9,7 +9,8 @@
 
 int run_file_failed(const struct cli *cli, step_status status, const char *error)
 {
-    bool wrong = status == STEP_ECORRUPT || status == STEP_EVERSION || status == STEP_ENOTFOUND;
+    bool wrong = status == STEP_ECORRUPT || status == STEP_EVERSION || status == STEP_ENOTFOUND ||
+                 status == STEP_ERANGE;
     return cli_failed(cli, wrong ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s", error);
 }
 

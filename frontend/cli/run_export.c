@@ -5,6 +5,7 @@
 #include "frontend/fe.h"
 #include "ir/ir.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,14 @@ static step_status read_one(const struct run_source *s, const struct run_exporte
                 : st_read(e->file, e->from, 0, to, e->from->bytes, error);
 }
 
+step_status run_number_set(enum ir_dtype dtype, void *to, uint64_t i, double x, const char *name, char error[ST_TEXT])
+{
+    ir_element_set(dtype, to, i, x);
+    if (!isfinite(x) || isfinite(ir_element_get(dtype, to, i))) return STEP_OK;
+    snprintf(error, ST_TEXT, "\"%s\": %g does not fit into %s", name, x, ir_dtype_name(dtype));
+    return STEP_ERANGE;
+}
+
 static step_status fetch(void *user, uint32_t index, void *to, char error[ST_TEXT])
 {
     const struct run_source *s = user;
@@ -31,7 +40,7 @@ static step_status fetch(void *user, uint32_t index, void *to, char error[ST_TEX
     if (cast) {
         enum ir_dtype before = ir_dtype_of_abi(e->from->dtype), after = ir_dtype_of_abi(e->t.dtype);
         for (uint64_t i = 0; !status && i < e->from->bytes / ir_dtype_bytes(before); i++)
-            ir_element_set(after, to, i, ir_element_get(before, own, i));
+            status = run_number_set(after, to, i, ir_element_get(before, own, i), e->t.name, error);
         free(own);
     }
     return status;
@@ -115,6 +124,10 @@ static int output(struct cli *cli, const char *what, const char **to)
     bool folder = strcmp(what, "export") != 0 || cli_count(cli, "hf") || cli_count(cli, "names");
     *to = cli_output(cli, "output");
     if (!*to) return cli_usage(cli, "checkpoint %s: -o %s is missing", what, folder ? "DIR" : "FILE");
+    const char *slash = strrchr(*to, '/');
+    if (st_is_checkpoint(slash ? arena_string_n(cli->arena, *to, (size_t)(slash - *to)) : "."))
+        return cli_failed(cli, EXIT_WRONG, "checkpoint %s: -o %s lies in a checkpoint, which it would damage", what,
+                          *to);
     return folder && strcmp(cli_text(cli, "output", NULL), "-") == 0
                ? cli_usage(cli, "checkpoint %s: -o -: a folder is written; name one", what)
                : 0;

@@ -287,7 +287,7 @@ static step_status fetch(void *user, uint32_t index, void *to)
             uint64_t row = i / p->columns, column = before + i % p->columns,
                      at = t->rule->transpose ? column * p->rows + row : row * columns + column;
             if (moves) memcpy((char *)to + at * item, raw + i * item, item);
-            else ir_element_set(dtype, to, at, numbers[i]);
+            else status = run_number_set(dtype, to, at, numbers[i], t->t.name, n->source->error);
         }
         free(raw);
         free(numbers);

@@ -142,7 +142,7 @@ static step_status fetch(void *user, uint32_t index, void *to, char error[ST_TEX
         uint64_t row = i / p->columns, column = p->before + i % p->columns,
                  at = p->rule->transpose ? column * p->rows + row : row * p->all + column;
         if (from == into) memcpy((char *)to + i * item, raw + at * item, item); /* bit for bit */
-        else ir_element_set(into, to, i, ir_element_get(from, raw, at));
+        else status = run_number_set(into, to, i, ir_element_get(from, raw, at), p->t.name, error);
     }
     free(raw);
     return status;

@@ -7,6 +7,7 @@
 #include "frontend/cli/run_names.h"
 #include "ir/ir.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <regex.h>
@@ -270,20 +271,50 @@ static int read_config(struct incoming *x)
     return 0;
 }
 
-/* A number of the configuration for a module: by the first pattern that its name or an end of it matches. */
-static double number_for(const struct incoming *x, const char *key, const char *patterns, const char *module)
+/* A regular expression of Python as one of POSIX; NULL: what it says there is another thing here. */
+static const char *posix_of(struct arena *arena, const char *python)
 {
+    struct str s = STR(arena);
+    for (const char *at = python; *at; at++) {
+        bool group = at[0] == '(' && at[1] == '?';
+        if (group && at[2] != ':') return NULL;
+        if (*at == '$' && at[1]) return NULL;
+        if (*at == '^' && at > python && at[-1] != '[') return NULL;
+        if (*at != '\\') {
+            str_addf(&s, "%c", *at);
+            if (group) at += 2;
+            continue;
+        }
+        if (*++at == 'd') str_add(&s, "[0-9]");
+        else if (*at == 'D') str_add(&s, "[^0-9]");
+        else if (strchr("wWsS", *at) || !isalnum((unsigned char)*at)) str_addf(&s, "\\%c", *at);
+        else return NULL;
+        if (!*at) return NULL;
+    }
+    return str_text(&s);
+}
+
+/* A number of the configuration for a module: by the first pattern that its name or an end of it matches, as
+ * re.match(r"(.*\.)?(PATTERN)$") does; one with ^ at its beginning matches all of it. */
+static int number_for(const struct incoming *x, const char *key, const char *patterns, const char *module, double *out)
+{
+    struct arena *arena = x->r->cli->arena;
     const cJSON *map = cJSON_GetObjectItemCaseSensitive(x->config, patterns);
     for (const cJSON *c = map ? map->child : NULL; c; c = c->next) {
         regex_t e;
-        const char *own = c->string + strspn(c->string, "^");
-        if (regcomp(&e, arena_format(x->r->cli->arena, "^(.*\\.)?(%s)$", own), REG_EXTENDED | REG_NOSUB)) continue;
+        const char *own = posix_of(arena, c->string + (*c->string == '^')),
+                   *before = *c->string == '^' ? "" : "(.*\\.)?";
+        if (!own || regcomp(&e, arena_format(arena, "^%s(%s)$", before, own), REG_EXTENDED | REG_NOSUB))
+            return wrong(x, arena_format(arena, "\"%s\" of \"%s\" is a pattern that is not read here; name the module",
+                                         c->string, patterns));
         bool met = !regexec(&e, module, 0, NULL, 0);
         regfree(&e);
-        if (met) return c->valuedouble;
+        *out = c->valuedouble;
+        if (met) return 0;
     }
     const cJSON *all = cJSON_GetObjectItemCaseSensitive(x->config, key);
-    return cJSON_IsNumber(all) ? all->valuedouble : NAN;
+    *out = cJSON_IsNumber(all) ? all->valuedouble : NAN;
+    return 0;
 }
 
 static double *numbers_of(const struct incoming *x, const struct st_tensor *t)
@@ -405,8 +436,10 @@ static int put_module(struct incoming *x, const struct st_tensor *first)
     if (st_map_source(x->names.by_rule, weight, number) != ST_SOURCE)
         return wrong(x, arena_format(arena, "\"%s\" stands beside no layer of %s", first->name, x->names.what));
     const struct run_rule *rule = &x->names.rules[strtoul(number, NULL, 10)];
-    double rank = number_for(x, "r", "rank_pattern", module),
-           alpha = number_for(x, "lora_alpha", "alpha_pattern", module);
+    double rank = NAN, alpha = NAN;
+    int unread = number_for(x, "r", "rank_pattern", module, &rank);
+    if (!unread) unread = number_for(x, "lora_alpha", "alpha_pattern", module, &alpha);
+    if (unread) return unread;
     if (!second) return wrong(x, arena_format(arena, WEIGHTS " lacks \"%s\"", other));
     if (first->rank != 2 || second->rank != 2 || second->shape[1] != first->shape[0] ||
         (double)first->shape[0] != rank || isnan(alpha))

@@ -618,6 +618,18 @@ class Checkpoint(runner.Case):
             np.testing.assert_array_equal(value, state.get("ema." + name, state[name]))
         self.train("--init", "e.safetensors", steps=1)
         self.assertIn("-o FILE is missing", self.tool("export", "r", code=2).stderr)
+        before = content(self.path("r"))
+        for inside in ("r/step-20/params.safetensors", "r/step-16/new.safetensors"):
+            self.assertIn("lies in a checkpoint", self.tool("export", "r", "-o", inside, code=1).stderr)
+        self.assertEqual(content(self.path("r")), before)
+        large = {n: np.full_like(v, 1e6) for n, v in exported.items()}
+        safetensors.write(self.path("large.safetensors"), large)
+        self.train("--init", "large.safetensors", "--params-only", "--save-dir", "large", steps=1)
+        self.assertIn("does not fit into float16", self.tool("export", "large", "--dtype", "float16", "-o", "half.safetensors", code=1).stderr)
+        self.assertFalse(os.path.exists(self.path("half.safetensors")))
+        self.train("--save-dir", "s", "--save-every", "4")
+        self.tool("prune", "s", "--keep", "latest=1", "--keep", "every=8")  # both count
+        self.assertEqual(self.steps("s"), [8, 16, 20])
 
     def saved_file(self, name):
         self.saved(name)
