@@ -289,23 +289,28 @@ int way_check_memory(struct way *w)
     return 0;
 }
 
-/* Work that is split meets again in the loss: without a collective each device does all of it. That is no mistake, but
- * seldom meant. */
+/* Work that is split meets again in the loss: along an axis without a collective each device does all of it. That is no
+ * mistake, but seldom meant. */
 static void note_idle_mesh(const struct way *w)
 {
     const struct ir_mesh *mesh = &w->plans->module->mesh;
-    int64_t devices = 1;
-    for (uint32_t i = 0; i < mesh->axis_count; i++) devices *= mesh->size[i];
-    if (devices < 2 || w->cli->quiet || strcmp(cli_text(w->cli, "diagnostics", "text"), "json") == 0) return;
+    uint64_t used = 0;
+    if (w->cli->quiet || strcmp(cli_text(w->cli, "diagnostics", "text"), "json") == 0) return;
     for (size_t i = 0; i < w->plans->plans.count; i++) {
         const struct plan *p = w->plans->plans.items[i];
-        for (size_t k = 0; k < p->commands.count; k++)
-            if (p->commands.items[k].kind == PLAN_COLLECTIVE) return;
+        for (size_t k = 0; k < p->commands.count; k++) {
+            const struct plan_command *c = &p->commands.items[k];
+            for (size_t j = 0; c->kind == PLAN_COLLECTIVE && j < plan_joined(c); j++)
+                used |= (uint64_t)ir_get(c->func, plan_joined_node(c, j))->attr[0].v[0];
+        }
     }
-    fprintf(stderr,
-            "stepc: note: nothing is split over the %lld devices of the mesh, each does the whole work;\n"
-            "  \"sharding\": {\"rules\": [[\"batch\", \"%s\"]]} splits the batch\n",
-            (long long)devices, mesh->name[0]);
+    for (uint32_t i = 0; i < mesh->axis_count; i++) {
+        if (mesh->size[i] < 2 || used >> i & 1) continue;
+        fprintf(stderr,
+                "stepc: note: nothing is split over the %lld devices of the mesh along \"%s\", each does the whole work;\n"
+                "  \"sharding\": {\"rules\": [[\"batch\", \"%s\"]]} splits the batch\n",
+                (long long)mesh->size[i], mesh->name[i], mesh->name[i]);
+    }
 }
 
 /* Module and plans of a text, with what its "memory" says where the command line says nothing. */

@@ -748,6 +748,8 @@ class Cli(runner.Case):
         split = self.write("split.json", json.dumps(dict(DOCUMENT, mesh={"axes": {"data": 2}}, sharding={"rules": [["batch", "data"]]})))
         self.assertEqual(self.stepc("check", split).stderr, "")
         self.assertEqual(self.stepc("check", split, "--mesh", "data=1").stderr, "")
+        self.assertIn('of the mesh along "model"', self.stepc("check", split, "--mesh", "data=2,model=2").stderr)
+        self.assertIn('of the mesh along "dta"', self.stepc("check", split, "--mesh", "data=1,dta=4").stderr)
 
     def test_options_without_use(self):
         """An option that could do nothing is refused before the first step."""
