@@ -306,10 +306,11 @@ static void note_idle_mesh(const struct way *w)
     }
     for (uint32_t i = 0; i < mesh->axis_count; i++) {
         if (mesh->size[i] < 2 || used >> i & 1) continue;
-        fprintf(stderr,
-                "stepc: note: nothing is split over the %lld devices of the mesh along \"%s\", each does the whole work;\n"
-                "  \"sharding\": {\"rules\": [[\"batch\", \"%s\"]]} splits the batch\n",
-                (long long)mesh->size[i], mesh->name[i], mesh->name[i]);
+        fprintf(
+            stderr,
+            "stepc: note: nothing is split over the %lld devices of the mesh along \"%s\", each does the whole work;\n"
+            "  \"sharding\": {\"rules\": [[\"batch\", \"%s\"]]} splits the batch\n",
+            (long long)mesh->size[i], mesh->name[i], mesh->name[i]);
     }
 }
 

@@ -140,7 +140,7 @@ step_status st_kept_list(const char *folder, const char *rules, struct st_kept *
         struct st_kept *k = &(*list)[i];
         *k = (struct st_kept){.step = steps[i]};
         snprintf(path, room, "%s/step-%" PRIu64, folder, steps[i]);
-        k->whole = !st_checkpoint_open(c, path, false, error);
+        k->whole = !st_checkpoint_open(c, path, true, error);
         if (!k->whole) continue;
         k->created = c->created;
         for (uint32_t r = 0; r < n; r++) k->value[r] = all[r].kind == BEST ? metric_of(c, &all[r]) : 0;

@@ -99,6 +99,12 @@ static void remove_forsaken(struct cli *cli, const struct cli_file *file)
     if (dir) closedir(dir);
 }
 
+static bool is_in_checkpoint(struct cli *cli, const struct cli_file *file)
+{
+    const char *folder = arena_format(cli->arena, "%.*s.", (int)(file->name - file->path), file->path);
+    return st_is_checkpoint(folder) || st_is_checkpoint(arena_format(cli->arena, "%s/..", folder)); /* its items */
+}
+
 int cli_check_files(struct cli *cli)
 {
     struct files f = {.cli = cli};
@@ -122,6 +128,12 @@ int cli_check_files(struct cli *cli)
             return cli_usage(cli, "%s%s and %s%s name one file: %s%s", dash[0], a->option, dash[1], b->option, b->path,
                              a->written && b->written ? "" : "; what is read would be overwritten");
         }
+    for (size_t i = 0; i < f.list.count; i++) {
+        const struct cli_file *file = &f.list.items[i];
+        if (!file->written || file->writes || !is_in_checkpoint(cli, file)) continue;
+        return cli_failed(cli, EXIT_WRONG, "%s%s %s lies in a checkpoint, which it would damage",
+                          *file->option <= 'Z' ? "" : "--", file->option, file->path);
+    }
     for (size_t i = 0; i < f.list.count; i++)
         if (f.list.items[i].written) remove_forsaken(cli, &f.list.items[i]);
     return 0;

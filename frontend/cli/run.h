@@ -199,6 +199,7 @@ uint32_t run_save_flags(const struct cli *); /* --compress: STEP_SAVE_* */
 int run_checkpoint_options(struct run *);
 int run_checkpoint_begin(struct run *);    /* loads what is resumed */
 int run_checkpoint_position(struct run *); /* steps and batches that lie behind it, once first_step is known */
+bool run_is_whole(const char *path);       /* a checkpoint of which every file has its checksum */
 int run_checkpoint_metrics(struct run *);  /* there are not too many of them to be saved */
 int run_checkpoint_step(struct run *, bool now, int code); /* code: what has gone wrong before, 0 */
 int run_checkpoint_end(struct run *);

@@ -54,8 +54,7 @@ int run_checkpoint_options(struct run *r)
 
 /* ---------------------------------------------------------------- what a run begins with */
 
-/* Every file has its checksum: it came after the look of --resume auto, from another run. */
-static bool is_whole(const char *path)
+bool run_is_whole(const char *path)
 {
     char error[ST_TEXT];
     struct st_checkpoint c;
@@ -79,7 +78,7 @@ static int clear_way(struct run *r, bool damaged)
     for (uint32_t i = 0; !code && i < count && (steps[i] > c->step || !c->resumed); i++) {
         const char *from = arena_format(r->cli->arena, "%s/step-%" PRIu64, c->folder, steps[i]);
         const char *to = arena_format(r->cli->arena, "%s.damaged", from);
-        if (damaged && is_whole(from))
+        if (damaged && run_is_whole(from))
             code = cli_failed(r->cli, EXIT_WRONG,
                               "--save-dir %s: step-%" PRIu64 " was saved meanwhile: another run saves there", c->folder,
                               steps[i]);

@@ -380,6 +380,16 @@ static int prune(struct cli *cli, const char *folder)
     if (!rules) return cli_usage(cli, "checkpoint prune: --keep RULES is missing");
     int code = kept(cli, folder, rules, &all, &count);
     if (code) return code;
+    bool removes = false;
+    for (uint32_t i = 0; i < count; i++) removes |= !all[i].keep;
+    for (uint32_t i = 0; i < count && removes && !dry; i++) { /* the others may be all that is left */
+        if (!all[i].keep || !all[i].whole) continue;
+        if (!run_is_whole(step_path(cli, folder, all[i].step)))
+            code = cli_failed(cli, EXIT_WRONG, "%s is damaged, as stepc checkpoint verify shows: nothing is removed",
+                              step_path(cli, folder, all[i].step));
+        break;
+    }
+    if (code) return free(all), code;
     int parent = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent < 0) code = cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", folder, strerror(errno));
     for (uint32_t i = count; i-- > 0 && parent >= 0;) {

@@ -124,10 +124,6 @@ static int output(struct cli *cli, const char *what, const char **to)
     bool folder = strcmp(what, "export") != 0 || cli_count(cli, "hf") || cli_count(cli, "names");
     *to = cli_output(cli, "output");
     if (!*to) return cli_usage(cli, "checkpoint %s: -o %s is missing", what, folder ? "DIR" : "FILE");
-    const char *slash = strrchr(*to, '/');
-    if (st_is_checkpoint(slash ? arena_string_n(cli->arena, *to, (size_t)(slash - *to)) : "."))
-        return cli_failed(cli, EXIT_WRONG, "checkpoint %s: -o %s lies in a checkpoint, which it would damage", what,
-                          *to);
     return folder && strcmp(cli_text(cli, "output", NULL), "-") == 0
                ? cli_usage(cli, "checkpoint %s: -o -: a folder is written; name one", what)
                : 0;

@@ -366,6 +366,37 @@ static int make_config(struct run_naming *n, const char **out)
     return 0;
 }
 
+int run_names_compare(struct run_naming *n, const char *path)
+{
+    struct str told = STR(n->cli->arena);
+    char *text;
+    size_t length;
+    int code = cli_read(n->cli, path, 1 << 24, &text, &length);
+    if (code) return code;
+    const cJSON *given = json_read(n->cli->arena, text, length), *there;
+    if (!cJSON_IsObject(given)) return cli_failed(n->cli, EXIT_WRONG, "%s: no JSON object", path);
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(n->root, "config"),
+                *otherwise = cJSON_GetObjectItemCaseSensitive(n->root, "otherwise");
+    for (const cJSON *c = config ? config->child : NULL; c; c = c->next) {
+        there = cJSON_GetObjectItemCaseSensitive(given, c->string);
+        struct json_tree value = cJSON_IsObject(c) ? known(n, c) : (struct json_tree){0}; /* others are words */
+        if (!there || cJSON_IsNull(there) || !value.item) continue;
+        struct json_tree said = json_copy(n->cli->arena, there);
+        if (cJSON_Compare(said.item, value.item, true)) continue;
+        return cli_failed(n->cli, EXIT_WRONG, "%s: \"%s\" is %s; the model of --like has %s", path, c->string,
+                          json_print(said), json_print(value));
+    }
+    for (const cJSON *c = otherwise ? otherwise->child : NULL; c; c = c->next) {
+        there = cJSON_GetObjectItemCaseSensitive(given, c->string);
+        if (!there || cJSON_Compare(there, c, true)) continue;
+        str_addf(&told, "%s%s %s", told.length ? ", " : "", c->string, json_print(json_copy(n->cli->arena, there)));
+    }
+    if (told.length && !n->cli->quiet)
+        fprintf(stderr, "stepc: note: %s: shapes do not tell %s: see that the document says so\n", path,
+                str_text(&told));
+    return 0;
+}
+
 /* ---------------------------------------------------------------- the folder */
 
 /* Weights that are there would be read beside these, or in their place. */

@@ -44,6 +44,8 @@ struct run_naming {
 /* --hf or --names: the table of it. 0 or an exit code after a message; run_names_close in either case. */
 int run_names_open(struct run_naming *);
 void run_names_close(struct run_naming *);
+/* The config.json of a model against what `all` has: what differs is wrong, what shapes do not tell is said. */
+int run_names_compare(struct run_naming *, const char *path);
 /* Which tensors make which: everything has its place, or what has none is named. */
 int run_names_targets(struct run_naming *);
 /* All of them into a folder, in files of at most so many bytes. */

@@ -210,6 +210,32 @@ static int place_all(struct import *im, struct run *like)
     return code;
 }
 
+static int by_tensor(const void *a, const void *b)
+{
+    return strcmp(((const struct run_exported *)a)->t.name, ((const struct run_exported *)b)->t.name);
+}
+
+/* The file beside the weights that says what a model of them computes, if there is one. */
+static int check_config(struct import *im, struct run *like)
+{
+    struct cli *cli = im->names.cli;
+    const char *path = im->files[0].path, *slash = strrchr(path, '/');
+    path = arena_format(cli->arena, "%.*sconfig.json", (int)(slash ? slash + 1 - path : 0), path);
+    if (access(path, F_OK)) return 0;
+    uint32_t count = (uint32_t)like->api->tensor_count(like->instance, STEP_PARAM);
+    struct run_exported *all = arena_new_array(cli->arena, struct run_exported, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        struct step_tensor of = {.size = sizeof of};
+        like->api->tensor_at(like->instance, STEP_PARAM, i, &of);
+        all[i].t = (struct st_tensor){.name = of.name, .rank = of.rank};
+        memcpy(all[i].t.shape, of.shape, (size_t)of.rank * sizeof *of.shape);
+    }
+    qsort(all, count, sizeof *all, by_tensor);
+    struct run_naming names = im->names;
+    names.all = all, names.count = count;
+    return run_names_compare(&names, path);
+}
+
 int run_names_import(struct cli *cli, const struct st_file *files, uint32_t count, const char *to)
 {
     char error[ST_TEXT];
@@ -221,10 +247,12 @@ int run_names_import(struct cli *cli, const struct st_file *files, uint32_t coun
     int code = run_open(&like);
     if (!code) code = run_names_open(&im.names);
     if (!code) code = place_all(&im, &like);
+    if (!code) code = check_config(&im, &like);
     qsort(im.parts, code ? 0 : im.count, sizeof *im.parts, by_name);
     struct st_tensor *tensors = arena_new_array(cli->arena, struct st_tensor, im.count + 1);
     for (uint32_t i = 0; i < im.count; i++) tensors[i] = im.parts[i].t;
-    struct st_new n = {.folder = to, .model = "", .tensors = tensors, .fetch = fetch, .user = &im};
+    struct st_new n = {
+        .folder = to, .model = "", .tensors = tensors, .flags = run_save_flags(cli), .fetch = fetch, .user = &im};
     for (int k = 1; k < 5; k++) n.end[k] = im.count;
     step_status status = code ? STEP_OK : st_checkpoint_write(&n, NULL, error);
     if (status) code = run_file_failed(cli, status, error);

@@ -630,6 +630,14 @@ class Checkpoint(runner.Case):
         self.train("--save-dir", "s", "--save-every", "4")
         self.tool("prune", "s", "--keep", "latest=1", "--keep", "every=8")  # both count
         self.assertEqual(self.steps("s"), [8, 16, 20])
+        newest = self.path("s/step-20/opt_state.safetensors")
+        flip(newest, 8 * os.path.getsize(newest) - 3)  # the others may be all that is left
+        self.assertIn("step-20 is damaged", self.tool("prune", "s", "--keep", "latest=1", code=1).stderr)
+        with open(newest, "r+b") as f:
+            f.truncate(100)
+        self.tool("prune", "s", "--keep", "latest=1")  # not counted, nor removed
+        self.assertEqual(self.steps("s"), [16, 20])
+        self.assertIn("lies in a checkpoint", self.train("--init", "s/step-16", "--save", "s/step-16/params.safetensors", steps=1, code=1).stderr)
 
     def saved_file(self, name):
         self.saved(name)

@@ -125,6 +125,17 @@ class HuggingFace(runner.Case):
     def test_refused_by_the_program(self):
         source = self.copy("gpt2")
         self.assertEqual(run("import", source, "-o", self.folder), (0, ""))
+        path = os.path.join(source, "config.json")
+        with open(path) as f:
+            config = json.load(f)
+        for key, value, code, says in (("n_head", 3 * config["n_head"], 1, '"n_head" is %d; the model of --like has %d' % (3 * config["n_head"], config["n_head"])),
+                                       ("layer_norm_epsilon", 0.25, 0, "shapes do not tell layer_norm_epsilon 0.25, ")):
+            with open(path, "w") as f:
+                json.dump(dict(config, **{key: value}), f)
+            shutil.rmtree(self.path("runs"), ignore_errors=True)
+            self.assertIn(says, self.stepc("checkpoint", "import", source, "--hf", "gpt2", "--like", "model.json", "-o", self.path("runs"), code=code).stderr)
+        with open(path, "w") as f:
+            json.dump(config, f)
         whole = tensors.open_model(source)
         entries = {n: (n, whole.dtype(n), whole.shape(n), lambda n=n: whole.array(n)) for n in whole.names()}
         table, first = entries["transformer.wte.weight"], "transformer.h.0.attn.c_attn.weight"
