@@ -127,10 +127,10 @@ static ir_value masked_along(struct spmd_part *p, ir_value x, const struct ir_ty
 }
 
 /* This device's part of dimension d of a whole value. */
-static ir_value own_part(struct spmd_part *p, ir_value x, uint32_t d, uint32_t mask)
+static ir_value own_part(struct spmd_part *p, ir_value x, uint32_t d, uint32_t mask, bool whole)
 {
     int64_t parts = mask_size(&p->s->module->mesh, mask);
-    uint32_t zeros = zeros_of(p, x) | 1u << d;
+    uint32_t zeros = zeros_of(p, x) | (uint32_t)whole << d; /* a part may have anything behind its end */
     x = padded(p, x, d, parts);
     struct ir_type t = *ir_type(p->b.f, x);
     ir_value starts[IR_MAX_RANK], zero = ir_scalar(&p->b, IR_I32, 0);
@@ -202,7 +202,8 @@ static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *g
         struct shard_step k = steps[i];
         struct ir_type t = *ir_type(p->b.f, x);
         int64_t parts = mask_size(&p->s->module->mesh, k.axes);
-        if (k.kind == SHARD_SLICE) x = own_part(p, x, k.dim, k.axes);
+        bool whole = t.dim[k.dim] == global->dim[k.dim];
+        if (k.kind == SHARD_SLICE) x = own_part(p, x, k.dim, k.axes, whole);
         else if (k.kind == SHARD_REDUCE) x = collective(p, OP_all_reduce, x, k.axes, 0, t);
         else if (k.kind == SHARD_EXCHANGE) x = cut(p, exchange(p, x, k, parts), k.dim, global->dim[k.dim]);
         else if (k.kind > SHARD_SPREAD) x = shard_window_step(&p->b, &p->s->module->mesh, x, &k, global->dim[k.dim]);
@@ -215,7 +216,7 @@ static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *g
             x = padded(p, x, k.dim, parts);
             t.dim[k.dim] = ir_type(p->b.f, x)->dim[k.dim] / parts;
             x = collective(p, OP_reduce_scatter, x, k.axes, k.dim, t);
-            map_set_number(&p->zeros, x, 1u << k.dim);
+            map_set_number(&p->zeros, x, (uint32_t)whole << k.dim);
         }
     }
     return x;
