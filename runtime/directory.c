@@ -168,7 +168,7 @@ static step_status settle(struct step_instance *t)
     else if (!j->status)
         rt_log(t, 2, "saved step %" PRIu64 " in %s: %u tensors, %" PRIu64 " ms", j->step, j->folder, j->end[ITEMS],
                j->ns / 1000000);
-    if (j->removed.length) rt_log(t, strstr(j->removed.at, " stays: ") ? 1 : 2, "%s", j->removed.at);
+    if (j->removed.length) rt_log(t, 2, "%s", j->removed.at);
     rt_drop_job(j);
     return status;
 }

@@ -232,7 +232,8 @@ static bool add_header(const struct rt_job *j, const struct rt_written *w, struc
     }
     st_header(header, own ? own : plain, count, j->step);
     free(own);
-    return st_header_fits(header);
+    errno = ENOMEM;
+    return !header->lacking;
 }
 
 static bool write_item(struct rt_job *j, struct rt_written *w)
@@ -379,9 +380,8 @@ static bool write_manifest(struct rt_job *j)
     if (!m.lacking) st_hash_add(&h, m.at, m.length);
     st_hash_end(&h, sum);
     st_add(&m, "\"self\":\"%s\"}", sum);
-    errno = m.lacking ? ENOMEM : EFBIG;
-    int fd = m.lacking || m.length > ST_MANIFEST_BYTES ? (rt_job_fails(j, "manifest", ST_MANIFEST), -1)
-                                                       : create(j, &w, &h, ST_MANIFEST);
+    errno = ENOMEM;
+    int fd = m.lacking ? (rt_job_fails(j, "manifest", ST_MANIFEST), -1) : create(j, &w, &h, ST_MANIFEST);
     bool good = fd >= 0 && finish(j, fd, &w, &h, write_part(j, fd, &w, &h, m.at, m.length));
     free(m.at);
     return good;

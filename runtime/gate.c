@@ -5,7 +5,6 @@
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { RT_PAGE = 4096 }; /* larger pages are taken whole all the same */
@@ -40,23 +39,17 @@ step_status rt_enter(struct step_instance *t, bool even_if_poisoned)
 {
     if (!rt_gate_here(t)) return rt_fail(t, STEP_EINVAL, "the instance belongs to the process before fork");
     uintptr_t nobody = 0;
-    if (!atomic_compare_exchange_strong_explicit(&t->busy, &nobody, (uintptr_t)pthread_self(), memory_order_acquire,
-                                                 memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&t->busy, &nobody, (uintptr_t)__builtin_thread_pointer(),
+                                                 memory_order_acquire, memory_order_relaxed))
         return rt_fail(t, STEP_EBUSY, "another thread is inside this instance");
     if (atomic_load_explicit(&t->poisoned, memory_order_relaxed) && !even_if_poisoned)
         return rt_leave(t, rt_fail(t, STEP_EPOISONED, "an earlier error left the state undefined: load or destroy"));
     return STEP_OK;
 }
 
-bool rt_enter_last(struct step_instance *t)
+bool rt_inside(const struct step_instance *t)
 {
-    uintptr_t me = (uintptr_t)pthread_self(), who = 0;
-    while (!atomic_compare_exchange_strong(&t->busy, &who, me)) {
-        if (who == me) return false;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        who = 0;
-    }
-    return true;
+    return atomic_load_explicit(&t->busy, memory_order_relaxed) == (uintptr_t)__builtin_thread_pointer();
 }
 
 step_status rt_leave(struct step_instance *t, step_status status)

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* ---------------------------------------------------------------- memory */
 
@@ -186,12 +188,11 @@ void rt_destroy(struct step_instance *t)
     pthread_mutex_lock(&live_lock);
     struct step_instance **at = &live;
     while (*at && *at != t) at = &(*at)->next;
-    bool found = *at, here = found && rt_gate_here(t);
+    bool found = *at, here = found && rt_gate_here(t) && !rt_inside(t);
     if (here) *at = t->next;
     pthread_mutex_unlock(&live_lock);
-    bool free = here && rt_enter_last(t);
-    if (free) end(t);
-    else if (here) rt_fail(NULL, STEP_EBUSY, "destroy: from inside a call of the instance, which stays");
+    while (here && atomic_exchange(&t->busy, 1)) syscall(SYS_sched_yield); /* a call of another thread */
+    if (here) end(t);
     else if (!found) rt_fail(NULL, STEP_EINVAL, "destroy: no such instance");
 }
 

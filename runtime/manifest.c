@@ -421,6 +421,19 @@ static step_status compare(struct reader *r, struct st_hash *h, const char *expe
                    (unsigned long long)(p->offset + (p->stored ? p->stored : p->bytes)), expected, sum);
 }
 
+step_status st_member_read(const struct st_file *f, const struct st_tensor *t, uint64_t offset, void *to,
+                           uint64_t bytes, char error[ST_TEXT])
+{
+    struct st_file own = {.path = f->path, .fd = f->fd};
+    if (f->fd < 0 && (own.fd = open(f->path, O_RDONLY | O_CLOEXEC)) < 0) {
+        snprintf(error, ST_TEXT, "%s: %s", f->path, strerror(errno));
+        return STEP_EIO;
+    }
+    step_status status = st_read(&own, t, offset, to, bytes, error);
+    if (own.fd >= 0 && f->fd < 0) close(own.fd);
+    return status;
+}
+
 /* Bytes of a file, to `to` or, NULL, to nowhere; `h`: NULL or what adds them up. */
 static step_status read_bytes(const struct st_file *f, uint64_t offset, uint64_t bytes, char *to, struct st_hash *h,
                               char error[ST_TEXT])
@@ -432,7 +445,7 @@ static step_status read_bytes(const struct st_file *f, uint64_t offset, uint64_t
     for (uint64_t done = 0, n; !status && done < bytes; done += n) {
         n = bytes - done < CHUNK ? bytes - done : CHUNK;
         char *into = to ? to + done : own;
-        status = st_read(f, &at, done, into, n, error);
+        status = st_member_read(f, &at, done, into, n, error);
         if (h && !status) st_hash_add(h, into, n);
     }
     free(own);

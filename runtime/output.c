@@ -41,12 +41,11 @@ static const char *name_beside(struct st_output *o, const char *format)
 
 bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
 {
-    struct stat s, old;
+    struct stat s;
     *o = (struct st_output){.fd = -1, .path = path};
     /* A device or a pipe must not be replaced by a file, nor /dev/stdout and /dev/stderr, which may lead to one; a
      * folder cannot be opened. */
-    bool replaces = !stat(path, &old);
-    o->direct = replaces && (!S_ISREG(old.st_mode) || !strncmp(path, "/dev/std", 8));
+    o->direct = !stat(path, &s) && (!S_ISREG(s.st_mode) || !strncmp(path, "/dev/std", 8));
     if (o->direct) {
         o->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
         return o->fd >= 0 || output_error(o, "cannot write", error);
@@ -58,10 +57,7 @@ bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
     if (!stat("/proc/self/fd", &s)) o->fd = open(name_beside(o, folder_name), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
     o->nameless = o->fd >= 0;
     if (!o->nameless) o->fd = open(name_beside(o, file_name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (o->fd >= 0) {
-        if (replaces) st_call(fchmod, o->fd, old.st_mode & 07777); /* who may read it is not for us to change */
-        return true;
-    }
+    if (o->fd >= 0) return true;
     output_error(o, "cannot create a file there", error);
     free(o->temporary);
     o->temporary = NULL;

@@ -12,7 +12,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -103,16 +102,6 @@ bool st_remove_step(int parent, uint64_t step, char error[ST_TEXT])
     return good;
 }
 
-/* By another machine: on disks of a network nobody sees its locks of directories. A day without a change is long. */
-static bool may_be_written(int at)
-{
-    enum { NFS = 0x6969, DAY = 86400 };
-    struct statfs disk;
-    struct stat s;
-    bool shared = !st_call(fstatfs, at, &disk) && disk.f_type == NFS;
-    return shared && !fstat(at, &s) && time(NULL) - s.st_mtime < DAY;
-}
-
 /* What writers that are gone have left: nobody holds its lock. The name is looked at again once it is ours: its writer
  * may have come to the end meanwhile, and then it is a checkpoint. */
 void st_remove_forsaken(int parent)
@@ -122,10 +111,6 @@ void st_remove_forsaken(int parent)
     for (const struct dirent *e; folder && (e = readdir(folder));) {
         if (strncmp(e->d_name, ".tmp-step-", 10) != 0 && strncmp(e->d_name, ".del-step-", 10) != 0) continue;
         int at = rt_open_folder(parent, e->d_name);
-        if (at >= 0 && may_be_written(at)) {
-            close(at);
-            continue;
-        }
         if (at >= 0 && !st_call(flock, at, LOCK_EX | LOCK_NB) && !fstatat(parent, e->d_name, &s, AT_SYMLINK_NOFOLLOW)) {
             rt_empty_folder(at, false, false);
             st_call(unlinkat, parent, e->d_name, AT_REMOVEDIR);

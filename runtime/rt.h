@@ -326,7 +326,7 @@ bool rt_gate_here(const struct step_instance *); /* not the child of a fork */
 /* Calls that change or run: one at a time, not after fork, not when poisoned. rt_leave also ends what rt_give_up says.
  */
 step_status rt_enter(struct step_instance *, bool even_if_poisoned);
-bool rt_enter_last(struct step_instance *); /* once the call in progress has ended; false: it is of this thread */
+bool rt_inside(const struct step_instance *); /* this thread is in a call of it */
 step_status rt_leave(struct step_instance *, step_status);
 
 /* ---------------------------------------------------------------- cpu.c */

@@ -304,10 +304,7 @@ const struct st_tensor *st_find(const struct st_file *f, const char *name)
 step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t offset, void *to, uint64_t bytes,
                     char error[ST_TEXT])
 {
-    int fd = f->fd < 0 ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd;
-    step_status status = fd >= 0 && read_at(fd, to, bytes, t->offset + offset) ? STEP_OK : read_failed(f, error);
-    if (fd >= 0 && f->fd < 0) close(fd);
-    return status;
+    return read_at(f->fd, to, bytes, t->offset + offset) ? STEP_OK : read_failed(f, error);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -335,13 +332,8 @@ void st_header(struct st_text *h, const struct st_tensor *tensors, uint32_t coun
     st_add(h, "}");
     if (!h->lacking) st_add(h, "%*s", (int)(-h->length % 64), "");
     uint64_t length = h->length - 8;
+    h->lacking |= length > ST_HEADER;           /* nobody would read it */
     if (!h->lacking) memcpy(h->at, &length, 8); /* little-endian, as every machine here */
-}
-
-bool st_header_fits(const struct st_text *h)
-{
-    errno = h->lacking ? ENOMEM : EFBIG;
-    return !h->lacking && h->length <= 8 + (size_t)ST_HEADER;
 }
 
 static step_status write_data(struct st_output *o, const struct st_tensor *tensors, uint32_t count, st_fetch *fetch,
@@ -368,8 +360,8 @@ step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t
     char ignored[ST_TEXT], digits[ST_DIGITS + 1];
     if (!st_output_open(&o, path, error)) return STEP_EIO;
     st_header(&h, tensors, count, step);
-    step_status status = st_header_fits(&h) ? STEP_OK : h.lacking ? STEP_ENOMEM : STEP_EIO;
-    if (status) snprintf(error, ST_TEXT, "%s: header of %u tensors: %s", path, count, strerror(errno));
+    step_status status = h.lacking ? STEP_ENOMEM : STEP_OK;
+    if (status) snprintf(error, ST_TEXT, "%s: out of memory", path);
     else if (!st_output_write(&o, h.at, ST_BEHIND_SUM, error)) status = STEP_EIO;
     o.sum = 0;
     if (!status && !st_output_write(&o, h.at + ST_BEHIND_SUM, h.length - ST_BEHIND_SUM, error)) status = STEP_EIO;

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 4096 }; /* at most */
-
 /* ---------------------------------------------------------------- options and environment */
 
 static const char *variable(const struct rt_settings *s, const char *name)
@@ -45,11 +43,10 @@ step_status rt_settings_read(struct step_instance *t, struct rt_settings *s)
         t->log_level = level;
     }
     if (!s->o.threads && (v = variable(s, "STEPC_THREADS"))) {
-        if (!parse_number(v, &x, &end) || *end || x < 1 || x > THREADS || x != (uint32_t)x)
+        if (!parse_number(v, &x, &end) || *end || x < 1 || x > 4096 || x != (uint32_t)x)
             return bad_variable("STEPC_THREADS", v, "a number of threads from 1 to 4096");
         s->o.threads = (uint32_t)x;
     }
-    if (s->o.threads > THREADS) return rt_fail(NULL, STEP_EINVAL, "threads: at most %d", THREADS);
     if (!s->o.timeout_ms && (v = variable(s, "STEPC_TIMEOUT"))) {
         if (!parse_number(v, &x, &end) || *end || x > 1e9)
             return bad_variable("STEPC_TIMEOUT", v, "seconds, 0 for none");

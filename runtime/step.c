@@ -32,8 +32,8 @@ void rt_step_counter(struct step_instance *t)
 {
     if (t->step_slot < 0) return;
     const struct stepc_slot *s = &t->program->slots[t->step_slot];
-    double counted = rt_view_number(&t->devices[0], t->devices[0].state + s->offset, s->dtype);
-    if (counted < INT32_MAX || t->steps < INT32_MAX) t->steps = (uint64_t)counted; /* else it counts no further */
+    uint64_t counted = (uint64_t)rt_view_number(&t->devices[0], t->devices[0].state + s->offset, s->dtype);
+    if (counted != INT32_MAX || t->steps < counted) t->steps = counted; /* else it counts no further */
 }
 
 static double result_number(const struct step_instance *t, uint32_t slot)

@@ -51,7 +51,6 @@ void rt_signal_change(struct rt_signal *s)
 static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t old, uint64_t deadline,
                         bool leave_on_failure)
 {
-    uint64_t looked = deadline ? rt_now() : 0;
     for (uint64_t until = 0, now = 0; !t->oversubscribed && now <= until; until = until ? until : now + RT_SPIN_NS) {
         for (uint32_t i = 0; i < RT_SPINS; i++) {
             if (atomic_load_explicit(&s->value, memory_order_acquire) != old) return true;
@@ -63,7 +62,6 @@ static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t o
     atomic_fetch_add(&s->sleepers, 1);
     while (!(changed = atomic_load(&s->value) != old)) {
         if (leave_on_failure && atomic_load(&t->failed)) break;
-        if (deadline) deadline += rt_stood_still(&looked);
         if (deadline && rt_now() >= deadline) break;
         struct timespec poll = {0, RT_POLL_NS};
         syscall(SYS_futex, (uint32_t *)&s->value, FUTEX_WAIT_PRIVATE, old, leave_on_failure || deadline ? &poll : NULL,
@@ -105,7 +103,14 @@ int rt_meeting(struct step_instance *t, struct rt_barrier *b, struct rt_meeting 
     m->arrived = true;
     bool met = atomic_load_explicit(&b->generation.value, memory_order_acquire) != m->generation;
     if (!met && !wait) return 0;
-    if (!met && !signal_wait(t, &b->generation, m->generation, timeout_ns ? rt_now() + timeout_ns : 0, true)) return -1;
+    const uint64_t slice = 500000000u, asleep = 2 * slice; /* of longer ones this process was stopped */
+    for (uint64_t left = timeout_ns; !met;) {
+        uint64_t begin = rt_now(), part = left < slice ? left : slice;
+        met = signal_wait(t, &b->generation, m->generation, timeout_ns ? begin + part : 0, true);
+        if (!met && (!left || atomic_load(&t->failed))) return -1;
+        uint64_t waited = rt_now() - begin, counts = waited > asleep ? part : waited;
+        left -= counts < left ? counts : left;
+    }
     m->arrived = false;
     return 1;
 }

@@ -2,6 +2,7 @@
  * `convert`, a checkpoint with other names, fewer tensors or floats of another width; and `import`, a checkpoint made
  * of a file, or of several (run_shards.c). */
 #include "frontend/cli/run_names.h"
+#include "frontend/cli/run_numbers.h"
 #include "frontend/fe.h"
 #include "ir/ir.h"
 
@@ -19,14 +20,6 @@ static step_status read_one(const struct run_source *s, const struct run_exporte
 {
     return s->c ? st_checkpoint_read(s->c, e->from, to, true, error)
                 : st_read(e->file, e->from, 0, to, e->from->bytes, error);
-}
-
-step_status run_number_set(enum ir_dtype dtype, void *to, uint64_t i, double x, const char *name, char error[ST_TEXT])
-{
-    ir_element_set(dtype, to, i, x);
-    if (!isfinite(x) || isfinite(ir_element_get(dtype, to, i))) return STEP_OK;
-    snprintf(error, ST_TEXT, "\"%s\": %g does not fit into %s", name, x, ir_dtype_name(dtype));
-    return STEP_ERANGE;
 }
 
 static step_status fetch(void *user, uint32_t index, void *to, char error[ST_TEXT])

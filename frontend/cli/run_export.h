@@ -3,7 +3,6 @@
 #ifndef FRONTEND_CLI_RUN_EXPORT_H
 #define FRONTEND_CLI_RUN_EXPORT_H
 #include "frontend/cli/run.h"
-#include "ir/ir.h"
 
 struct run_exported {
     struct st_tensor t;           /* as it is called there, and of which dtype */
@@ -19,9 +18,6 @@ struct run_source {
     /* The bytes of one, in its own dtype. */
     step_status (*read)(const struct run_source *, const struct run_exported *, void *to, char error[ST_TEXT]);
 };
-
-/* A number into a tensor of that dtype; STEP_ERANGE: a finite one would be infinite there. */
-step_status run_number_set(enum ir_dtype, void *to, uint64_t i, double, const char *name, char error[ST_TEXT]);
 
 /* run_shards.c: the files of a model.safetensors.index.json, which the caller closes, also after a failure. */
 int run_shards_open(struct cli *, const char *path, struct st_file **files, uint32_t *count);

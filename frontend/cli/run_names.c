@@ -7,6 +7,7 @@
  * Whatever has no place is an error, as what lacks is. samples/import/hf.py does the same from the files of the model
  * that was imported. */
 #include "frontend/cli/run_names.h"
+#include "frontend/cli/run_numbers.h"
 #include "frontend/fe.h"
 #include "ir/ir.h"
 

@@ -4,6 +4,7 @@
  * the table calls "unused" there is left out, and a tensor that it calls "tied" to another must be equal to that one.
  */
 #include "frontend/cli/run_names.h"
+#include "frontend/cli/run_numbers.h"
 #include "ir/ir.h"
 
 #include <stdlib.h>

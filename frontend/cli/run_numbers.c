@@ -1,8 +1,7 @@
 /* Numbers of a file as the input's: NumPy makes 64-bit ones of most things, token files have 16 bits. Integers become
  * integers of another width where their values fit, floats of another width are rounded; a value that would be
  * another one is an error that names its place. Nothing becomes another kind of number. */
-#include "frontend/cli/run.h"
-#include "ir/ir.h"
+#include "frontend/cli/run_numbers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -58,4 +57,12 @@ int run_numbers_read(const struct run_tensor *t, uint64_t offset, void *to, uint
         }
     }
     return 0;
+}
+
+step_status run_number_set(enum ir_dtype dtype, void *to, uint64_t i, double x, const char *name, char error[ST_TEXT])
+{
+    ir_element_set(dtype, to, i, x);
+    if (!isfinite(x) || isfinite(ir_element_get(dtype, to, i))) return STEP_OK;
+    snprintf(error, ST_TEXT, "\"%s\": %g does not fit into %s", name, x, ir_dtype_name(dtype));
+    return STEP_ERANGE;
 }

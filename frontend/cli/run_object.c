@@ -39,9 +39,9 @@ static int create(struct run *r)
 {
     plugin_path(r);
     int64_t seconds = cli_integer(r->cli, "timeout", 0), threads = cli_integer(r->cli, "threads", 0);
-    struct step_options options = {.size = sizeof options,
-                                   .threads = threads > UINT32_MAX ? UINT32_MAX : (uint32_t)threads,
-                                   .transport = cli_text(r->cli, "transport", NULL)};
+    struct step_options options = {
+        .size = sizeof options, .threads = (uint32_t)threads, .transport = cli_text(r->cli, "transport", NULL)};
+    if (threads > 4096) return cli_usage(r->cli, "--threads: at most 4096");
     if (seconds > 1000000000) return cli_usage(r->cli, "--timeout: at most 1000000000 seconds");
     if (cli_count(r->cli, "timeout")) options.timeout_ms = seconds ? seconds * 1000 : -1;
     step_status status = r->api->create(&options, &r->instance);

@@ -80,7 +80,6 @@ step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t
  * ST_SUM_DIGITS are those of the CRC-32 of all that stands behind them. `lacking` if there is no memory. */
 enum { ST_SUM_DIGITS = 40, ST_SUM_SIZE = 8 };
 void st_header(struct st_text *, const struct st_tensor *tensors, uint32_t count, uint64_t step);
-bool st_header_fits(const struct st_text *); /* false: errno is ENOMEM, or EFBIG: nobody would read it */
 #define ST_FOREIGN UINT64_MAX /* as a step: of no training, but "format": "pt", without which others do not read it */
 
 /* Whether a slot of role state is a running statistic of the model: counters, random state and the loss scale are not.
@@ -129,7 +128,7 @@ struct st_checkpoint {
     struct st_member {
         const char *name, *hash;
         uint64_t bytes;
-        struct st_file file; /* of tensors; with many members closed (fd -1): st_read opens it */
+        struct st_file file; /* of tensors; with many members closed (fd -1) */
     } *members;              /* by name */
     struct st_piece {
         const char *hash, *key;
@@ -156,6 +155,9 @@ struct st_checkpoint {
  * headers with it. STEP_ECORRUPT: damaged, or not complete; STEP_EVERSION; STEP_EIO; STEP_ENOMEM. */
 step_status st_checkpoint_open(struct st_checkpoint *, const char *path, bool files, char error[ST_TEXT]);
 void st_checkpoint_close(struct st_checkpoint *);
+/* st_read of the file of a member, which may be closed. */
+step_status st_member_read(const struct st_file *, const struct st_tensor *, uint64_t offset, void *to, uint64_t bytes,
+                           char error[ST_TEXT]);
 /* The whole of a tensor, its pieces put together; `verify`: compared with their checksums. */
 step_status st_checkpoint_read(const struct st_checkpoint *, const struct st_tensor *, void *to, bool verify,
                                char error[ST_TEXT]);
