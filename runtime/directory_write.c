@@ -402,12 +402,9 @@ static void point_latest(const struct rt_job *j)
 static bool is_there(struct rt_job *j)
 {
     struct stat s;
-    for (uint32_t i = 0; i < j->file_count; i++) {
-        if (!fstatat(j->at, j->files[i].name, &s, AT_SYMLINK_NOFOLLOW) && (uint64_t)s.st_size == j->files[i].bytes)
-            continue;
-        errno = ENOENT;
-        return rt_job_fails(j, "was removed by others", j->files[i].name);
-    }
+    for (uint32_t i = 0; i < j->file_count; i++)
+        if (fstatat(j->at, j->files[i].name, &s, AT_SYMLINK_NOFOLLOW))
+            return rt_job_fails(j, "is gone", j->files[i].name);
     return true;
 }
 

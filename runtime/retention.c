@@ -113,12 +113,12 @@ static bool keeps(const struct rule *r, uint32_t number, const struct st_kept *l
         return at && step == k->step;
     case SECONDS:
         for (uint32_t older = i + 1; older < count; older++)
-            if (list[older].whole && list[older].created / r->number == k->created / r->number) return false;
+            if (list[older].complete && list[older].created / r->number == k->created / r->number) return false;
         return true;
     default:
         for (uint32_t other = 0; other < count; other++)
-            better += list[other].whole && (list[other].value[number] < k->value[number] ||
-                                            (other < i && !(list[other].value[number] > k->value[number])));
+            better += list[other].complete && (list[other].value[number] < k->value[number] ||
+                                               (other < i && !(list[other].value[number] > k->value[number])));
         return better < r->number;
     }
 }
@@ -140,7 +140,8 @@ step_status st_kept_list(const char *folder, const char *rules, struct st_kept *
         struct st_kept *k = &(*list)[i];
         *k = (struct st_kept){.step = steps[i]};
         snprintf(path, room, "%s/step-%" PRIu64, folder, steps[i]);
-        k->whole = !st_checkpoint_open(c, path, true, error);
+        k->complete = !st_checkpoint_open(c, path, true, error);
+        k->whole = k->complete || !st_checkpoint_open(c, path, false, error);
         if (!k->whole) continue;
         k->created = c->created;
         for (uint32_t r = 0; r < n; r++) k->value[r] = all[r].kind == BEST ? metric_of(c, &all[r]) : 0;
@@ -149,10 +150,10 @@ step_status st_kept_list(const char *folder, const char *rules, struct st_kept *
     clock_gettime(CLOCK_REALTIME, &now);
     for (uint32_t i = 0; !status && i < *count; i++) {
         struct st_kept *k = &(*list)[i];
-        k->keep = !n || !k->whole || !rank;
+        k->keep = !n || !k->complete || !rank;
         for (uint32_t r = 0; r < n && !k->keep; r++)
             k->keep = keeps(&all[r], r, *list, *count, i, rank, (uint64_t)now.tv_sec);
-        rank += k->whole;
+        rank += k->complete;
     }
     free(c);
     free(path);

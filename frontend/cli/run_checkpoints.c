@@ -383,7 +383,7 @@ static int prune(struct cli *cli, const char *folder)
     bool removes = false;
     for (uint32_t i = 0; i < count; i++) removes |= !all[i].keep;
     for (uint32_t i = 0; i < count && removes && !dry; i++) { /* the others may be all that is left */
-        if (!all[i].keep || !all[i].whole) continue;
+        if (!all[i].keep || !all[i].complete) continue;
         if (!run_is_whole(step_path(cli, folder, all[i].step)))
             code = cli_failed(cli, EXIT_WRONG, "%s is damaged, as stepc checkpoint verify shows: nothing is removed",
                               step_path(cli, folder, all[i].step));

@@ -190,7 +190,7 @@ bool st_rules_check(const char *rules, char error[ST_TEXT]);
 const char *st_rules_metric(const char *rules, uint32_t index, size_t *length);
 struct st_kept {
     uint64_t step, created;
-    bool whole, keep; /* whole: its manifest is; keep: by a rule */
+    bool whole, complete, keep; /* its manifest is there; so are its files, which alone counts; by a rule */
     double value[ST_RULES];
 };
 /* All step-N of a run directory, the newest first, and which of them valid rules keep (NULL: all). *list is malloc's.
