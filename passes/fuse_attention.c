@@ -99,6 +99,7 @@ static bool is_zero(const struct ir_func *f, ir_value v)
 
 static void add_factors(const struct ir_func *f, ir_value v, bool under, struct factors *out)
 {
+    if (out->full) return; /* squares of squares have no end */
     v = without_casts(f, v);
     const struct ir_node *n = ir_get(f, v);
     if (n->op == OP_neg) {

@@ -131,6 +131,7 @@ static bool find(struct fuse_transposed *t, const struct ir_func *f, ir_value v,
     const struct ir_type *y = ir_type(f, cotangent_of(t));
     double all = 1, now = 1;
     for (uint32_t i = 0; i < last; i++) {
+        if (t->stride[i] > MOST_TAPS) return false;
         all *= (double)image->dim[i], now *= (double)y->dim[i] * (double)t->stride[i];
         strides += t->stride[i] > 1;
     }

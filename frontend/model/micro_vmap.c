@@ -156,7 +156,7 @@ static bool check_results(struct rows *r, fe_json where)
     for (size_t i = 0; i < r->own; i++) {
         struct ir_type type = *ir_type(r->b->f, r->results.items[i]);
         bool summable = r->kind == SUM || ir_dtype_is_float((enum ir_dtype)type.dtype);
-        if (type.rank == IR_MAX_RANK || (r->kind != CONCATENATE && !summable))
+        if (type.rank + (r->kind == CONCATENATE) >= IR_MAX_RANK || (r->kind != CONCATENATE && !summable))
             return fe_block_wrong(
                 r->block, where, "E0432", "the block gives %s, which %s", ir_type_text(r->fe->arena, &type),
                 r->kind == CONCATENATE ? "has no room for the rows"

@@ -140,6 +140,12 @@ bool fe_part_begin(struct fe_step *s, struct fe_rows_part *p, struct fe_trace *o
 
 uint32_t fe_part_result(struct fe_step *s, struct fe_rows_part *p, const char *name, ir_value value, int64_t kind)
 {
+    bool stacked = p->level == PART_EXAMPLE || kind == FE_CONCATENATE; /* with one dimension more */
+    if (value && stacked && ir_type(p->b.f, value)->rank == IR_MAX_RANK) {
+        fe_error(s->fe, fe_root(s->fe), "E0432", "\"%s\" is a tensor of the highest rank, which has no room for parts",
+                 name);
+        value = ir_scalar(&p->b, (enum ir_dtype)ir_type(p->b.f, value)->dtype, 0); /* goes on, for further errors */
+    }
     ir_result_add(&p->b, name, value, -1);
     vec_push(s->fe->arena, &p->kinds, kind);
     return (uint32_t)p->kinds.count - 1;
