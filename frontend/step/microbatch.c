@@ -144,7 +144,8 @@ uint32_t fe_part_result(struct fe_step *s, struct fe_rows_part *p, const char *n
     if (value && stacked && ir_type(p->b.f, value)->rank == IR_MAX_RANK) {
         fe_error(s->fe, fe_root(s->fe), "E0432", "\"%s\" is a tensor of the highest rank, which has no room for parts",
                  name);
-        value = ir_scalar(&p->b, (enum ir_dtype)ir_type(p->b.f, value)->dtype, 0); /* goes on, for further errors */
+        const struct ir_type *t = ir_type(p->b.f, value);
+        value = ir_number(&p->b, ir_type_of((enum ir_dtype)t->dtype, 1, t->dim), 0); /* goes on, for further errors */
     }
     ir_result_add(&p->b, name, value, -1);
     vec_push(s->fe->arena, &p->kinds, kind);
