@@ -10,6 +10,7 @@
 #include "runtime/header_scan.h"
 #include <stepc/step_tools.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,7 +366,7 @@ static step_status load(struct step_instance *t, const struct step_load *load)
     char error[ST_TEXT];
     const struct rt_directories *directories = t->program->checkpoint->directories;
     step_status status = heal(t);
-    uint64_t folder = stat(load->path, &about) == 0 && S_ISDIR(about.st_mode);
+    uint64_t folder = fstatat(AT_FDCWD, load->path, &about, 0) == 0 && S_ISDIR(about.st_mode);
     if (t->ranks > 1) status = t->program->mesh->first(t, status, &folder);
     if (status) return status;
     if (folder) status = directories ? directories->load(t, load, load_from) : left_out(t, NO_DIRECTORIES);

@@ -217,7 +217,7 @@ static uint64_t stored(const struct rt_job *j, uint32_t i)
     return j->packed && j->packed[i].stored ? j->packed[i].stored : j->tensors[i].bytes;
 }
 
-/* As the file describes them: what is compressed is a row of bytes. false: no memory. */
+/* As the file describes them: what is compressed is a row of bytes. false: errno says why. */
 static bool add_header(const struct rt_job *j, const struct rt_written *w, struct st_text *header)
 {
     const struct st_tensor *plain = j->tensors + w->begin;
@@ -230,10 +230,9 @@ static bool add_header(const struct rt_job *j, const struct rt_written *w, struc
         own[i].dtype = STEP_U8, own[i].rank = 1;
         own[i].bytes = j->packed[w->begin + i].stored, own[i].shape[0] = (int64_t)own[i].bytes;
     }
-    st_header(header, own ? own : plain, count, j->step);
+    bool good = st_header(header, own ? own : plain, count, j->step);
     free(own);
-    errno = ENOMEM;
-    return !header->lacking;
+    return good;
 }
 
 static bool write_item(struct rt_job *j, struct rt_written *w)
@@ -380,8 +379,8 @@ static bool write_manifest(struct rt_job *j)
     if (!m.lacking) st_hash_add(&h, m.at, m.length);
     st_hash_end(&h, sum);
     st_add(&m, "\"self\":\"%s\"}", sum);
-    errno = ENOMEM;
-    int fd = m.lacking ? (rt_job_fails(j, "manifest", ST_MANIFEST), -1) : create(j, &w, &h, ST_MANIFEST);
+    int fd = st_fits(&m, ST_MANIFEST_BYTES) ? create(j, &w, &h, ST_MANIFEST)
+                                            : (rt_job_fails(j, "manifest", ST_MANIFEST), -1);
     bool good = fd >= 0 && finish(j, fd, &w, &h, write_part(j, fd, &w, &h, m.at, m.length));
     free(m.at);
     return good;
@@ -398,19 +397,8 @@ static void point_latest(const struct rt_job *j)
     if (!rt_move(j->parent, name, "latest", 0)) st_call(unlinkat, j->parent, name, 0);
 }
 
-/* Whether all is there that was written: locks of some file systems do not keep others from removing it. */
-static bool is_there(struct rt_job *j)
-{
-    struct stat s;
-    for (uint32_t i = 0; i < j->file_count; i++)
-        if (fstatat(j->at, j->files[i].name, &s, AT_SYMLINK_NOFOLLOW))
-            return rt_job_fails(j, "is gone", j->files[i].name);
-    return true;
-}
-
 static bool commit(struct rt_job *j)
 {
-    if (!is_there(j)) return false;
     if (!st_sync(j->at)) return rt_job_fails(j, "fsync", j->name);
     /* never over another one: where the system cannot promise it, a directory that is not empty is in the way too */
     enum { NOREPLACE = 1 };

@@ -2,6 +2,7 @@
  * takes no more. */
 #include <stepc/step_tools.h>
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +17,12 @@ static bool make_room(struct st_text *t, size_t more)
     t->lacking |= !at;
     if (!t->lacking) t->at = at, t->room = room;
     return !t->lacking;
+}
+
+bool st_fits(const struct st_text *t, size_t most)
+{
+    errno = t->lacking ? ENOMEM : EFBIG;
+    return !t->lacking && t->length <= most;
 }
 
 void st_add(struct st_text *t, const char *format, ...)

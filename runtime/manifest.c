@@ -85,12 +85,13 @@ static step_status read_member(struct reader *r, const char *name)
     *m = (struct st_member){.name = name, .file = {.fd = -1}};
     if (!is_safe(name) || (r->c->member_count && strcmp(m[-1].name, name) >= 0)) return wrong(r, "name of a file");
     r->c->member_count++;
-    if (!scan_open(&r->scan, '{')) return wrong(r, "");
+    scan_open(&r->scan, '{');
     while (scan_more(&r->scan, '}')) {
         const char *key = scan_key(&r->scan);
-        if (key && strcmp(key, "bytes") == 0) bytes = scan_whole(&r->scan, &m->bytes);
-        else if (key && strcmp(key, "hash") == 0) m->hash = scan_string(&r->scan);
-        else if (!key || !scan_skip(&r->scan, DEPTH)) break;
+        if (!key) break;
+        if (strcmp(key, "bytes") == 0) bytes = scan_whole(&r->scan, &m->bytes);
+        else if (strcmp(key, "hash") == 0) m->hash = scan_string(&r->scan);
+        else if (!scan_skip(&r->scan, DEPTH)) break;
     }
     return r->scan.fault || !bytes || !m->hash ? wrong(r, "bytes, hash of a file") : STEP_OK;
 }
@@ -114,17 +115,18 @@ static step_status read_piece(struct reader *r)
     int32_t start = -1, shape = -1;
     const char *file = NULL;
     *p = (struct st_piece){.tensor = r->c->all.count - 1};
-    if (!scan_open(&r->scan, '{')) return wrong(r, "");
+    scan_open(&r->scan, '{');
     while (scan_more(&r->scan, '}')) {
         const char *key = scan_key(&r->scan);
-        if (key && strcmp(key, "file") == 0) file = scan_string(&r->scan);
-        else if (key && strcmp(key, "key") == 0) p->key = scan_string(&r->scan);
-        else if (key && strcmp(key, "hash") == 0) p->hash = scan_string(&r->scan);
-        else if (key && strcmp(key, "stored") == 0) scan_whole(&r->scan, &p->stored);
-        else if (key && strcmp(key, "chunked") == 0) scan_whole(&r->scan, &p->chunked);
-        else if (key && strcmp(key, "start") == 0) start = read_extents(&r->scan, p->start);
-        else if (key && strcmp(key, "shape") == 0) shape = read_extents(&r->scan, p->shape);
-        else if (!key || !scan_skip(&r->scan, DEPTH)) break;
+        if (!key) break;
+        if (strcmp(key, "file") == 0) file = scan_string(&r->scan);
+        else if (strcmp(key, "key") == 0) p->key = scan_string(&r->scan);
+        else if (strcmp(key, "hash") == 0) p->hash = scan_string(&r->scan);
+        else if (strcmp(key, "stored") == 0) scan_whole(&r->scan, &p->stored);
+        else if (strcmp(key, "chunked") == 0) scan_whole(&r->scan, &p->chunked);
+        else if (strcmp(key, "start") == 0) start = read_extents(&r->scan, p->start);
+        else if (strcmp(key, "shape") == 0) shape = read_extents(&r->scan, p->shape);
+        else if (!scan_skip(&r->scan, DEPTH)) break;
     }
     if (r->scan.fault || !file || !p->key || !p->hash || start < 0 || start != shape)
         return wrong(r, "file, key, start, shape, hash of a piece");
@@ -180,18 +182,19 @@ static step_status read_slot(struct reader *r, const char *name)
     *t = (struct st_tensor){.name = name, .rank = -1, .offset = r->c->piece_count};
     if (r->c->all.count && strcmp(t[-1].name, name) >= 0) return wrong(r, "slots are not in order");
     r->c->all.count++;
-    if (!scan_open(&r->scan, '{')) return wrong(r, "");
+    scan_open(&r->scan, '{');
     while (scan_more(&r->scan, '}')) {
         const char *key = scan_key(&r->scan);
-        if (key && strcmp(key, "dtype") == 0) dtype = scan_string(&r->scan);
-        else if (key && strcmp(key, "shape") == 0) t->rank = read_extents(&r->scan, t->shape);
-        else if (key && !pieces && strcmp(key, "pieces") == 0) {
+        if (!key) break;
+        if (strcmp(key, "dtype") == 0) dtype = scan_string(&r->scan);
+        else if (strcmp(key, "shape") == 0) t->rank = read_extents(&r->scan, t->shape);
+        else if (!pieces && strcmp(key, "pieces") == 0) {
             pieces = scan_open(&r->scan, '[');
             while (scan_more(&r->scan, ']')) {
                 step_status status = read_piece(r);
                 if (status) return status;
             }
-        } else if (!key || !scan_skip(&r->scan, DEPTH)) break;
+        } else if (!scan_skip(&r->scan, DEPTH)) break;
     }
     for (uint32_t d = STEP_BOOL; dtype && d <= STEP_F64; d++)
         if (strcmp(rt_dtype_name(d), dtype) == 0) t->dtype = d;
@@ -204,7 +207,7 @@ static step_status read_slot(struct reader *r, const char *name)
 /* An object of files or of slots. */
 static step_status read_table(struct reader *r, step_status (*row)(struct reader *, const char *name))
 {
-    if (!scan_open(&r->scan, '{')) return wrong(r, "");
+    scan_open(&r->scan, '{');
     while (scan_more(&r->scan, '}')) {
         const char *name = scan_key(&r->scan);
         step_status status = name ? row(r, name) : STEP_ECORRUPT;
@@ -254,7 +257,7 @@ static step_status read_manifest(struct reader *r)
     bool step = false;
     uint64_t version = 0;
     step_status status = STEP_OK;
-    if (!scan_open(&r->scan, '{')) return wrong(r, "");
+    scan_open(&r->scan, '{');
     while (!status && scan_more(&r->scan, '}')) {
         const char *key = scan_key(&r->scan), *text;
         if (!key) break;
@@ -294,27 +297,36 @@ static char *path_in(const struct st_checkpoint *c, const char *name)
     return path;
 }
 
-/* A whole file, with a zero behind it; NULL and the status. `most`: a larger one is damaged. */
-static char *read_whole(struct reader *r, const char *name, uint64_t most, uint64_t *bytes, step_status *status)
+/* The path of a file, which is to be freed, and how many bytes it has; `said`: by the manifest, which is to be true. */
+static step_status find_file(struct reader *r, const char *name, const uint64_t *said, char **path, uint64_t *bytes)
 {
-    char *path = path_in(r->c, name), *text = NULL;
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    off_t end = fd < 0 ? -1 : st_call(lseek, fd, (off_t)0, SEEK_END);
-    *status = STEP_OK;
-    if (!path) *status = no_memory(r);
-    else if (end < 0) {
-        *status = errno == ENOENT || errno == ENOTDIR ? STEP_ECORRUPT : STEP_EIO;
+    struct stat s;
+    if (!(*path = path_in(r->c, name))) return no_memory(r);
+    if (fstatat(AT_FDCWD, *path, &s, 0)) {
+        step_status status = errno == ENOENT || errno == ENOTDIR ? STEP_ECORRUPT : STEP_EIO;
         damaged(r, "%s: %s", name, strerror(errno));
-    } else if ((uint64_t)end > most) *status = damaged(r, "%s: %lld bytes", name, (long long)end);
-    else if (!(text = malloc((size_t)end + 1))) *status = no_memory(r);
-    else {
-        struct st_file f = {.path = path, .fd = fd};
-        struct st_tensor all = {0};
-        *bytes = (uint64_t)end;
-        *status = st_read(&f, &all, 0, text, *bytes, r->error);
-        text[end] = 0;
+        return status;
     }
-    if (fd >= 0) close(fd);
+    *bytes = (uint64_t)s.st_size;
+    if (!said || *said == *bytes) return STEP_OK;
+    return damaged(r, "%s has %llu bytes, its manifest says %llu", name, (unsigned long long)*bytes,
+                   (unsigned long long)*said);
+}
+
+/* A whole file, with a zero behind it; NULL and the status. `said`: as find_file has it. */
+static char *read_whole(struct reader *r, const char *name, const uint64_t *said, uint64_t *bytes, step_status *status)
+{
+    char *path, *text = NULL;
+    *status = find_file(r, name, said, &path, bytes);
+    if (!*status && *bytes > ST_MANIFEST_BYTES)
+        *status = damaged(r, "%s: %llu bytes", name, (unsigned long long)*bytes);
+    if (!*status && !(text = malloc(*bytes + 1))) *status = no_memory(r);
+    if (!*status) {
+        struct st_file f = {.path = path, .fd = -1};
+        struct st_tensor all = {0};
+        *status = st_read(&f, &all, 0, text, *bytes, r->error);
+        text[*bytes] = 0;
+    }
     free(path);
     if (*status) free(text), text = NULL;
     return text;
@@ -324,16 +336,10 @@ static bool is_tensors(const struct st_member *m) { return strncmp(m->name, "ite
 
 static step_status open_member(struct reader *r, struct st_member *m)
 {
-    struct stat s;
-    char *path = path_in(r->c, m->name);
-    step_status status = path ? STEP_OK : no_memory(r);
-    if (path && stat(path, &s)) {
-        status = errno == ENOENT || errno == ENOTDIR ? STEP_ECORRUPT : STEP_EIO;
-        damaged(r, "%s: %s", m->name, strerror(errno));
-    } else if (path && (uint64_t)s.st_size != m->bytes)
-        status = damaged(r, "%s has %lld bytes, its manifest says %llu", m->name, (long long)s.st_size,
-                         (unsigned long long)m->bytes);
-    else if (path && is_tensors(m)) status = st_open_file(&m->file, path, false, r->error);
+    char *path;
+    uint64_t bytes;
+    step_status status = find_file(r, m->name, &m->bytes, &path, &bytes);
+    if (!status && is_tensors(m)) status = st_open_file(&m->file, path, false, r->error);
     if (status || !is_tensors(m)) free(path), m->file = (struct st_file){.fd = -1}; /* else the file has the path */
     else if (r->c->member_count > KEPT_OPEN) { /* of so many the process may not hold all, and each is opened again */
         close(m->file.fd);
@@ -371,7 +377,7 @@ step_status st_checkpoint_open(struct st_checkpoint *c, const char *path, bool f
     c->compression = &stepc_part_compression;
     c->environment = true;
 #endif
-    if (!(c->all.text = read_whole(&r, ST_MANIFEST, ST_MANIFEST_BYTES, &n, &status))) return status;
+    if (!(c->all.text = read_whole(&r, ST_MANIFEST, NULL, &n, &status))) return status;
     if (n > SELF_BYTES && strncmp(c->all.text + n - SELF_BYTES, SELF, sizeof SELF - 1) == 0) {
         st_hash_begin(&h);
         st_hash_add(&h, c->all.text, n - SELF_BYTES);
@@ -421,19 +427,6 @@ static step_status compare(struct reader *r, struct st_hash *h, const char *expe
                    (unsigned long long)(p->offset + (p->stored ? p->stored : p->bytes)), expected, sum);
 }
 
-step_status st_member_read(const struct st_file *f, const struct st_tensor *t, uint64_t offset, void *to,
-                           uint64_t bytes, char error[ST_TEXT])
-{
-    struct st_file own = {.path = f->path, .fd = f->fd};
-    if (f->fd < 0 && (own.fd = open(f->path, O_RDONLY | O_CLOEXEC)) < 0) {
-        snprintf(error, ST_TEXT, "%s: %s", f->path, strerror(errno));
-        return STEP_EIO;
-    }
-    step_status status = st_read(&own, t, offset, to, bytes, error);
-    if (own.fd >= 0 && f->fd < 0) close(own.fd);
-    return status;
-}
-
 /* Bytes of a file, to `to` or, NULL, to nowhere; `h`: NULL or what adds them up. */
 static step_status read_bytes(const struct st_file *f, uint64_t offset, uint64_t bytes, char *to, struct st_hash *h,
                               char error[ST_TEXT])
@@ -445,7 +438,7 @@ static step_status read_bytes(const struct st_file *f, uint64_t offset, uint64_t
     for (uint64_t done = 0, n; !status && done < bytes; done += n) {
         n = bytes - done < CHUNK ? bytes - done : CHUNK;
         char *into = to ? to + done : own;
-        status = st_member_read(f, &at, done, into, n, error);
+        status = st_read(f, &at, done, into, n, error);
         if (h && !status) st_hash_add(h, into, n);
     }
     free(own);
@@ -499,22 +492,13 @@ step_status st_checkpoint_read(const struct st_checkpoint *c, const struct st_te
 step_status st_checkpoint_verify(const struct st_checkpoint *c, const struct st_member *m, char error[ST_TEXT])
 {
     struct reader r = {.c = (struct st_checkpoint *)(uintptr_t)c, .error = error};
-    struct st_file f = {.path = path_in(c, m->name), .fd = -1};
-    char *path = (char *)(uintptr_t)f.path;
     struct st_hash h;
+    char *path;
+    uint64_t bytes;
     st_hash_begin(&h);
-    if (!path) return no_memory(&r);
-    f.fd = open(path, O_RDONLY | O_CLOEXEC);
-    off_t end = f.fd < 0 ? -1 : st_call(lseek, f.fd, (off_t)0, SEEK_END);
-    step_status status = STEP_EIO;
-    if (end < 0) {
-        if (errno == ENOENT) status = STEP_ECORRUPT;
-        damaged(&r, "%s: %s", m->name, strerror(errno));
-    } else if ((uint64_t)end == m->bytes) status = read_bytes(&f, 0, m->bytes, NULL, &h, error);
-    else
-        status = damaged(&r, "%s has %lld bytes, its manifest says %llu", m->name, (long long)end,
-                         (unsigned long long)m->bytes);
-    if (f.fd >= 0) close(f.fd);
+    step_status status = find_file(&r, m->name, &m->bytes, &path, &bytes);
+    struct st_file f = {.path = path, .fd = -1};
+    if (!status) status = read_bytes(&f, 0, bytes, NULL, &h, error);
     free(path);
     return status ? status : compare(&r, &h, m->hash, m, NULL);
 }
@@ -525,7 +509,7 @@ char *st_checkpoint_item(const struct st_checkpoint *c, const struct st_member *
     struct reader r = {.c = (struct st_checkpoint *)(uintptr_t)c, .error = error};
     struct st_hash h;
     uint64_t n = 0;
-    char *text = read_whole(&r, m->name, m->bytes, &n, status);
+    char *text = read_whole(&r, m->name, &m->bytes, &n, status);
     if (!text) return NULL;
     st_hash_begin(&h);
     st_hash_add(&h, text, n);
@@ -540,7 +524,7 @@ bool st_is_checkpoint(const char *path)
     struct stat s;
     struct st_checkpoint c = {.all.path = path};
     char *manifest = path_in(&c, ST_MANIFEST);
-    bool there = manifest && stat(manifest, &s) == 0;
+    bool there = manifest && fstatat(AT_FDCWD, manifest, &s, 0) == 0;
     free(manifest);
     return there;
 }

@@ -471,9 +471,9 @@ static step_status read_box(const struct reading *r, int32_t dim, uint64_t offse
         span += (r->extent[k] - 1) * r->from[k];
     }
     struct st_tensor at = {.offset = offset};
-    if (span == used && dense) return st_member_read(r->file, &at, 0, to, (uint64_t)span, r->error);
+    if (span == used && dense) return st_read(r->file, &at, 0, to, (uint64_t)span, r->error);
     if (span <= CHUNK && (2 * used >= span || r->extent[r->rank - 1] * r->item < FEW)) {
-        step_status status = st_member_read(r->file, &at, 0, r->room, (uint64_t)span, r->error);
+        step_status status = st_read(r->file, &at, 0, r->room, (uint64_t)span, r->error);
         if (!status) rt_copy(to, r->into + dim, r->room, r->from + dim, r->extent + dim, r->rank - dim, r->item);
         return status;
     }
@@ -537,8 +537,7 @@ static step_status spread(const struct reading *r, struct step_instance *t, cons
     for (int64_t done = 0, n; done < rows && row && !status; done += n) {
         n = rows - done < (int64_t)most ? rows - done : most ? (int64_t)most : 1;
         if (!p->stored) {
-            status = st_member_read(&c->members[p->member].file, &at, (uint64_t)done * row, room, (uint64_t)n * row,
-                                    r->error);
+            status = st_read(&c->members[p->member].file, &at, (uint64_t)done * row, room, (uint64_t)n * row, r->error);
             if (verify && !status) st_hash_add(&h, room, (uint64_t)n * row);
         }
         for (struct rt_device *d = t->devices; !status && d < t->devices + t->local_count; d++) {

@@ -102,18 +102,20 @@ bool st_remove_step(int parent, uint64_t step, char error[ST_TEXT])
     return good;
 }
 
-/* What writers that are gone have left: nobody holds its lock. The name is looked at again once it is ours: its writer
- * may have come to the end meanwhile, and then it is a checkpoint. */
+/* What writers that are gone have left: nobody holds its lock. It gets another name before it is emptied, so that where
+ * locks of some file systems do not tell of a writer, this one cannot give its own to what is no longer whole; and what
+ * has become a checkpoint meanwhile is not touched. */
 void st_remove_forsaken(int parent)
 {
-    struct stat s;
+    char name[256];
     DIR *folder = rt_list(parent, ".");
     for (const struct dirent *e; folder && (e = readdir(folder));) {
         if (strncmp(e->d_name, ".tmp-step-", 10) != 0 && strncmp(e->d_name, ".del-step-", 10) != 0) continue;
         int at = rt_open_folder(parent, e->d_name);
-        if (at >= 0 && !st_call(flock, at, LOCK_EX | LOCK_NB) && !fstatat(parent, e->d_name, &s, AT_SYMLINK_NOFOLLOW)) {
+        snprintf(name, sizeof name, ".del%s", e->d_name + 4);
+        if (at >= 0 && !st_call(flock, at, LOCK_EX | LOCK_NB) && rt_move(parent, e->d_name, name, 0)) {
             rt_empty_folder(at, false, false);
-            st_call(unlinkat, parent, e->d_name, AT_REMOVEDIR);
+            st_call(unlinkat, parent, name, AT_REMOVEDIR);
         } else if (at < 0 && (errno == ELOOP || errno == ENOTDIR)) st_call(unlinkat, parent, e->d_name, 0); /* a link */
         if (at >= 0) close(at);
     }

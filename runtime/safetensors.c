@@ -70,7 +70,7 @@ static bool read_at(int fd, void *to, uint64_t bytes, uint64_t offset)
 {
     char *at = to;
     while (bytes) {
-        ssize_t n = pread(fd, at, bytes < (uint64_t)1 << 30 ? bytes : (uint64_t)1 << 30, (off_t)offset);
+        ssize_t n = st_call(pread64, fd, at, bytes < (uint64_t)1 << 30 ? bytes : (uint64_t)1 << 30, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
         if (n == 0) errno = 0; /* the file became shorter */
         if (n <= 0) return false;
@@ -304,12 +304,15 @@ const struct st_tensor *st_find(const struct st_file *f, const char *name)
 step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t offset, void *to, uint64_t bytes,
                     char error[ST_TEXT])
 {
-    return read_at(f->fd, to, bytes, t->offset + offset) ? STEP_OK : read_failed(f, error);
+    int fd = f->fd < 0 ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd;
+    step_status status = fd >= 0 && read_at(fd, to, bytes, t->offset + offset) ? STEP_OK : read_failed(f, error);
+    if (fd != f->fd) close(fd);
+    return status;
 }
 
 /* ---------------------------------------------------------------- writing */
 
-void st_header(struct st_text *h, const struct st_tensor *tensors, uint32_t count, uint64_t step)
+bool st_header(struct st_text *h, const struct st_tensor *tensors, uint32_t count, uint64_t step)
 {
     uint64_t at = 0;
 #ifndef STEPC_IN_OBJECT
@@ -332,8 +335,8 @@ void st_header(struct st_text *h, const struct st_tensor *tensors, uint32_t coun
     st_add(h, "}");
     if (!h->lacking) st_add(h, "%*s", (int)(-h->length % 64), "");
     uint64_t length = h->length - 8;
-    h->lacking |= length > ST_HEADER;           /* nobody would read it */
     if (!h->lacking) memcpy(h->at, &length, 8); /* little-endian, as every machine here */
+    return st_fits(h, ST_HEADER + 8);
 }
 
 static step_status write_data(struct st_output *o, const struct st_tensor *tensors, uint32_t count, st_fetch *fetch,
@@ -359,9 +362,8 @@ step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t
     struct st_text h = {0};
     char ignored[ST_TEXT], digits[ST_DIGITS + 1];
     if (!st_output_open(&o, path, error)) return STEP_EIO;
-    st_header(&h, tensors, count, step);
-    step_status status = h.lacking ? STEP_ENOMEM : STEP_OK;
-    if (status) snprintf(error, ST_TEXT, "%s: out of memory", path);
+    step_status status = st_header(&h, tensors, count, step) ? STEP_OK : h.lacking ? STEP_ENOMEM : STEP_EIO;
+    if (status) snprintf(error, ST_TEXT, "%s: header: %s", path, strerror(errno));
     else if (!st_output_write(&o, h.at, ST_BEHIND_SUM, error)) status = STEP_EIO;
     o.sum = 0;
     if (!status && !st_output_write(&o, h.at + ST_BEHIND_SUM, h.length - ST_BEHIND_SUM, error)) status = STEP_EIO;

@@ -68,11 +68,11 @@ struct cli {
 /* Options by long name. A name that is not in the table is a BUG. */
 size_t cli_count(const struct cli *, const char *name);                            /* how often it was given */
 const char *cli_text(const struct cli *, const char *name, const char *otherwise); /* the last value */
-const char *cli_output(const struct cli *,
-                       const char *name); /* the same of a file that is opened by its name: -, too */
+/* The same of a file that is opened by its name: "-", too. */
+const char *cli_output(const struct cli *, const char *name);
 int64_t cli_integer(const struct cli *, const char *name, int64_t otherwise);
-const char *cli_joined(const struct cli *, const char *name,
-                       const char *otherwise); /* of a list: with commas between */
+/* All values, with commas between. */
+const char *cli_joined(const struct cli *, const char *name, const char *otherwise);
 size_t cli_values(const struct cli *, const char *name, const char *const **values);      /* all, in order */
 int cli_tolerance(const struct cli *, const char *name, const char *otherwise, double *); /* 0, or 2 after a message */
 

@@ -393,7 +393,7 @@ class Checkpoint(runner.Case):
         self.assertIn("manifest.json", self.train("--save-dir", "runs/a", "--resume", "auto", code=1).stderr)  # not anew, in silence
 
     def test_forsaken(self):
-        """What killed writers leave goes with the next save; what others have put there stays."""
+        """What killed writers leave goes with the next save; what others have put there stays, under a name that no writer can give to a checkpoint any more."""
         run = self.path("runs/a")
         for name in (".tmp-step-3-00c0ffee/items", ".del-step-1-00c0ffee", ".tmp-step-5-00c0ffee"):
             os.makedirs(os.path.join(run, name))
@@ -404,7 +404,8 @@ class Checkpoint(runner.Case):
         import fcntl
         fcntl.flock(held, fcntl.LOCK_EX)  # its writer lives
         self.train("--save-dir", "runs/a")
-        self.assertEqual(sorted(os.listdir(run)), [".del-step-1-00c0ffee", ".tmp-other", ".tmp-step-5-00c0ffee", "latest", "notes.txt", "step-20"])
+        self.assertEqual(sorted(os.listdir(run)), [".del-step-1-00c0ffee", ".del-step-5-00c0ffee", ".tmp-other", "latest", "notes.txt", "step-20"])
+        self.assertEqual(os.listdir(os.path.join(run, ".del-step-5-00c0ffee")), ["notes.txt"])
         os.close(held)
         with open(os.path.join(run, "notes.txt")) as f:
             self.assertEqual(f.read(), "mine")

@@ -440,7 +440,7 @@ class Cli(runner.Case):
             self.assertLessEqual(alone, 64 * 1024)
             self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "retention,compression")
             directories = os.path.getsize(so)
-            self.assertLessEqual(directories, alone + 25 * 1024)
+            self.assertLessEqual(directories, alone + 24 * 1024)
             self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "maps,compression")
             retention = os.path.getsize(so)
             self.assertLessEqual(retention, directories + 2816)

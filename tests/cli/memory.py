@@ -93,7 +93,7 @@ def shared(document, least, input_shape):
     """least: kernels that eval and step have in common."""
     with tempfile.TemporaryDirectory(prefix="stepc-shared-") as tmp:
         path, so = os.path.join(tmp, "model.json"), os.path.join(tmp, "step.so")
-        runner.call(STEPC, "compile", runner.write_json(path, document), "-o", so, "--without=checkpoint", "--save-temps=" + tmp)
+        runner.call(STEPC, "compile", runner.write_json(path, document), "-o", so, "--save-temps=" + tmp)
         report = json.loads(runner.call(STEPC, "explain", so, "--json"))
         text = runner.call(STEPC, "explain", so, "--memory")
         with open(os.path.join(tmp, "step.nests")) as f:
@@ -110,8 +110,8 @@ def shared(document, least, input_shape):
             state = sum(m[n].nbytes + 63 & -64 for role in (stepc.PARAM, stepc.EMA, stepc.OPT_STATE, stepc.STATE) for n in m.names(role))
     code = report["code"]
     arenas = {e["name"]: e["memory"]["arena"] if "memory" in e else e.get("arena", 0) for e in report["entries"]}
-    if least:  # tables of commands are bytes, not pointers: 40 KiB of what a transformer of this kind takes beside checkpoints
-        assert size < 160 * 1024, size
+    if least:  # tables of commands are bytes, not pointers: 40 KiB of the 170 that a transformer of this kind takes
+        assert size < 200 * 1024, size
     assert len(set(nests)) == len(nests), "a kernel stands in the object twice"
     assert len(nests) == sum(own for _, own in code.values()), (len(nests), code)
     assert code["eval"][0] - code["eval"][1] >= least, code

@@ -41,6 +41,8 @@ struct st_text {
 void st_add(struct st_text *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void st_add_quoted(struct st_text *, const char *); /* as a string of JSON; the text is UTF-8 */
 void st_add_number(struct st_text *, double);       /* as JSON, exactly; "NaN", "Infinity", "-Infinity" */
+/* Whether all of it is there, and no more than its readers take; else errno says why not. */
+bool st_fits(const struct st_text *, size_t most);
 
 /* XXH3 of 128 bits, of bytes that come in pieces; as text, in hexadecimal digits. */
 enum { ST_HASH = 33, ST_HASH_BLOCK = 1024 };
@@ -66,7 +68,7 @@ static inline step_status st_open(struct st_file *f, const char *path, char erro
 }
 void st_close(struct st_file *);
 const struct st_tensor *st_find(const struct st_file *, const char *name); /* NULL: none */
-/* `bytes` from `offset` within the tensor. */
+/* `bytes` from `offset` within the tensor; of a file that is closed (fd -1), which is opened for that. */
 step_status st_read(const struct st_file *, const struct st_tensor *, uint64_t offset, void *to, uint64_t bytes,
                     char error[ST_TEXT]);
 
@@ -77,9 +79,9 @@ step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t
                      void *user, char error[ST_TEXT]);
 
 /* The first bytes of such a file, up to the data, which follow one after the other; its checksum: the 8 digits at
- * ST_SUM_DIGITS are those of the CRC-32 of all that stands behind them. `lacking` if there is no memory. */
+ * ST_SUM_DIGITS are those of the CRC-32 of all that stands behind them. false: errno says why. */
 enum { ST_SUM_DIGITS = 40, ST_SUM_SIZE = 8 };
-void st_header(struct st_text *, const struct st_tensor *tensors, uint32_t count, uint64_t step);
+bool st_header(struct st_text *, const struct st_tensor *tensors, uint32_t count, uint64_t step);
 #define ST_FOREIGN UINT64_MAX /* as a step: of no training, but "format": "pt", without which others do not read it */
 
 /* Whether a slot of role state is a running statistic of the model: counters, random state and the loss scale are not.
@@ -155,9 +157,6 @@ struct st_checkpoint {
  * headers with it. STEP_ECORRUPT: damaged, or not complete; STEP_EVERSION; STEP_EIO; STEP_ENOMEM. */
 step_status st_checkpoint_open(struct st_checkpoint *, const char *path, bool files, char error[ST_TEXT]);
 void st_checkpoint_close(struct st_checkpoint *);
-/* st_read of the file of a member, which may be closed. */
-step_status st_member_read(const struct st_file *, const struct st_tensor *, uint64_t offset, void *to, uint64_t bytes,
-                           char error[ST_TEXT]);
 /* The whole of a tensor, its pieces put together; `verify`: compared with their checksums. */
 step_status st_checkpoint_read(const struct st_checkpoint *, const struct st_tensor *, void *to, bool verify,
                                char error[ST_TEXT]);
@@ -190,7 +189,9 @@ bool st_rules_check(const char *rules, char error[ST_TEXT]);
 const char *st_rules_metric(const char *rules, uint32_t index, size_t *length);
 struct st_kept {
     uint64_t step, created;
-    bool whole, complete, keep; /* its manifest is there; so are its files, which alone counts; by a rule */
+    bool whole;    /* its manifest is */
+    bool complete; /* so are its files, which alone counts */
+    bool keep;     /* by a rule, or since it is not complete */
     double value[ST_RULES];
 };
 /* All step-N of a run directory, the newest first, and which of them valid rules keep (NULL: all). *list is malloc's.

@@ -194,6 +194,16 @@ START_TEST(names)
 }
 END_TEST
 
+START_TEST(fits)
+{ /* what no reader takes is not written, and that is no lack of memory */
+    struct st_text text = {.length = 10};
+    ck_assert(st_fits(&text, 10));
+    ck_assert(!st_fits(&text, 9) && errno == EFBIG);
+    text.lacking = true;
+    ck_assert(!st_fits(&text, 10) && errno == ENOMEM);
+}
+END_TEST
+
 START_TEST(damage)
 { /* every truncation is refused; no flipped bit of the header crashes or changes what is not in the file */
     static char good[1 << 14], bad[1 << 14];
@@ -390,8 +400,8 @@ int main(void)
     }
     snprintf(file, sizeof file, "%s/a.safetensors", folder);
     snprintf(other, sizeof other, "%s/b.safetensors", folder);
-    int status = run_case("safetensors", CASE_OF(120, refused, names, damage, checksums, whole_state, initial_values,
-                                                 problems_together, nothing_left));
+    int status = run_case("safetensors", CASE_OF(120, refused, names, fits, damage, checksums, whole_state,
+                                                 initial_values, problems_together, nothing_left));
     unlink(file), unlink(other), rmdir(folder);
     return status;
 }
