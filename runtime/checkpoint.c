@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define NO_DIRECTORIES "directories: name a .safetensors file"
 #define NOTHING "checkpoint (save and load)"
@@ -366,7 +368,7 @@ static step_status load(struct step_instance *t, const struct step_load *load)
     char error[ST_TEXT];
     const struct rt_directories *directories = t->program->checkpoint->directories;
     step_status status = heal(t);
-    uint64_t folder = fstatat(AT_FDCWD, load->path, &about, 0) == 0 && S_ISDIR(about.st_mode);
+    uint64_t folder = st_call(newfstatat, AT_FDCWD, load->path, &about, 0) == 0 && S_ISDIR(about.st_mode);
     if (t->ranks > 1) status = t->program->mesh->first(t, status, &folder);
     if (status) return status;
     if (folder) status = directories ? directories->load(t, load, load_from) : left_out(t, NO_DIRECTORIES);

@@ -130,7 +130,7 @@ bool rt_make_temporary(struct rt_job *j)
     uint64_t bytes = 0;
     if ((j->parent = make_folder(j)) < 0) return false;
     snprintf(j->target, sizeof j->target, "step-%" PRIu64, j->step);
-    if (!fstatat(j->parent, j->target, &s, AT_SYMLINK_NOFOLLOW)) {
+    if (!st_call(newfstatat, j->parent, j->target, &s, AT_SYMLINK_NOFOLLOW)) {
         errno = EEXIST;
         return rt_job_fails(j, "exists already", j->target);
     }
@@ -149,7 +149,7 @@ bool rt_make_temporary(struct rt_job *j)
         j->at = rt_open_folder(j->parent, j->name);
         /* Who removes what others have left may have come before the lock: then it is another's, or gone. */
         if (j->at >= 0 && (!st_call(flock, j->at, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) &&
-            !fstatat(j->parent, j->name, &s, AT_SYMLINK_NOFOLLOW))
+            !st_call(newfstatat, j->parent, j->name, &s, AT_SYMLINK_NOFOLLOW))
             return true;
         if (j->at < 0 && errno != ENOENT) return rt_job_fails(j, "open", j->name);
         if (j->at >= 0) close(j->at);
@@ -391,7 +391,7 @@ static void point_latest(const struct rt_job *j)
 {
     struct stat s;
     char name[NAME];
-    if (!fstatat(j->parent, "latest", &s, AT_SYMLINK_NOFOLLOW) && !S_ISLNK(s.st_mode)) return;
+    if (!st_call(newfstatat, j->parent, "latest", &s, AT_SYMLINK_NOFOLLOW) && !S_ISLNK(s.st_mode)) return;
     rt_new_name(name, "tmp", j->step, 50);
     if (st_call(symlinkat, j->target, j->parent, name)) return;
     if (!rt_move(j->parent, name, "latest", 0)) st_call(unlinkat, j->parent, name, 0);

@@ -302,7 +302,7 @@ static step_status find_file(struct reader *r, const char *name, const uint64_t 
 {
     struct stat s;
     if (!(*path = path_in(r->c, name))) return no_memory(r);
-    if (fstatat(AT_FDCWD, *path, &s, 0)) {
+    if (st_call(newfstatat, AT_FDCWD, *path, &s, 0)) {
         step_status status = errno == ENOENT || errno == ENOTDIR ? STEP_ECORRUPT : STEP_EIO;
         damaged(r, "%s: %s", name, strerror(errno));
         return status;
@@ -524,7 +524,7 @@ bool st_is_checkpoint(const char *path)
     struct stat s;
     struct st_checkpoint c = {.all.path = path};
     char *manifest = path_in(&c, ST_MANIFEST);
-    bool there = manifest && fstatat(AT_FDCWD, manifest, &s, 0) == 0;
+    bool there = manifest && st_call(newfstatat, AT_FDCWD, manifest, &s, 0) == 0;
     free(manifest);
     return there;
 }

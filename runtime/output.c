@@ -45,7 +45,7 @@ bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
     *o = (struct st_output){.fd = -1, .path = path};
     /* A device or a pipe must not be replaced by a file, nor /dev/stdout and /dev/stderr, which may lead to one; a
      * folder cannot be opened. */
-    o->direct = !fstatat(AT_FDCWD, path, &s, 0) && (!S_ISREG(s.st_mode) || !strncmp(path, "/dev/std", 8));
+    o->direct = !st_call(newfstatat, AT_FDCWD, path, &s, 0) && (!S_ISREG(s.st_mode) || !strncmp(path, "/dev/std", 8));
     if (o->direct) {
         o->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
         return o->fd >= 0 || output_error(o, "cannot write", error);
@@ -54,7 +54,7 @@ bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
     if (!(o->temporary = malloc(o->room))) return output_error(o, "cannot write", error);
     /* Without a name while it is written, so that nothing stays of a process that is killed. Where the file system
      * cannot, or nothing can be named later (no /proc), with one. */
-    if (!fstatat(AT_FDCWD, "/proc/self/fd", &s, 0))
+    if (!st_call(newfstatat, AT_FDCWD, "/proc/self/fd", &s, 0))
         o->fd = open(name_beside(o, folder_name), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
     o->nameless = o->fd >= 0;
     if (!o->nameless) o->fd = open(name_beside(o, file_name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

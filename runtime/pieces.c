@@ -332,7 +332,7 @@ static bool is_late(const struct rt_job *j, struct watch *w)
     DIR *folder = rt_list(j->at, ".");
     struct stat s;
     for (const struct dirent *e; folder && (e = readdir(folder));)
-        if (!fstatat(j->at, e->d_name, &s, AT_SYMLINK_NOFOLLOW)) bytes += (uint64_t)s.st_size + 1;
+        if (!st_call(newfstatat, j->at, e->d_name, &s, AT_SYMLINK_NOFOLLOW)) bytes += (uint64_t)s.st_size + 1;
     if (folder) closedir(folder);
     if (bytes != w->bytes || !w->since) w->bytes = bytes, w->since = now;
     return patience && now - w->since > patience;
@@ -432,8 +432,8 @@ static bool await(struct rt_job *j)
     struct stat mine, named;
     for (bool last = false;;) {
         bool there = !fstat(j->at, &mine) && mine.st_nlink;
-        if (!fstatat(j->parent, j->target, &named, AT_SYMLINK_NOFOLLOW) && there && named.st_ino == mine.st_ino &&
-            named.st_dev == mine.st_dev)
+        if (!st_call(newfstatat, j->parent, j->target, &named, AT_SYMLINK_NOFOLLOW) && there &&
+            named.st_ino == mine.st_ino && named.st_dev == mine.st_dev)
             return st_sync(j->parent) ? true : rt_job_fails(j, "fsync", "");
         if (last || !there) return lost(j, 0, last ? GONE : UNSAID);
         last = unlocked(j, 0, ".");

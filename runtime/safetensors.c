@@ -66,25 +66,27 @@ static step_status syntax(struct st_check *c)
     return corrupt(c, NULL, "header, byte %zu: %s", (size_t)(c->scan.at - c->file->text) + 8, c->scan.fault);
 }
 
-static bool read_at(int fd, void *to, uint64_t bytes, uint64_t offset)
+static step_status read_at(const struct st_file *f, void *to, uint64_t bytes, uint64_t offset, char *error)
 {
     char *at = to;
-    while (bytes) {
+    int fd = f->fd < 0 ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd;
+    step_status status = fd < 0 ? STEP_EIO : STEP_OK;
+    while (!status && bytes) {
         ssize_t n = st_call(pread64, fd, at, bytes < (uint64_t)1 << 30 ? bytes : (uint64_t)1 << 30, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
         if (n == 0) errno = 0; /* the file became shorter */
-        if (n <= 0) return false;
-        at += n;
-        bytes -= (uint64_t)n;
-        offset += (uint64_t)n;
+        if (n <= 0) status = STEP_EIO;
+        else at += n, bytes -= (uint64_t)n, offset += (uint64_t)n;
     }
-    return true;
+    if (status) snprintf(error, ST_TEXT, "%s: read: %s", f->path, errno ? strerror(errno) : "unexpected end of file");
+    if (fd != f->fd) close(fd);
+    return status;
 }
 
 /* [2, 3]: numbers of at most 8 dimensions. */
 static step_status check_shape(struct st_check *c, struct st_tensor *t)
 {
-    if (!scan_open(&c->scan, '[')) return syntax(c);
+    scan_open(&c->scan, '[');
     while (scan_more(&c->scan, ']')) {
         uint64_t n;
         if (t->rank == 8) return corrupt(c, t->name, "more than 8 dimensions");
@@ -98,7 +100,7 @@ static step_status check_offsets(struct st_check *c, struct st_tensor *t, uint64
 {
     uint64_t range[3];
     uint32_t n = 0;
-    if (!scan_open(&c->scan, '[')) return syntax(c);
+    scan_open(&c->scan, '[');
     while (scan_more(&c->scan, ']'))
         if (!scan_whole(&c->scan, &range[n]) || ++n == 3) break;
     if (c->scan.fault || n != 2) return corrupt(c, t->name, "expected \"data_offsets\" of two whole numbers");
@@ -226,12 +228,6 @@ static step_status check_header(struct st_check *c, uint64_t length)
     return check_ranges(c);
 }
 
-static step_status read_failed(const struct st_file *f, char *error)
-{
-    snprintf(error, ST_TEXT, "%s: read: %s", f->path, errno ? strerror(errno) : "unexpected end of file");
-    return STEP_EIO;
-}
-
 static step_status check_sum(struct st_check *c)
 {
     char part[4096];
@@ -240,7 +236,7 @@ static step_status check_sum(struct st_check *c)
     if (strncmp(c->file->text, ST_SUM, ST_SUM_AT) || !strncmp(digits, ST_ZEROS, ST_DIGITS)) return STEP_OK;
     for (uint64_t at = ST_BEHIND_SUM, n; at < c->file_bytes; at += n) {
         n = c->file_bytes - at < sizeof part ? c->file_bytes - at : sizeof part;
-        if (!read_at(c->file->fd, part, n, at)) return read_failed(c->file, c->error);
+        if (read_at(c->file, part, n, at, c->error)) return STEP_EIO;
         sum = st_crc32(sum, part, n);
     }
     snprintf(part, sizeof part, "%08x", sum);
@@ -262,14 +258,13 @@ static step_status open_checked(struct st_check *c, bool verify)
     uint64_t file_bytes = (uint64_t)end;
     if (file_bytes < 8)
         return corrupt(c, NULL, "%" PRIu64 " bytes; a safetensors file begins with 8 of length", file_bytes);
-    bool ok = read_at(f->fd, head, 8, 0);
+    if (read_at(f, head, 8, 0, c->error)) return STEP_EIO;
     for (int i = 0; i < 8; i++) length |= (uint64_t)head[i] << (8 * i);
-    if (ok && length > ST_HEADER)
-        return corrupt(c, NULL, "no safetensors file (a header of %" PRIu64 " bytes)", length);
-    if (ok && (length < 2 || length > file_bytes - 8))
+    if (length > ST_HEADER) return corrupt(c, NULL, "no safetensors file (a header of %" PRIu64 " bytes)", length);
+    if (length < 2 || length > file_bytes - 8)
         return corrupt(c, NULL, "header of %" PRIu64 " bytes in a file of %" PRIu64 " bytes", length, file_bytes);
-    if (ok && !(f->text = malloc(length + 1))) return STEP_ENOMEM;
-    if (!ok || !read_at(f->fd, f->text, length, 8)) return read_failed(c->file, c->error);
+    if (!(f->text = malloc(length + 1))) return STEP_ENOMEM;
+    if (read_at(f, f->text, length, 8, c->error)) return STEP_EIO;
     f->text[length] = 0;
     c->data_at = 8 + length;
     c->file_bytes = file_bytes;
@@ -304,10 +299,7 @@ const struct st_tensor *st_find(const struct st_file *f, const char *name)
 step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t offset, void *to, uint64_t bytes,
                     char error[ST_TEXT])
 {
-    int fd = f->fd < 0 ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd;
-    step_status status = fd >= 0 && read_at(fd, to, bytes, t->offset + offset) ? STEP_OK : read_failed(f, error);
-    if (fd != f->fd) close(fd);
-    return status;
+    return read_at(f, to, bytes, t->offset + offset, error);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -333,7 +325,7 @@ bool st_header(struct st_text *h, const struct st_tensor *tensors, uint32_t coun
         at += t->bytes;
     }
     st_add(h, "}");
-    if (!h->lacking) st_add(h, "%*s", (int)(-h->length % 64), "");
+    st_add(h, "%*s", (int)(-h->length % 64), "");
     uint64_t length = h->length - 8;
     if (!h->lacking) memcpy(h->at, &length, 8); /* little-endian, as every machine here */
     return st_fits(h, ST_HEADER + 8);
@@ -364,9 +356,8 @@ step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t
     if (!st_output_open(&o, path, error)) return STEP_EIO;
     step_status status = st_header(&h, tensors, count, step) ? STEP_OK : h.lacking ? STEP_ENOMEM : STEP_EIO;
     if (status) snprintf(error, ST_TEXT, "%s: header: %s", path, strerror(errno));
-    else if (!st_output_write(&o, h.at, ST_BEHIND_SUM, error)) status = STEP_EIO;
-    o.sum = 0;
-    if (!status && !st_output_write(&o, h.at + ST_BEHIND_SUM, h.length - ST_BEHIND_SUM, error)) status = STEP_EIO;
+    else if (!st_output_write(&o, h.at, h.length, error)) status = STEP_EIO;
+    else o.sum = st_crc32(0, h.at + ST_BEHIND_SUM, h.length - ST_BEHIND_SUM);
     free(h.at);
     if (!status) status = write_data(&o, tensors, count, fetch, user, error);
     snprintf(digits, sizeof digits, "%08x", o.sum);

@@ -101,7 +101,6 @@ static int comes_to_harm(bool transfers)
 WRAP(int, unlinkat, -1, (int fd, const char *path, int flags), fd, path, flags)
 WRAP(int, rename, -1, (const char *from, const char *to), from, to)
 WRAP(DIR *, fdopendir, NULL, (int fd), fd)
-WRAP(int, fstatat, -1, (int fd, const char *path, struct stat *s, int flags), fd, path, s, flags)
 
 struct dirent *readdir(DIR *folder)
 {
@@ -177,7 +176,7 @@ ssize_t write(int fd, const void *data, size_t n)
 long syscall(long number, ...)
 {
     static const short counted[] = {SYS_fsync,   SYS_flock,     SYS_mkdirat, SYS_symlinkat, SYS_unlinkat,
-                                    SYS_fstatfs, SYS_renameat2, SYS_linkat,  SYS_lseek};
+                                    SYS_fstatfs, SYS_renameat2, SYS_linkat,  SYS_lseek,     SYS_newfstatat};
     bool known = false;
     va_list list;
     long a[6];
