@@ -191,6 +191,12 @@ int run_csv_open(struct run *, struct st_file *, const char *name, const char *p
 int run_tokens_open(const struct cli *, struct st_file *, const struct step_tensor *input, const char *path,
                     uint64_t late);
 
+/* How often ranks say that they are there, while one of them has something to do that may take long. */
+enum { RUN_PAUSE_MS = 500 };
+/* run_write.c: st_write by the first rank; all of them call it. `path` NULL there: it cannot be, as `error` says. */
+step_status run_write(struct run *, const char *path, const struct st_tensor *, uint32_t count, st_fetch *, void *user,
+                      char error[ST_TEXT]);
+
 /* run_infer.c */
 int run_infer(struct run *, const char *path); /* the outputs of the model into a file */
 

@@ -270,6 +270,19 @@ static int collect(struct run *r, bool wait)
     return 0;
 }
 
+/* The same for a save that all ranks take part in, until all have written: one that is not ready, or that removes old
+ * checkpoints, says so, and may take as long as it wants. */
+static int collect_all(struct run *r)
+{
+    struct run_checkpoint *c = &r->checkpoint;
+    bool some = r->place.ranks > 1 && !r->lost;
+    while (some) {
+        int lost = any(r, c->job && r->api->job_wait(c->job, RUN_PAUSE_MS) == STEP_ETIMEOUT, &some);
+        if (lost) return lost;
+    }
+    return collect(r, true);
+}
+
 static void add_metric(struct run *r, struct step_hyper *to, const char *prefix, const char *name, double value)
 {
     *to = (struct step_hyper){
@@ -280,7 +293,7 @@ static int save(struct run *r)
 {
     struct run_checkpoint *c = &r->checkpoint;
     bool one;
-    int code = collect(r, true), lost = any(r, code != 0, &one);
+    int code = collect_all(r), lost = any(r, code != 0, &one);
     if (!code) code = lost;
     if (!code && one)
         code = cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: another rank could not save step %" PRIu64, c->saved);
@@ -356,7 +369,8 @@ int run_checkpoint_end(struct run *r)
 {
     struct run_checkpoint *c = &r->checkpoint;
     if (!c->folder) return 0;
-    int code = c->step != c->saved && r->done && !c->over && !is_lost(r) ? save(r) : 0, ended = collect(r, true);
+    int code = c->step != c->saved && r->done && !c->over && !is_lost(r) ? save(r) : 0;
+    int ended = collect_all(r);
     if (!code) code = ended;
     return code || !c->failed ? code : EXIT_ENVIRONMENT;
 }

@@ -130,8 +130,7 @@ int run_infer(struct run *r, const char *path)
     int code = outputs_open(r, data, &o, batches);
     if (!code) code = outputs_compute(r, data, &o, batches);
     if (!code && !run_stopped(r)) {
-        step_status status = st_write(run_output_path(r, path), o.tensors, (uint32_t)o.count, r->first_step + r->done,
-                                      fetch, &o, error);
+        step_status status = run_write(r, path, o.tensors, (uint32_t)o.count, fetch, &o, error);
         if (status)
             code = cli_failed(r->cli, status == STEP_EINTERNAL ? EXIT_DEFECT : EXIT_ENVIRONMENT, "--infer: %s", error);
     }

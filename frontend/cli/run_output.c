@@ -163,10 +163,10 @@ int run_save(struct run *r, const char *path, bool all_state)
             if (all_state || t.role != STEP_STATE || statistic) add_tensor(&s, &t);
         }
     if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, by_name);
-    step_status status = STEP_EIO;
-    int pipe = run_stopped(r) ? open_pipe(path) : -1; /* open until it is written: a reader would see an end */
-    if (pipe == -2) snprintf(error, sizeof error, "%s: nobody reads this pipe", path);
-    else status = st_write(run_output_path(r, path), s.tensors, s.count, r->first_step + r->done, fetch, &s, error);
+    /* Open until it is written: a reader would see an end. */
+    int pipe = run_stopped(r) && !r->place.rank ? open_pipe(path) : -1;
+    if (pipe == -2) snprintf(error, sizeof error, "%s: nobody reads this pipe", path), path = NULL;
+    step_status status = run_write(r, path, s.tensors, s.count, fetch, &s, error);
     if (pipe >= 0) close(pipe);
     if (!status) return 0;
     run_end_progress_line(r);

@@ -22,7 +22,7 @@ import numpy as np
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 from mesh import programs
-from tool import ROOT, recorded, runner, safetensors
+from tool import ROOT, comparison, recorded, runner, safetensors
 
 FAMILIES = {"openmpi": ["--oversubscribe", "--bind-to", "none"], "mpich": []}
 QUICK = ["mesh_data_parallel", "mesh_tensor_parallel", "mesh_transformer_state", "mesh_uneven_accumulate", "mesh_batch_over_both_axes"]
@@ -224,6 +224,35 @@ def under_way(options, family, folder):
     return wrong + ([] if on else ["%s: of %d sums under way none went on between kernels" % (family, several)]), 7
 
 
+def slow(options, family, folder):
+    """Files that take the first rank longer than the others may wait for it, as on a disk far away: pipes that are read late, and old checkpoints that are removed slowly."""
+    from mesh import faults
+    folder, wrong = os.path.join(folder, "slow-" + family), []
+    os.mkdir(folder)
+    faults.prepare(options, folder, [2])
+    subprocess.run(["cc", "-shared", "-fPIC", os.path.join(ROOT, "tests", "mesh", "late.c"), "-o", os.path.join(folder, "late.so")], check=True)
+    run = [*launcher(family, 2), options.stepc, "run", "save-2.so", "--steps", "2", "--data", "save.safetensors", "--transport", "mpi", "-q"]
+    said([*run, "--save", "state.safetensors", "--infer", "outputs.safetensors"], folder)
+    for name in ("state", "outputs"):
+        os.mkfifo(os.path.join(folder, name))
+    reader = subprocess.Popen(["sh", "-c", "sleep 5; cat <state >state.got; sleep 5; exec cat <outputs >outputs.got"], cwd=folder)
+    late = dict(QUIET, LD_PRELOAD=os.path.join(folder, "late.so"), LATE_SECONDS="5")
+    done = subprocess.run([*run, "--timeout", "3", "--save", "state", "--save-dir", "runs", "--save-every", "1", "--keep", "latest=1", "--infer", "outputs"], capture_output=True, text=True, timeout=120, cwd=folder, env=late,
+                          stdin=subprocess.DEVNULL)
+    if done.returncode:
+        reader.kill()
+        wrong.append("%s: what the first rank is late with ends the run: exit %d\n%s" % (family, done.returncode, done.stderr[-800:]))
+    elif sorted(os.listdir(os.path.join(folder, "runs"))) != ["latest", "step-2"]:
+        wrong.append("%s: there is %s" % (family, os.listdir(os.path.join(folder, "runs"))))
+    reader.wait()
+    for name in ("state", "outputs") if not wrong else ():
+        try:
+            comparison.same_bits(name, *(safetensors.raw(os.path.join(folder, name + end)) for end in (".got", ".safetensors")))
+        except comparison.Differs as why:
+            wrong.append("%s, into a pipe that is read late: %s" % (family, why))
+    return wrong, 2
+
+
 def refused(options, family, folder):
     """What cannot run together says so on one line, and ends with code 3."""
     from mesh import faults
@@ -263,7 +292,7 @@ def main():
     paths = [path for path in paths if not wanted or os.path.basename(path) in wanted]
     with tempfile.TemporaryDirectory(prefix="stepc-mpi-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(play, options, family, path, folder) for family in families for path in paths]
-        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, resumed, rows, late, under_way, refused) if not options.cases]
+        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, resumed, rows, late, under_way, slow, refused) if not options.cases]
         results = [job.result() for job in jobs]
     faults = [why for result in results for why in result[0]]
     print("\n".join(faults + ["%d runs by %s, %d wrong" % (sum(r[1] for r in results), " and ".join(families), len(faults))]))
