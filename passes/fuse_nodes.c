@@ -544,6 +544,7 @@ void fuse_classify(struct fuse *z)
 struct walk {
     struct fuse *z;
     VEC(struct fuse_dep) deps;
+    struct map seen; /* inlined nodes of several operands, and how they are read: once each, or squares have no end */
 };
 
 static void add_dep(struct walk *w, ir_value v, uint8_t relation, uint32_t segments)
@@ -582,6 +583,8 @@ static void walk_operand(struct walk *w, ir_value v, uint8_t relation, uint32_t 
         add_dep(w, v, relation, known);
         return;
     }
+    uint64_t how = (uint64_t)v << 32 | known << 2 | relation;
+    if (node->arg_count > 1 && !map_set_number(&w->seen, how, 1)) return;
     walk_operands(w, v, relation, segments);
 }
 
@@ -591,7 +594,7 @@ void fuse_dependencies(struct fuse *z)
     for (ir_value v = 1; v < z->f->count; v++) {
         struct fuse_node *n = &z->node[v];
         if (!n->live || !(n->material || n->class == FUSE_CONTROL)) continue;
-        struct walk w = {.z = z};
+        struct walk w = {.z = z, .seen = MAP(z->arena)};
         walk_operands(&w, v, n->class == FUSE_DOT || n->sink ? FUSE_OTHER : FUSE_SAME, 0);
         n->deps = w.deps.items;
         n->dep_count = (uint32_t)w.deps.count;

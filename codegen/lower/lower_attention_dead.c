@@ -17,19 +17,22 @@ static bool number_of(const struct ir_func *f, ir_value v, double *number)
     return ir_is_number(n);
 }
 
+/* How often these may look at a value: sums and squares of themselves have no end. Then all tiles are made. */
+enum { MOST_LOOKS = 1000 };
+
 /* Integers that grow by as much with every row, and with every column, or do not. */
-static bool is_even(const struct lower *l, ir_value v)
+static bool is_even(const struct lower *l, ir_value v, uint32_t *looks)
 {
     const struct ir_node *n = ir_get(l->f, v);
     if (n->type.dtype != IR_I32 && n->type.dtype != IR_I64) return false;
     if (ir_type_elements(&n->type) == 1 || ir_is_number(n) || n->op == OP_iota) return true;
-    if (l->argument[v]) return false;
+    if (l->argument[v] || ++*looks > MOST_LOOKS) return false;
     switch (n->op) {
     case OP_broadcast:
     case OP_cast:
-    case OP_neg: return is_even(l, n->args[0]);
+    case OP_neg: return is_even(l, n->args[0], looks);
     case OP_add:
-    case OP_sub: return is_even(l, n->args[0]) && is_even(l, n->args[1]);
+    case OP_sub: return is_even(l, n->args[0], looks) && is_even(l, n->args[1], looks);
     default: return false;
     }
 }
@@ -38,10 +41,12 @@ static bool is_even(const struct lower *l, ir_value v)
 static bool add_conditions(struct lower_attention_dead *d, const struct lower *l, ir_value v)
 {
     const struct ir_node *n = ir_get(l->f, v);
+    uint32_t looks = 0;
     bool inside = !l->argument[v];
     if (inside && n->op == OP_and) return add_conditions(d, l, n->args[0]) && add_conditions(d, l, n->args[1]);
     if (inside && (n->op == OP_broadcast || n->op == OP_transpose)) return add_conditions(d, l, n->args[0]);
-    bool even = inside && (n->op == OP_lt || n->op == OP_le) && is_even(l, n->args[0]) && is_even(l, n->args[1]);
+    bool even = inside && (n->op == OP_lt || n->op == OP_le) && is_even(l, n->args[0], &looks) &&
+                is_even(l, n->args[1], &looks);
     uint32_t *count = even ? &d->conditions : &d->others;
     if (*count == MOST_CONDITIONS) return false;
     (even ? d->condition : d->other)[(*count)++] = v;
@@ -49,17 +54,18 @@ static bool add_conditions(struct lower_attention_dead *d, const struct lower *l
 }
 
 /* Is a value 0 where `e` is? */
-static bool has_factor(const struct ir_func *f, ir_value v, ir_value e)
+static bool has_factor(const struct ir_func *f, ir_value v, ir_value e, uint32_t *looks)
 {
     const struct ir_node *n = ir_get(f, v);
     double zero;
     if (v == e) return true;
+    if (++*looks > MOST_LOOKS) return false;
     switch (n->op) {
-    case OP_mul: return has_factor(f, n->args[0], e) || has_factor(f, n->args[1], e);
+    case OP_mul: return has_factor(f, n->args[0], e, looks) || has_factor(f, n->args[1], e, looks);
     case OP_cast:
     case OP_neg:
-    case OP_div: return has_factor(f, n->args[0], e);
-    case OP_select: return number_of(f, n->args[2], &zero) && zero == 0 && has_factor(f, n->args[1], e);
+    case OP_div: return has_factor(f, n->args[0], e, looks);
+    case OP_select: return number_of(f, n->args[2], &zero) && zero == 0 && has_factor(f, n->args[1], e, looks);
     default: return false;
     }
 }
@@ -98,7 +104,8 @@ void attention_find_dead(struct lower_attention *a)
         if (ir_get(l->f, v)->op == OP_exp && l->reduced[v].keep) e = e ? UINT32_MAX : v;
     }
     bool all = plain && e && e != UINT32_MAX;
-    for (uint32_t i = 0; i < a->sinks && all; i++) all = has_factor(l->f, a->sink[i].from, e);
+    for (uint32_t i = 0, looks = 0; i < a->sinks && all; i++, looks = 0)
+        all = has_factor(l->f, a->sink[i].from, e, &looks);
     if (!all || !find_masks(a, e)) a->dead = (struct lower_attention_dead){0};
 }
 

@@ -171,6 +171,21 @@ class TestAttention(runner.Case):
         several = " + ".join("tanh(%s @ (v * v * %g))" % (weights, i + 0.5) for i in range(6))
         self.agree(document(8, 96, 16, [written("0.1 * (%s)" % several, 16)]), groups=0)
 
+    def test_squares(self):
+        """Sums and products of themselves in scores, masks and weights: each is looked at once, not once for every way to it."""
+        def chain(name, first, step):
+            return [{"name": "%s%d" % (name, i), "type": "expr", "expr": step.format("%s%d" % (name, i - 1)) if i else first, "input": "x"} for i in range(41)]
+        scores, masked, index = "q @ swapaxes(k, -1, -2)", "softmax(where(%s, %s, -1e9))", "arange(256)"
+        causal = "%s[:, None] >= %s[None, :]" % (index, index)
+        for nodes, formula in ((chain("s", scores, "{0} * {0}"), masked % (causal, "s40") + " @ v"),
+                               (chain("m", "%s[:, None] - %s[None, :]" % (index, index), "{0} + {0}"), masked % ("m40 < 7", scores) + " @ v"),
+                               (chain("w", "q[:, :, :1] + k[:, None, :, 0]", "{0} * {0}"), "{0} @ v + (w40 * {0}) @ v".format(masked % (causal, scores)))):
+            model = written(formula, 16)
+            model["nodes"][3:3] = nodes
+            said = self.stepc("explain", self.write("model.json", document(1, 256, 16, [model])), "--fusion", "--json", timeout=60)
+            self.assertIn("attention", [g["kind"] for e in json.loads(said.stdout)["entries"] for g in e["groups"]])
+            self.stepc("compile", self.path("model.json"), "-o", self.path("step.so"), "-O0", timeout=60)  # 1 s
+
     def test_elsewhere(self):
         """Scores that are read where other ones are made, and weights times what their softmax makes only then."""
         scores = "q @ swapaxes(k, -1, -2)"
