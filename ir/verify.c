@@ -81,6 +81,8 @@ static void check_sharding(struct verify *c, const struct ir_sharding *s, uint32
                 break;
             }
             if (used >> axis & 1) fault(c, "axis %u is used twice in one sharding", axis);
+            if (rest >> 4 && (rest >> 4 & 15) < (rest & 15))
+                fault(c, "axes of dimension %u, expected those of the mesh in their order", i);
             used |= 1u << axis;
         }
     }

@@ -129,6 +129,9 @@ START_TEST(shardings)
           step->nodes[3].sharding.dim[1] = 1);
     BREAK("axis 0 is used twice", m->stage = IR_AT_SPMD; step->nodes[3].sharding.dim[0] = 1;
           step->nodes[3].sharding.partial = 1);
+    BREAK("axes of dimension 0, expected those of the mesh in their order", m->stage = IR_AT_SPMD;
+          m->mesh.name[1] = "model"; m->mesh.size[1] = 2; m->mesh.axis_count = 2;
+          step->nodes[3].sharding.dim[0] = 0x12);
     BREAK("dimension 2 is split", m->stage = IR_AT_SPMD; step->nodes[3].sharding.dim[2] = 1);
     BREAK("partial sums over axes 0x2", m->stage = IR_AT_SPMD; step->nodes[3].sharding.partial = 2);
     m->stage = IR_AT_SPMD;
