@@ -221,15 +221,34 @@ size_t fe_name_length(const char *text)
     return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 }
 
+/* Whether the key at a place, called `name`, would be in its object twice: one is called so, or is to be. */
+static bool is_taken(struct fe *fe, struct diag_span span, const char *name)
+{
+    uint32_t i = 1, n = fe->json.count;
+    while (i < n && (!fe->json.values[i].key || fe->json.values[i].key_offset != span.offset)) i++;
+    fe_json own = i < n ? &fe->json.values[i] : NULL, object = own ? &fe->json.values[own->parent] : NULL;
+    for (fe_json m = own ? fe_first(fe, object) : NULL; m; m = fe_next(fe, m)) {
+        if (m == own) continue;
+        if (strcmp(m->key, name) == 0) return true;
+        for (size_t k = 0; k < fe->diags->list.count; k++) {
+            const struct diag *d = &fe->diags->list.items[k];
+            if (d->replacement && d->span.offset == m->key_offset &&
+                strncmp(d->replacement + 1, name, strlen(name)) == 0 && d->replacement[1 + strlen(name)] == '"')
+                return true;
+        }
+    }
+    return false;
+}
+
 /* The name as it stands at a place that is a name and nothing else, with quotes where there are some; NULL: it is more
- * than that. */
-static const char *replacement(const struct fe *fe, struct diag_span span, const char *name)
+ * than that, or a key that would be there twice. */
+static const char *replacement(struct fe *fe, struct diag_span span, const char *name)
 {
     const struct diag_source *source = &fe->diags->source;
     if (!span.length || span.offset > source->length || span.length > source->length - span.offset) return NULL;
     const char *text = source->text + span.offset;
     uint32_t quotes = span.length > 2 && text[0] == '"' && text[span.length - 1] == '"';
-    if (fe_name_length(text + quotes) < span.length - 2 * quotes) return NULL;
+    if (fe_name_length(text + quotes) < span.length - 2 * quotes || is_taken(fe, span, name)) return NULL;
     const char *quote = quotes ? "\"" : "";
     return arena_format(fe->arena, "%s%s%s", quote, name,
                         quote); /* names of a module are gone when diagnostics are shown */

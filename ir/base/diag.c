@@ -43,6 +43,10 @@ void diag_note(struct diags *d, struct diag *diag, struct diag_span span, const 
     va_start(args, format);
     struct diag_note note = {span, arena_vformat(d->arena, format, args)};
     va_end(args);
+    for (size_t i = 0; i < diag->notes.count; i++) { /* what is met twice is recorded once, with what belongs to it */
+        const struct diag_note *is = &diag->notes.items[i];
+        if (is->span.offset == span.offset && is->span.length == span.length && !strcmp(is->text, note.text)) return;
+    }
     vec_push(d->arena, &diag->notes, note);
 }
 

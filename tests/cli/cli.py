@@ -723,6 +723,11 @@ class Cli(runner.Case):
             path = self.write("short.json", short)  # too short to be sure of, and a dtype
             self.assertIn("did you mean", self.stepc("check", path, "--fix", code=1).stderr)
             self.assertIn("adma" if "adma" in short else "Float32", self.saved("short.json").decode())
+        for own, mended in (('"learning_rate"', 0), ('"LearningRate"', 1)):  # a key that is there, or is to be, is not made once more
+            path = self.write("twice.json", json.dumps(DOCUMENT).replace('"learning_rate"', own + ': 0.1, "lerning_rate"'))
+            said = self.stepc("check", path, "--fix", code=1).stderr
+            self.assertIn('unknown key "lerning_rate"', said)
+            self.assertEqual((said.count("is now"), said.count("size of the step"), self.saved("twice.json").count(b'"learning_rate"')), (mended, 1, 1))
         path = self.write("mend.json", json.dumps(DOCUMENT, indent=1))
         self.assertEqual(self.saved("mend.json").decode(), json.dumps(DOCUMENT, indent=1))
         far = self.write("far.json", text.replace("Adam", "zzzzzzzz"))
