@@ -126,8 +126,8 @@ static int unpack(struct zip *z, const char *name, uint64_t begin, uint64_t stor
     }
     while (done == Z_OK && written && read && made <= bytes) {
         uint64_t n = stored - at < BLOCK ? stored - at : BLOCK;
-        if (!s.avail_in && (read = n && get(z, begin + at, in, n))) s.next_in = in, s.avail_in = (uInt)n, at += n;
-        s.next_out = out, s.avail_out = BLOCK;
+        if (!s.avail_in && n && (read = get(z, begin + at, in, n))) s.next_in = in, s.avail_in = (uInt)n, at += n;
+        s.next_out = out, s.avail_out = BLOCK; /* of what was read last there may be more than one block */
         if (read) done = inflate(&s, Z_NO_FLUSH);
         uint64_t more = BLOCK - s.avail_out;
         sum = st_crc32(sum, out, more);
