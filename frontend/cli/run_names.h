@@ -57,6 +57,7 @@ int run_names_folder(struct run_naming *, const char *folder);
 
 /* run_names_import.c: the other way round, the parameters that --like has. 0 or an exit code after a message. */
 int run_names_import(struct cli *, const struct st_file *files, uint32_t count, const char *to);
+bool run_is_adapter(const char *name); /* the name of a parameter of one */
 
 /* run_peft.c: the adapters alone, as PEFT reads them. */
 int run_export_peft(struct run_naming *, const char *folder);

@@ -81,8 +81,7 @@ static int shape_failed(const struct import *im, const struct part *p, const cha
                       p->t.name, wanted);
 }
 
-/* What adapters add stands beside what is imported: init makes it. */
-static bool is_adapter(const char *name)
+bool run_is_adapter(const char *name)
 {
     size_t n = strlen(name);
     return n > 7 && strncmp(name + n - 7, ".lora_", 6) == 0 && strchr("abs", name[n - 1]);
@@ -203,7 +202,7 @@ static int place_all(struct import *im, struct run *like)
     for (size_t i = 0; i < count && !code; i++) {
         struct step_tensor of = {.size = sizeof of};
         like->api->tensor_at(like->instance, STEP_PARAM, i, &of);
-        if (!is_adapter(of.name)) code = place(im, &of, like);
+        if (!run_is_adapter(of.name)) code = place(im, &of, like); /* init makes what adapters add */
     }
     for (uint32_t k = 0; k < im->file_count; k++)
         for (uint32_t i = 0; i < im->files[k].count && !code; i++)

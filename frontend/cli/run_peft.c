@@ -146,6 +146,55 @@ static const struct module *find_module(const struct module *all, uint32_t count
     BUG("no module of %s", tensor);
 }
 
+/* Of the tensors of the checkpoint those whose training the optimizer keeps something of: opt_state.PLACE.NAME, the
+ * longest NAME that there is. */
+static const bool *find_trained(const struct run_naming *n)
+{
+    const struct st_file *all = &n->source->c->all;
+    bool *trained = arena_new_array(n->cli->arena, bool, all->count + 1);
+    for (uint32_t i = 0; i < all->count; i++) {
+        const char *dot = all->tensors[i].name;
+        const struct st_tensor *of = NULL;
+        if (strncmp(dot, "opt_state.", 10) != 0) continue;
+        while (!of && (dot = strchr(dot, '.'))) of = st_find(all, ++dot);
+        if (of) trained[of - all->tensors] = true;
+    }
+    return trained;
+}
+
+/* What was trained, or is counted from the data, and is no adapter has no place in the folder. */
+static int check_rest(const struct run_naming *n)
+{
+    const struct st_file *all = &n->source->c->all;
+    const char *said = cli_text(n->cli, "peft", ""), *lost = NULL;
+    const bool *trained = find_trained(n);
+    bool known = false;
+    uint32_t more = 0;
+    if (*said && strcmp(said, "adapters") != 0) return cli_usage(n->cli, "--peft=%s: expected adapters", said);
+    for (uint32_t i = 0; i < n->count; i++) {
+        const struct run_exported *e = &n->all[i];
+        const char *name = e->from->name;
+        const struct st_tensor *own = st_find(all, strncmp(name, "ema.", 4) == 0 ? name + 4 : name);
+        bool changed = e->item || (own && trained[own - all->tensors]);
+        known |= changed;
+        if (!changed || run_is_adapter(e->t.name)) continue;
+        if (lost) more++;
+        else lost = e->t.name;
+    }
+    if (lost && !*said)
+        return cli_failed(
+            n->cli, EXIT_WRONG,
+            "--peft: \"%s\"%s changed in the training and is no adapter: it would be lost; without --peft "
+            "all is written, --peft=adapters leaves out what is none",
+            lost, more ? arena_format(n->cli->arena, " (and %u more)", more) : "");
+    if (!known && !*said && !n->cli->quiet)
+        fprintf(stderr,
+                "stepc: note: --peft: %s does not tell whether anything else was trained than the adapters, which "
+                "alone are written\n",
+                all->path);
+    return 0;
+}
+
 int run_export_peft(struct run_naming *n, const char *folder)
 {
     struct arena *arena = n->cli->arena;
@@ -155,7 +204,7 @@ int run_export_peft(struct run_naming *n, const char *folder)
     struct json_tree config = json_object(arena);
     char error[ST_TEXT];
     uint32_t count = 0;
-    int code = 0;
+    int code = check_rest(n);
     for (uint32_t i = 0; i < n->target_count && !code; i++) {
         struct module *m = &all[count];
         code = module_of(n, &n->targets[i], m);
@@ -271,15 +320,22 @@ static int read_config(struct incoming *x)
     return 0;
 }
 
-/* A regular expression of Python as one of POSIX; NULL: what it says there is another thing here. */
+/* A regular expression of Python as one of POSIX; NULL: what it says there is another thing here. All of a name has to
+ * match, so that it is one whether a quantifier takes much or little. */
 static const char *posix_of(struct arena *arena, const char *python)
 {
     struct str s = STR(arena);
+    const char *set = NULL; /* of a set of characters what may end it: ] does not where it comes first */
+    bool quantified = false;
     for (const char *at = python; *at; at++) {
-        bool group = at[0] == '(' && at[1] == '?';
-        if (group && at[2] != ':') return NULL;
-        if (*at == '$' && at[1]) return NULL;
-        if (*at == '^' && at > python && at[-1] != '[') return NULL;
+        bool group = !set && at[0] == '(' && at[1] == '?', again = quantified;
+        quantified = !set && strchr("*+?}", *at);
+        if ((group && at[2] != ':') || (*at == '$' && at[1]) || (*at == '^' && at > python && at[-1] != '[') ||
+            (again && *at == '+') || (set && (*at == '\\' || *at == '[')))
+            return NULL;
+        if (again && *at == '?') continue;
+        if (!set && *at == '[') set = at + 1 + (at[1] == '^');
+        else if (set && *at == ']' && at > set) set = NULL;
         if (*at != '\\') {
             str_addf(&s, "%c", *at);
             if (group) at += 2;
@@ -287,9 +343,8 @@ static const char *posix_of(struct arena *arena, const char *python)
         }
         if (*++at == 'd') str_add(&s, "[0-9]");
         else if (*at == 'D') str_add(&s, "[^0-9]");
-        else if (strchr("wWsS", *at) || !isalnum((unsigned char)*at)) str_addf(&s, "\\%c", *at);
+        else if (*at && (strchr("wWsS", *at) || !isalnum((unsigned char)*at))) str_addf(&s, "\\%c", *at);
         else return NULL;
-        if (!*at) return NULL;
     }
     return str_text(&s);
 }
@@ -304,7 +359,8 @@ static int number_for(const struct incoming *x, const char *key, const char *pat
         regex_t e;
         const char *own = posix_of(arena, c->string + (*c->string == '^')),
                    *before = *c->string == '^' ? "" : "(.*\\.)?";
-        if (!own || regcomp(&e, arena_format(arena, "^%s(%s)$", before, own), REG_EXTENDED | REG_NOSUB))
+        if (!own || (!*before && strchr(own, '|')) ||
+            regcomp(&e, arena_format(arena, "^%s(%s)$", before, own), REG_EXTENDED | REG_NOSUB))
             return wrong(x, arena_format(arena, "\"%s\" of \"%s\" is a pattern that is not read here; name the module",
                                          c->string, patterns));
         bool met = !regexec(&e, module, 0, NULL, 0);

@@ -194,6 +194,11 @@ def export_model(folder, trained, out, options):
     result.check(weights)
     table = table_of(weights, prefix, c)
     if options.peft:
+        changed = [path for name, w in table.items() for (path, _), old in zip(w.parts, w.split(tensors.widen(model.array(name), model.dtype(name))))
+                   if not np.array_equal(result.array(path), old, equal_nan=True)]
+        if changed and not options.adapters_alone:
+            raise Bad("%s: \"%s\"%s changed in the training and is no adapter: it would be lost; without --peft all is written, --adapters-alone leaves out what is none"
+                      % (trained, changed[0], len(changed) > 1 and " (and %d more)" % (len(changed) - 1) or ""))
         return peft_adapters.write(out, result, table_of(weights, c.prefixes[0], c), kind is gpt2, folder)
     if result.adapters:
         print("hf.py: note: adapters are merged into %d kernels; --peft writes them alone" % len(result.adapters), file=sys.stderr)
@@ -232,6 +237,7 @@ def main(arguments=None):
     e.add_argument("-o", dest="out", required=True, help="the folder to write to")
     e.add_argument("--weights", choices=["params", *AVERAGES], help="the parameters, or averages of them; need not be said where there are no averages")
     e.add_argument("--peft", action="store_true", help="write the adapters alone, as PEFT reads them, instead of merging them")
+    e.add_argument("--adapters-alone", action="store_true", help="--peft: what else was trained is left out, instead of being an error")
     e.add_argument("--ignore", action="append", default=[], metavar="KEY")
     o = p.parse_args(arguments)
     try:

@@ -29,7 +29,7 @@ SAID = {"r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora", "lora_
 def _pattern(patterns, module, preset):
     """PEFT's rank_pattern and alpha_pattern: a module's own name, or an end of it."""
     for pattern, value in (patterns or {}).items():
-        if re.match(r"(.*\.)?(%s)$" % pattern.lstrip("^"), module):
+        if re.match(r"(.*\.)?(%s)$" % pattern, module):  # with ^ all of its name
             return value
     return preset
 

@@ -419,6 +419,35 @@ class HuggingFace(runner.Case):
             self.assertEqual(*full)
             self.assertEqual(*[{k: v for k, v in c.items() if k not in ("r", "lora_alpha", "rank_pattern", "alpha_pattern")} for c in configs])
 
+    def test_peft_alone(self):
+        """What was trained beside the adapters is not lost without a word: by what the optimizer keeps, or by the model it came from."""
+        source, saved = os.path.join(HERE, "models", "llama"), os.path.join(self.folder, "saved.safetensors")
+        self.assertEqual(run("import", source, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+        path, runs, out = (os.path.join(self.folder, n) for n in ("model.json", "runs", "adapter"))
+        with open(path, encoding="utf-8") as f:
+            document = json.load(f)
+        tensors.write(os.path.join(self.folder, "tokens.safetensors"), [("tokens", "I32", (1, 2, 12), lambda: np.arange(24, dtype=np.int32).reshape(1, 2, 12) % 7)])
+        document["adapters"] = [{"type": "lora", "rank": 2, "match": ["**.q_proj"]}]
+        for trainable, optimizer, lost in ((["@lora"], "adam", None), (["@lora", "**.scale"], "adam", "input_layernorm.scale\" (and 4 more) changed"), (["@lora", "norm.**"], "adam", "\"norm.scale\" changed"),
+                                           (["@lora", "norm.**"], "sgd", "does not tell")):
+            with self.subTest(trainable=trainable, optimizer=optimizer):
+                runner.write_json(path, {**document, "trainable": trainable, "optimizer": {"type": optimizer, "learning_rate": 0.1}, "ema": {"decay": 0.5}})
+                for folder in (runs, out):
+                    shutil.rmtree(folder, ignore_errors=True)
+                runner.call(self.program, "run", compiled(self.folder), "--init", os.path.join(self.folder, "init.safetensors"), "--init-partial", "--steps", "2", "--data", os.path.join(self.folder, "tokens.safetensors"),
+                            "--save", saved, "--save-dir", runs)
+                for more in ((), ("--ema",)):
+                    code, _, said = runner.attempt(self.program, "checkpoint", "export", runs, "--hf", "llama", *more, "--peft", "-o", out + "".join(more))
+                    self.assertEqual(code, 1 if optimizer == "adam" and lost else 0, said)
+                    self.assertIn(lost or "", said)
+                    self.assertTrue(lost or not said)
+                    shutil.rmtree(out + "".join(more), ignore_errors=True)
+                runner.call(self.program, "checkpoint", "export", runs, "--hf", "llama", "--peft=adapters", "-o", out)
+                self.assertEqual(len(tensors.open_model(os.path.join(out, "adapter_model.safetensors")).names()), 4)
+                code, said = run("export", source, saved, "-o", out, "--peft", "--weights", "params")
+                self.assertEqual(("it would be lost" in said, code), (bool(lost), int(bool(lost))))
+                self.assertEqual(run("export", source, saved, "-o", out, "--peft", "--adapters-alone", "--weights", "params"), (0, ""))
+
     def test_peft_refusals(self):
         """What a folder of PEFT holds and the document has no place for, or the other way round, by name and with the row that fits."""
         theirs, broken = os.path.join(HERE, "peft", "llama"), os.path.join(self.folder, "broken")
@@ -433,6 +462,7 @@ class HuggingFace(runner.Case):
         q = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
         arrays = {n: weights.array(n) for n in weights.names()}
         for change, entries, says in (({"use_dora": True}, {}, ["\"use_dora\": true is not supported"]), ({"peft_type": "IA3"}, {}, ["\"peft_type\": \"IA3\""]), ({"r": 4}, {}, ["no adapter of the rank"]),
+                                      ({"alpha_pattern": {"layers.[\\d].self_attn.q_proj": 9}}, {}, ["is a pattern that is not read here"]),
                                       ({}, {q + "B.weight": None}, ["lacks", "q_proj.lora_B"]), ({}, {q + "A.weight": None}, ["q_proj.lora_B.weight\" is not used"]),
                                       ({}, {q + "A.weight": None, q + "B.weight": None}, ["nothing for \"layers.0.self_attn.q_proj.lora_a\""]),
                                       ({}, {"base_model.model.model.other.lora_A.weight": arrays[q + "A.weight"]}, ["stands beside no layer"]),
