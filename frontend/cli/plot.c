@@ -26,7 +26,10 @@ static void smoothen(struct plot_series *s, double smooth)
     }
 }
 
-static bool drawable(const struct plot_axis *a, double v) { return fabs(v) <= PLOT_MOST && (!a->log || v > 0); }
+static bool drawable(const struct plot_axis *a, double v)
+{
+    return fabs(v) <= PLOT_MOST && (!a->log || v >= PLOT_LEAST);
+}
 
 static void add_series(struct plot *p, const struct plot_table *t, const struct plot_column *x,
                        const struct plot_column *y, bool files, bool names)

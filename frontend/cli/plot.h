@@ -27,11 +27,12 @@ struct plot_point {
 struct plot_series {
     const char *file, *name, *label; /* the label tells it from the others */
     VEC(struct plot_point) points;   /* those that can be drawn, in the order of the file */
-    size_t lost; /* those that cannot: not finite, beyond PLOT_MOST, or for a logarithm not positive */
+    size_t lost; /* those that cannot: not finite, beyond PLOT_MOST, or for a logarithm below PLOT_LEAST */
 };
 
 enum { PLOT_TICKS = 16 };
-#define PLOT_MOST 1e300 /* the length of an axis must be finite, too */
+#define PLOT_MOST 1e300   /* the length of an axis must be finite, too */
+#define PLOT_LEAST 1e-300 /* and a part of it no subnormal number; what is less is written as 0 */
 struct plot_axis {
     const char *title;
     bool log;

@@ -10,7 +10,7 @@ double plot_place(const struct plot_axis *a, double v)
     return a->log ? (log10(v) - log10(a->low)) / (log10(a->high) - log10(a->low)) : (v - a->low) / (a->high - a->low);
 }
 
-const char *plot_number(struct arena *a, double v) { return fabs(v) < 1e-300 ? "0" : arena_format(a, "%.6g", v); }
+const char *plot_number(struct arena *a, double v) { return fabs(v) < PLOT_LEAST ? "0" : arena_format(a, "%.6g", v); }
 
 static void add_tick(struct plot_axis *a, double v)
 {
@@ -23,8 +23,9 @@ static void place_linear(struct plot_axis *a, bool open)
 {
     /* What differs in the last digits of float64 alone stands at one place: steps of such a range would add nothing to
      * the numbers beside the axis. */
-    if (a->high - a->low <= fmax(fabs(a->low), fabs(a->high)) * 1e-14) {
-        double half = fabs(a->low) > 0 ? fabs(a->low) * 0.05 : 0.5;
+    double most = fmax(fabs(a->low), fabs(a->high));
+    if (a->high - a->low <= fmax(most * 1e-14, PLOT_LEAST)) {
+        double half = most > PLOT_LEAST ? most * 0.05 : 0.5;
         a->low -= half, a->high += half;
     }
     double rough = (a->high - a->low) / WANTED_TICKS, ten = pow(10, floor(log10(rough))), part = rough / ten;

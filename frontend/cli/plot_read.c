@@ -92,18 +92,27 @@ int plot_read(struct plot_table *t)
 {
     char *text;
     size_t length, number = 1;
+    struct arena whole = {0};
     int code = cli_read(t->cli, t->path, MOST_BYTES, &text, &length);
     if (code) return code;
+    if (memchr(text, 0, length))
+        return cli_failed(t->cli, EXIT_WRONG, "%s: no metrics: it holds bytes of value 0", t->path);
     size_t blank = strspn(text, " \t\r\n");
     bool json = text[blank] == '{' || blank == length;
     for (char *line = text, *end; !code && line < text + length; line = end + 1, number++) {
         end = strchr(line, '\n');
-        if (!end) break; /* a line that a killed run did not end */
+        if (!end && !(json && json_read(&whole, line, strlen(line)))) { /* a killed run did not end it */
+            if (!t->cli->quiet && line[strspn(line, " \t\r")])
+                fprintf(stderr, "stepc: note: %s:%zu: the last line is not ended: it is left out\n", t->path, number);
+            break;
+        }
+        if (!end) end = text + length;
         *end = 0;
         if (end > line && end[-1] == '\r') end[-1] = 0;
         if (line[strspn(line, " \t")])
             code = json ? read_json_line(t, line, strlen(line), number) : read_csv_line(t, line, number);
     }
+    arena_free(&whole);
     if (!code && !t->rows)
         code = cli_failed(t->cli, EXIT_WRONG, "%s: no line of metrics (`stepc run --metrics FILE` writes them)",
                           t->path);

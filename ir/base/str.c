@@ -69,11 +69,14 @@ void str_add_xml(struct str *s, const char *text)
         char sign;
         const char *name;
     } names[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}};
-    for (; *text; text++) {
+    for (size_t left = strlen(text), n; left; text += n, left -= n) {
         size_t i = 0, count = sizeof names / sizeof *names;
         while (i < count && names[i].sign != *text) i++;
+        n = str_utf8((const unsigned char *)text, left);
         if (i < count) str_add(s, names[i].name);
-        else str_add_n(s, text, 1);
+        else if (!n || ((unsigned char)*text < 0x20 && !strchr("\t\n\r", *text))) /* XML has no such character */
+            n = 1, str_add(s, "\xef\xbf\xbd");
+        else str_add_n(s, text, n);
     }
 }
 

@@ -69,7 +69,13 @@ class Plot(runner.Case):
         """The line that a killed run did not end does not count; a table gives the same curves."""
         path, text = self.path("m.jsonl"), lines(30, acc=lambda i: -i)
         self.write("m.jsonl", text + '{"step": 31, "lo')
-        self.assertIn("at 30", self.plot(path).stdout)
+        torn = self.plot(path)
+        self.assertIn("at 30", torn.stdout)
+        self.assertIn("m.jsonl:31: the last line is not ended: it is left out", torn.stderr)
+        self.write("m.jsonl", text[:-1])  # whole, but for its end
+        self.assertEqual(self.plot(path), (0, torn.stdout, ""))
+        zeros = self.write("zeros.jsonl", text + "\0" * 8 + "\n" + text)  # after a power cut
+        self.assertIn("bytes of value 0", self.plot(zeros, code=1).stderr)
         rows = [json.loads(line) for line in text.splitlines()]
         table = self.write("m.csv", 'step,"odd, ""name""",loss\r\n' + "".join("%r,,%r\r\n" % (r["step"], r["loss"]) for r in rows))
         self.assertEqual(self.plot(path).stdout.replace("m.jsonl", "m.csv"), self.plot(table).stdout)
@@ -78,10 +84,10 @@ class Plot(runner.Case):
 
     def test_axes(self):
         """Ends of axes: one point, one value, very large and very small ones, logarithms; there are always two numbers or more."""
-        for name, values in {"point": [3], "constant": [2, 2, 2], "zero": [0, 0], "small": [1e-30, 3e-30], "large": [1e30, 1.5e30], "signs": [-1e-3, 1e3],
+        for name, values in {"point": [3], "constant": [2, 2, 2], "zero": [0, 0], "small": [1e-30, 3e-30], "large": [1e30, 1.5e30], "signs": [-1e-3, 1e3], "subnormal": [5e-324], "as good as zero": [-1e-310, 1e-320],
                              "near": [1, 1 + 1e-12], "last digit": [1, 1 + 2**-52], "last digit of a power": [1e300, 9.999999999999998e299], "ends": [-1e300, 1e300], "negative": [-5, -4], "wide": [1e-300, 1e300]}.items():
             path = self.write(name + ".jsonl", "".join('{"step": %d, "loss": %r}\n' % (i + 1, v) for i, v in enumerate(values)))
-            for log in ([], ["--log", "xy"]) if min(values) > 0 else ([],):
+            for log in ([], ["--log", "xy"]) if min(values) >= 1e-300 else ([],):
                 done = self.plot(path, *log)
                 self.assertGreaterEqual(len(re.findall(r"(?m)^ *\S+ \+", done.stdout)), 1 if name in ("near", "last digit of a power") else 2, name + done.stdout)
                 self.assertIn("*", done.stdout)
@@ -96,6 +102,12 @@ class Plot(runner.Case):
     def test_pictures(self):
         """Well formed, nothing from elsewhere, the same bytes again, names that are markup are text."""
         path = self.write("a<b>&.jsonl", lines(5000, eval_loss=lambda i: 2 / i))
+        odd = os.path.join(os.fsencode(self.folder), b"\x01\xff.jsonl")
+        with open(odd, "w") as f:
+            f.write(lines(3))
+        self.plot(os.fsdecode(odd), "-o", self.path("odd.svg"))  # what is no character is shown as one
+        self.assertIn("of \ufffd\ufffd.jsonl", xml.parse(self.path("odd.svg")).getroot().get("aria-label"))
+        self.assertIn("2 of 2 values of loss are not drawn", self.plot(self.write("least.jsonl", lines(2).replace("1.0", "5e-324").replace("0.5", "1e-301")), "--log", "y", code=1).stderr)
         for end in ("svg", "html"):
             self.plot(path, "--smooth", "0.9", "--log", "y", "-o", self.path("one." + end))
             self.plot(path, "--smooth", "0.9", "--log", "y", "-o", self.path("two." + end))
