@@ -340,6 +340,27 @@ static bool is_utf8(const struct str *text)
     return true;
 }
 
+/* The code of an escape \uXXXX; -1: there is none. */
+static long escaped(const char *at)
+{
+    char digits[5] = "";
+    if (at[0] != '\\' || at[1] != 'u' || strspn(at + 2, "0123456789abcdefABCDEF") < 4) return -1;
+    memcpy(digits, at + 2, 4);
+    return strtol(digits, NULL, 16);
+}
+
+/* Characters of an editor that cJSON has no text for: 0, which would end it, becomes another one that no document may
+ * hold, and half a pair of surrogates what a file would get for it. */
+static void mend_escapes(char *at)
+{
+    for (long code; at && (at = strchr(at, '\\')) && at[1]; at += code < 0 ? 2 : 6) {
+        bool pair = (code = escaped(at)) >= 0xd800 && code < 0xdc00 && escaped(at + 6) >> 10 == 0xdc00 >> 10;
+        if (pair) at += 6;
+        else if (code == 0) memcpy(at + 2, "0001", 4);
+        else if (code >= 0xd800 && code < 0xe000) memcpy(at + 2, "fffd", 4);
+    }
+}
+
 static void call(struct server *s, node id, const char *name, node params)
 {
     const struct method *m = methods, *end = methods + sizeof methods / sizeof *methods;
@@ -367,6 +388,7 @@ static void call(struct server *s, node id, const char *name, node params)
 
 static void take(struct server *s, const struct str *text)
 {
+    mend_escapes(text->text);
     node m = is_utf8(text) ? json_read(s->arena, text->text, text->length) : NULL, id = get(m, "id"),
          method = get(m, "method");
     bool answer = get(m, "result") || get(m, "error"); /* to what was never asked */

@@ -158,6 +158,18 @@ class Lsp(runner.Case):
         self.assertEqual(c.diagnostics(), [])
         self.assertEqual(c.end(), (0, ""))
 
+    def test_no_characters(self):
+        """A character 0 does not end the text, and half a pair of surrogates does not lose it; a pair and an escaped escape stay."""
+        client = Client(self.program)
+        client.open(MODEL)
+        self.assertEqual(client.diagnostics(1), [])
+        for version, (text, code) in enumerate(((MODEL + "\0 and more", "E0003"), (MODEL.replace("relu", "re\0lu"), "E0004"), (MODEL.replace("relu", "re\ud800lu"), "E0105"),
+                                                (MODEL.replace('"loss"', '"//": "\\\\u0000 \U0001f600 \\udc00", "loss"'), "E0006"), (MODEL.replace('"loss"', '"//": "\\\\u0000 \U0001f600", "loss"'), None)), 2):
+            body = {"jsonrpc": "2.0", "method": "textDocument/didChange", "params": {"textDocument": {"uri": URI, "version": version}, "contentChanges": [{"text": text}]}}
+            client.write(json.dumps(body).encode())
+            self.assertEqual([d["code"] for d in client.diagnostics(version)], [code] if code else [], text)
+        self.assertEqual(client.end(), (0, ""))
+
     def test_same_as_check(self):
         """The messages are those of `stepc check`."""
         text = MODEL.replace('"loss"', '"los"').replace('"optimizer"', '"sed": 1, "optimizer"')
