@@ -99,6 +99,22 @@ static int read_steps(struct run *r)
 
 /* ---------------------------------------------------------------- running */
 
+/* What is evaluated is called as the metric, behind eval_. */
+static int check_names(const struct run *r)
+{
+    for (size_t i = 0; cli_count(r->cli, "eval-data") && i < r->metric_count; i++)
+        for (size_t k = 0; k < r->metric_count; k++) {
+            const char *name = r->metrics[k].name;
+            if (strncmp(name, "eval_", 5) != 0 || strcmp(name + 5, r->metrics[i].name) != 0) continue;
+            if (run_is_evaluated(&r->metrics[i]))
+                return cli_failed(r->cli, EXIT_WRONG,
+                                  "--eval-data: \"%s\" is what an evaluation gives of \"%s\"; the document's metric of "
+                                  "that name needs another one",
+                                  name, r->metrics[i].name);
+        }
+    return 0;
+}
+
 static int prepare_metrics(struct run *r)
 {
     r->metric_count = r->api->tensor_count(r->instance, STEP_METRIC);
@@ -110,7 +126,8 @@ static int prepare_metrics(struct run *r)
     }
     r->scalars = arena_new_array(r->cli->arena, double, r->scalar_count + 1);
     r->eval_sums = arena_new_array(r->cli->arena, double, 2 * (size_t)r->scalar_count + 2);
-    int code = run_checkpoint_metrics(r);
+    int code = check_names(r);
+    if (!code) code = run_checkpoint_metrics(r);
     return code ? code : run_metrics_open(r);
 }
 

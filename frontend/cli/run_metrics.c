@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_CSV_COLUMNS = 4096 };
 
@@ -123,8 +124,13 @@ static bool add_line(struct run_sink *s, const char *line, char error[ST_TEXT])
 static bool close_lines(struct run_sink *s, bool keep, char error[ST_TEXT])
 {
     if (s->file.fd == 1) return true;
+    struct stat at;
+    const char *path = s->file.path;
+    bool gone = s->file.published && fstat(s->file.fd, &at) == 0 && !at.st_nlink; /* two runs, one file */
     /* Without a single line the file that was there stays. */
-    return st_output_close(&s->file, keep || s->file.direct || s->file.published, error);
+    if (!st_output_close(&s->file, keep || s->file.direct || s->file.published, error)) return false;
+    if (gone) snprintf(error, ST_TEXT, "%s was replaced or removed by another process: these lines are lost", path);
+    return !gone;
 }
 
 /* What could not be begun: nothing of it stays. */

@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -145,6 +146,23 @@ class Sinks(runner.Case):
         self.assertEqual(self.stepc("run", self.so, "--data", self.data, "--steps", "1", "--csv", self.data, code=2).returncode, 2)
         full = self.stepc("run", self.so, "--data", self.data, "--steps", "10", "--csv", "/dev/full", code=3)
         self.assertIn("--csv", full.stderr)
+
+    def test_taken_away(self):
+        """A file that another run replaces by its own is lost, and with it what this one says there."""
+        for sink in ("--metrics", "--csv"):
+            path = self.path("lines" + sink)
+            p = subprocess.Popen([self.program, "run", self.so, "-q", "--data", self.data, "--steps", "1000000000", sink, path], stderr=subprocess.PIPE, text=True)
+            while not os.path.exists(path):
+                self.assertIsNone(p.poll())
+            self.stepc("run", self.so, "-q", "--data", self.data, "--steps", "3", sink, path)
+            p.send_signal(signal.SIGINT)
+            self.assertEqual((p.communicate(timeout=60)[1], p.returncode), ("stepc: error: %s: %s was replaced or removed by another process: these lines are lost\n" % (sink, path), -signal.SIGINT))
+
+    def test_names(self):
+        """What is evaluated is called as the metric behind eval_: another metric of that name would be there twice."""
+        model = self.write("model.json", {**DOCUMENT, "metrics": {"eval_loss": "max(model)"}})
+        self.stepc("run", model, "-q", "--data", self.data, "--steps", "1")
+        self.assertIn('"eval_loss" is what an evaluation gives of "loss"', self.stepc("run", model, "--data", self.data, "--steps", "1", "--eval-data", self.data, code=1).stderr)
 
     def test_losses_are_drawn(self):
         """On a terminal that is wide enough the progress line shows the losses so far."""
