@@ -367,6 +367,13 @@ static int make_config(struct run_naming *n, const char **out)
     return 0;
 }
 
+/* What a configuration has and shapes do not tell, where that is not what the table says. */
+static void tell(struct str *told, const cJSON *there, const cJSON *table)
+{
+    if (cJSON_IsNull(there) || cJSON_Compare(there, table, true)) return;
+    str_addf(told, "%s%s %s", told->length ? ", " : "", there->string, json_print(json_copy(told->arena, there)));
+}
+
 int run_names_compare(struct run_naming *n, const char *path)
 {
     struct str told = STR(n->cli->arena);
@@ -377,21 +384,21 @@ int run_names_compare(struct run_naming *n, const char *path)
     const cJSON *given = json_read(n->cli->arena, text, length), *there;
     if (!cJSON_IsObject(given)) return cli_failed(n->cli, EXIT_WRONG, "%s: no JSON object", path);
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(n->root, "config"),
-                *otherwise = cJSON_GetObjectItemCaseSensitive(n->root, "otherwise");
+                *others[] = {cJSON_GetObjectItemCaseSensitive(n->root, "otherwise"),
+                             cJSON_GetObjectItemCaseSensitive(n->root, "plain")};
     for (const cJSON *c = config ? config->child : NULL; c; c = c->next) {
         there = cJSON_GetObjectItemCaseSensitive(given, c->string);
         struct json_tree value = cJSON_IsObject(c) ? known(n, c) : (struct json_tree){0}; /* others are words */
+        if (cJSON_IsString(c) && there) tell(&told, there, c);
         if (!there || cJSON_IsNull(there) || !value.item) continue;
         struct json_tree said = json_copy(n->cli->arena, there);
         if (cJSON_Compare(said.item, value.item, true)) continue;
         return cli_failed(n->cli, EXIT_WRONG, "%s: \"%s\" is %s; the model of --like has %s", path, c->string,
                           json_print(said), json_print(value));
     }
-    for (const cJSON *c = otherwise ? otherwise->child : NULL; c; c = c->next) {
-        there = cJSON_GetObjectItemCaseSensitive(given, c->string);
-        if (!there || cJSON_Compare(there, c, true)) continue;
-        str_addf(&told, "%s%s %s", told.length ? ", " : "", c->string, json_print(json_copy(n->cli->arena, there)));
-    }
+    for (int i = 0; i < 2; i++)
+        for (const cJSON *c = others[i] ? others[i]->child : NULL; c; c = c->next)
+            if ((there = cJSON_GetObjectItemCaseSensitive(given, c->string))) tell(&told, there, c);
     if (told.length && !n->cli->quiet)
         fprintf(stderr, "stepc: note: %s: shapes do not tell %s: see that the document says so\n", path,
                 str_text(&told));
@@ -415,6 +422,12 @@ int run_names_folder(struct run_naming *n, const char *folder)
     return there
                ? cli_failed(n->cli, EXIT_ENVIRONMENT, "-o %s holds %s already: export replaces no model", folder, there)
                : 0;
+}
+
+static const char *file_name(struct arena *arena, uint32_t file, uint32_t files)
+{
+    return files == 1 ? "model.safetensors"
+                      : arena_format(arena, "model-%05" PRIu32 "-of-%05" PRIu32 ".safetensors", file + 1, files);
 }
 
 int run_names_write(struct run_naming *n, const char *folder, uint64_t most)
@@ -441,9 +454,7 @@ int run_names_write(struct run_naming *n, const char *folder, uint64_t most)
     if (code) return code;
     uint32_t file = 0, begin = 0;
     for (; file < files && !code; begin = end[file++]) {
-        const char *name = files == 1 ? "model.safetensors"
-                                      : arena_format(n->cli->arena, "model-%05" PRIu32 "-of-%05" PRIu32 ".safetensors",
-                                                     file + 1, files);
+        const char *name = file_name(n->cli->arena, file, files);
         for (uint32_t i = begin; i < end[file]; i++) json_add_text(map, tensors[i].name, name);
         n->first = &n->targets[begin];
         step_status status = st_write(arena_format(n->cli->arena, "%s/%s", folder, name), tensors + begin,
@@ -451,15 +462,14 @@ int run_names_write(struct run_naming *n, const char *folder, uint64_t most)
         if (status == STEP_ENOMEM) snprintf(error, sizeof error, "out of memory");
         if (status) code = run_file_failed(n->cli, status, *n->source->error ? n->source->error : error);
     }
-    const char *text = json_print_lines(index);
-    if (!code && files > 1)
-        code = cli_write(n->cli, arena_format(n->cli->arena, "%s/model.safetensors.index.json", folder), text,
-                         strlen(text));
+    const char *text = json_print_lines(index),
+               *list = arena_format(n->cli->arena, "%s/model.safetensors.index.json", folder);
+    if (!code && files > 1) code = cli_write(n->cli, list, text, strlen(text));
     if (!code && config)
         code = cli_write(n->cli, arena_format(n->cli->arena, "%s/config.json", folder), config, strlen(config));
-    for (uint32_t i = 0; code && i < file && files > 1; i++)
-        unlink(
-            arena_format(n->cli->arena, "%s/model-%05" PRIu32 "-of-%05" PRIu32 ".safetensors", folder, i + 1, files));
+    for (uint32_t i = 0; code && i < file; i++) /* a part of it would be in the way of another try */
+        unlink(arena_format(n->cli->arena, "%s/%s", folder, file_name(n->cli->arena, i, files)));
+    if (code) unlink(list);
     if (code || n->cli->quiet) return code;
     const char *merged = n->merged
                              ? arena_format(n->cli->arena, "; adapters are merged into %" PRIu32 " kernels", n->merged)

@@ -89,6 +89,8 @@ int run_npy_read(const struct cli *cli, struct st_file *f, const char *name, uin
     t->offset = from + begin + length;
     t->bytes = bytes_of(t);
     if (t->bytes > to - t->offset) return refused(cli, f->path, "the file is cut off");
+    if (t->bytes < to - t->offset)
+        return refused(cli, f->path, "more follows its array; one is read of each file, or of each member of an .npz");
     f->count++;
     return 0;
 }

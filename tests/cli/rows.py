@@ -331,9 +331,12 @@ class Rows(runner.SharedCase):
         self.write("short.bin", b"1234567890")
         np.save(p("few.npy"), self.x[:5])
         np.save(p("fewer.npy"), self.y[:5])
+        with open(p("both.npy"), "wb") as f:
+            np.save(f, self.x)
+            np.save(f, self.x)
         np.save(p("double.npy"), self.y.astype("f8"))
         cells = lambda row, column, value: "\n".join(",".join(value if (i, k) == (row, column) else c for k, c in enumerate(line.split(","))) for i, line in enumerate(lines))
-        for data, says in (((p("bent.npz"),), damaged), ((p("lying.npz"),), damaged), ((p("cut.npz"),), "cut off"), ((p("flipped.npz"),), "x.npy is damaged: checksum"),
+        for data, says in ((("x=" + p("both.npy"), "y=" + p("y.npy")), "both.npy: more follows its array"), ((p("bent.npz"),), damaged), ((p("lying.npz"),), damaged), ((p("cut.npz"),), "cut off"), ((p("flipped.npz"),), "x.npy is damaged: checksum"),
                            ((table("word", cells(3, 2, "many")),), 'word.csv:4: column 3 ("x.2"): "many" is no number'),
                            ((table("nan", cells(3, 2, "nan")),), '"nan" is no number'), ((table("quote", cells(2, 0, '"1"2')),), "is no number"),
                            ((table("gap", cells(5, 1, "")),), 'gap.csv:6: column 2 ("x.1"): the cell is empty'),

@@ -123,13 +123,19 @@ class HuggingFace(runner.Case):
         np.testing.assert_allclose(out.array(out.names()[0])[0], expected.array("logits"), rtol=1e-4, atol=2e-5)
 
     def test_refused_by_the_program(self):
+        self.imported(os.path.join(HERE, "models", "llama"))
+        for changes, says in (({}, "tell rms_norm_eps 1e-06, max_position_embeddings 64: see that"), ({"model_type": "gemma", "rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}},
+                              'model_type "gemma", rms_norm_eps 1e-06, max_position_embeddings 64, rope_parameters {"rope_theta":500000,"rope_type":"default"}: see that')):
+            shutil.rmtree(self.path("runs"), ignore_errors=True)
+            self.assertIn(says, self.stepc("checkpoint", "import", self.copy("llama", **changes), "--hf", "llama", "--like", "model.json", "-o", self.path("runs")).stderr)
         source = self.copy("gpt2")
         self.assertEqual(run("import", source, "-o", self.folder), (0, ""))
         path = os.path.join(source, "config.json")
         with open(path) as f:
             config = json.load(f)
         for key, value, code, says in (("n_head", 3 * config["n_head"], 1, '"n_head" is %d; the model of --like has %d' % (3 * config["n_head"], config["n_head"])),
-                                       ("layer_norm_epsilon", 0.25, 0, "shapes do not tell layer_norm_epsilon 0.25, ")):
+                                       ("layer_norm_epsilon", 0.25, 0, "shapes do not tell layer_norm_epsilon 0.25, "), ("model_type", "other", 0, 'shapes do not tell model_type "other", '),
+                                       ("scale_attn_by_inverse_layer_idx", True, 0, ", scale_attn_by_inverse_layer_idx true: see that")):
             with open(path, "w") as f:
                 json.dump(dict(config, **{key: value}), f)
             shutil.rmtree(self.path("runs"), ignore_errors=True)
