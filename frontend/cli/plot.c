@@ -31,14 +31,22 @@ static bool drawable(const struct plot_axis *a, double v)
     return fabs(v) <= PLOT_MOST && (!a->log || v >= PLOT_LEAST);
 }
 
+/* runs/a/metrics.jsonl and runs/b/metrics.jsonl are told apart by their folders. */
+static const char *file_label(const struct plot_table *tables, size_t files, size_t i)
+{
+    const char *name = base_name(tables[i].path);
+    for (size_t k = 0; k < files; k++)
+        if (k != i && strcmp(base_name(tables[k].path), name) == 0) return tables[i].path;
+    return name;
+}
+
+/* file: NULL where there is one alone. */
 static void add_series(struct plot *p, const struct plot_table *t, const struct plot_column *x,
-                       const struct plot_column *y, bool files, bool names)
+                       const struct plot_column *y, const char *file, bool names)
 {
     struct arena *a = p->arena;
     struct plot_series s = {.file = t->path, .name = y->name};
-    s.label = files && names ? arena_format(a, "%s: %s", base_name(t->path), y->name)
-              : files        ? base_name(t->path)
-                             : y->name;
+    s.label = file && names ? arena_format(a, "%s: %s", file, y->name) : file ? file : y->name;
     bool far = false;
     for (size_t i = 0, k = 0; i < y->cells.count; i++) {
         size_t row = y->cells.items[i].row;
@@ -90,7 +98,8 @@ static int choose(struct plot *p, const struct plot_table *tables, size_t files,
             if (y->array && !y->cells.count)
                 return cli_failed(p->cli, EXIT_WRONG, "-y: %s: \"%s\" is an array; a curve is of numbers",
                                   tables[i].path, wanted[k]);
-            add_series(p, &tables[i], over, y, files > 1, n > 1 && (given || find(&tables[i], wanted[1])));
+            add_series(p, &tables[i], over, y, files > 1 ? file_label(tables, files, i) : NULL,
+                       n > 1 && (given || find(&tables[i], wanted[1])));
         }
     }
     if (p->series.count > MOST_SERIES)
@@ -155,7 +164,7 @@ int cli_plot(struct cli *cli)
     struct str title = STR(cli->arena), drawn = STR(cli->arena);
     for (size_t i = 0; i < n && y; i++) str_addf(&drawn, "%s%s", i ? ", " : "", wanted[i]);
     p.y.title = y ? str_text(&drawn) : "loss";
-    for (size_t i = 0; i < files; i++) str_addf(&title, "%s%s", i ? ", " : "", base_name(tables[i].path));
+    for (size_t i = 0; i < files; i++) str_addf(&title, "%s%s", i ? ", " : "", file_label(tables, files, i));
     p.title = str_text(&title);
     if ((code = choose(&p, tables, files, x, wanted, n, y != NULL))) return code;
     plot_place_axes(&p);

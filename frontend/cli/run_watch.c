@@ -60,8 +60,11 @@ static int read_rule(struct run *r, struct run_watch *w, int option)
     if (!at || (max && max < at)) at = max;
     if (!at || at == w->text || (at[4] && at[4] != ':')) return wrong(r, w, "", "expected METRIC:min or METRIC:max");
     w->metric = arena_string_n(r->cli->arena, w->text, (size_t)(at - w->text));
-    w->key = arena_format(r->cli->arena, ",\"%s:%s\":", w->option,
-                          arena_string_n(r->cli->arena, w->text, (size_t)(at + 4 - w->text)));
+    struct str key = STR(r->cli->arena); /* in the JSON of the item */
+    str_add(&key, ",");
+    str_add_json(&key, arena_format(r->cli->arena, "%s:%.*s", w->option, (int)(at + 4 - w->text), w->text));
+    str_add(&key, ":");
+    w->key = str_text(&key);
     w->largest = at[2] == 'a';
     w->patience = option == RUN_REDUCE ? 10 : 1; /* as reduce_on_plateau has them */
     w->factor = 0.1, w->hyper = "learning_rate";
@@ -110,6 +113,7 @@ static void restore(struct run_watch *w, const char *text)
     const char *at = text ? strstr(text, w->key) : NULL;
     if (at && sscanf(at + strlen(w->key), "[%lf,%" SCNu64 ",%" SCNu64 "]", &w->best, &w->missed, &w->step) == 3)
         w->seen = true;
+    else if (at) sscanf(at + strlen(w->key), "[%" SCNu64 "]", &w->missed); /* none was finite yet */
 }
 
 int run_watch_open(struct run *r, const char *item)
@@ -196,9 +200,10 @@ void run_watch_say(struct run *r)
 const char *run_watch_text(const struct run *r)
 {
     struct str s = STR(r->cli->arena);
-    for (int i = 0; i < RUN_WATCHES; i++)
-        if (r->watches[i].seen)
-            str_addf(&s, "%s[%.17g,%" PRIu64 ",%" PRIu64 "]", r->watches[i].key, r->watches[i].best,
-                     r->watches[i].missed, r->watches[i].step);
+    for (int i = 0; i < RUN_WATCHES; i++) {
+        const struct run_watch *w = &r->watches[i];
+        if (w->seen) str_addf(&s, "%s[%.17g,%" PRIu64 ",%" PRIu64 "]", w->key, w->best, w->missed, w->step);
+        else if (w->missed) str_addf(&s, "%s[%" PRIu64 "]", w->key, w->missed);
+    }
     return str_text(&s);
 }

@@ -50,6 +50,9 @@ class Plot(runner.Case):
         self.assertIn("36 of 40 values of eval_loss are not drawn", done.stderr)
         self.assertIn("x eval_loss: 0.05 at 40", done.stdout)
         self.assertIn("x b.jsonl: 0.05 at 20", self.plot(a, b, "-y", "loss").stdout)
+        os.mkdir(self.path("a"))
+        shutil.copy(a, self.path("a/a.jsonl"))  # of one name in two folders
+        self.assertEqual(re.findall(r"(?m)^ *[*x] (\S+): 0.025 at 40$", self.plot("a.jsonl", "a/a.jsonl", "-y", "loss").stdout), ["a.jsonl", "a/a.jsonl"])
         self.assertIn("loss of a.jsonl: 1 at 0.025", self.plot(a, "-x", "loss", "-y", "acc").stdout)
         mean = sum(0.5**k / (20 - k) for k in range(20)) / sum(0.5**k for k in range(20))
         self.assertIn("%.6g at 20" % mean, self.plot(b, "--smooth", "0.5").stdout)

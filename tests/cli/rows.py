@@ -212,6 +212,13 @@ class Rows(runner.SharedCase):
                 kept = {int(name[5:]) for name in os.listdir(folder) if name.startswith("step-")}  # of equally good ones the newest
                 values = {line["step"]: sign * line[metric] for line in lines[:last] if metric in line}
                 self.assertTrue(last in kept and len(kept) <= 2 and min(values[step] for step in kept if step in values) == min(values.values()), kept)
+        odd = 'log(\\ "mean")'  # one that is never finite, in a run of several parts
+        self.write("odd.json", json.dumps({**MODEL, "metrics": {odd: "log(mean(model) * 0 - 1)"}}))
+        for steps, last in ((3, 3), (4, 4), (9, 5), (12, 5)):
+            code, said = self.run_stepc("run", self.path("odd.json"), "--steps", str(steps), *data[:2], "--save-dir", self.path("odd"), "--resume", "auto", "--stop-when", odd + ":max:patience=5")
+            self.assertEqual((code, "after step 5; it was never finite" in said), (0, last == 5), said)
+            with open(self.path("odd/latest/items/stepc_run.json")) as f:
+                self.assertEqual(json.load(f)["stop-when:%s:max" % odd], [last])
         for args, code, says in ((("--reduce-on-plateau", "loss:min:factor=1"), 2, "between 0 and 1"), (("--reduce-on-plateau", "loss:min:of=rate"), 1, "rate"),
                                  (("--reduce-on-plateau", "loss:min:patience=1.5"), 2, "from 1 on"), (("--stop-when", "loss:min:factor=0.5"), 2, "unknown part"),
                                  (("--stop-when", "eval_los:min"), 1, 'did you mean "eval_loss"?'), (("--stop-when", "loss"), 2, "METRIC:min or METRIC:max"),
