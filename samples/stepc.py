@@ -796,7 +796,7 @@ class Step:
     def infer_rows(self, weights: str = "params", output: Optional[str] = None, **values: Any) -> Any:
         """infer for as many rows as there are: batches of the size that was compiled are taken from them, zeros fill the last one.
         What has exactly its input's shape is the same for all batches. An output without rows is one per batch, if all are whole.
-        STEP_ESHAPE: inputs of different numbers of rows, or none."""
+        STEP_ESHAPE: inputs of different numbers of rows, or none; an output of a row depends on what fills the last batch."""
         values = {n: np.asarray(v) for n, v in values.items()}
         size = {n: self._inputs[n].shape[0] for n, v in values.items() if n in self._inputs and v.ndim == self._inputs[n].rank > 0}
         split = {n: len(v) for n, v in values.items() if n in size and v.shape[0] != size[n]} or {n: size[n] for n in size}
@@ -808,13 +808,15 @@ class Step:
         whole = [n for n in values if n in size and n not in split and len(values[n]) == rows and size[n] == batch]
         for begin in range(0, rows, batch):
             part = {n: v[begin:begin + batch] if n in split or n in whole else v for n, v in values.items()}
-            if begin + batch > rows:
-                pad = begin + batch - rows
-                part = {n: np.concatenate([v, np.zeros((pad, *v.shape[1:]), v.dtype)]) if n in split or n in whole else v for n, v in part.items()}
-            y = self.infer(weights, output, **part)
-            parts.append(y if isinstance(y, dict) else {None: y})
+            left = rows - begin
+            filled = lambda fill: {n: np.concatenate([v, np.repeat(fill(v), batch - left, 0)]) if n in split or n in whole else v for n, v in part.items()}
+            ask = lambda part: (lambda y: y if isinstance(y, dict) else {None: y})(self.infer(weights, output, **part))
+            parts.append(ask(filled(lambda v: np.zeros_like(v[:1])) if left < batch else part))
         by_row = lambda y: y.ndim and len(y) == batch
+        again = ask(filled(lambda v: v[:1])) if rows % batch else {}  # what fills the last batch makes no difference
         for n, y in (parts[0] if rows % batch else {}).items():
+            if by_row(y) and again[n][:left].tobytes() != parts[-1][n][:left].tobytes():
+                raise StepError(3, 'STEP_ESHAPE: "%s" of a row depends on the others of its batch, and the last %d of %d rows are no whole batch of %d' % (n or output or "model", left, rows, batch))
             if not by_row(y):
                 raise StepError(3, 'STEP_ESHAPE: "%s" is one for all rows, and the last %d of %d rows are no whole batch of %d' % (n or output or "model", rows % batch, rows, batch))
         join = lambda all: np.concatenate(all)[:rows] if by_row(all[0]) else np.stack(all)

@@ -96,8 +96,8 @@ static int check_alone(struct run *r, const struct run_data *data, struct output
         if (!code && memcmp(again[i].data, o->arrays[i].data, bytes) != 0)
             code = cli_failed(r->cli, EXIT_WRONG,
                               "--infer: %llu rows do not fill batches of %llu, and output \"%s\" of a row depends on "
-                              "the other rows of its batch; \"partial_batches\": true in the document leaves out what "
-                              "does not count",
+                              "the other rows of its batch: rows that fill batches are needed, or batches of another "
+                              "size",
                               (unsigned long long)data->rows, (unsigned long long)data->batch, again[i].name);
         free(again[i].data);
     }
@@ -113,7 +113,7 @@ static int outputs_compute(struct run *r, struct run_data *data, struct outputs 
         for (size_t i = 0; i < o->count; i++) o->arrays[i].data = o->memory[i] + k * o->bytes[i];
         step_status status = r->api->infer(r->instance, &batch, r->eval_weights, o->arrays, o->count);
         if (status) return run_status(r, status, "--infer");
-        uint64_t counted = data->rows && !data->partial ? run_rows_counted(data, k) : data->batch;
+        uint64_t counted = data->rows ? run_rows_counted(data, k) : data->batch;
         if (counted < data->batch && (code = check_alone(r, data, o, &batch, counted))) return code;
     }
     return 0;
@@ -125,8 +125,8 @@ int run_infer(struct run *r, const char *path)
     struct outputs o = {0};
     uint64_t batches = data->steps ? data->steps : 1;
     char error[ST_TEXT];
-    run_rows_close(data); /* training is over: rows once, in their own order */
-    data->once = true;
+    run_rows_close(data);                     /* training is over: rows once, in their own order */
+    data->once = true, data->partial = false; /* infer takes no number of rows that count */
     int code = outputs_open(r, data, &o, batches);
     if (!code) code = outputs_compute(r, data, &o, batches);
     if (!code && !run_stopped(r)) {

@@ -13,7 +13,8 @@ import time
 
 import numpy as np
 
-sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), *up) for up in ([".."], ["..", "..", "samples"])]
+import stepc
 from tool import runner, safetensors
 from tool.safetensors import read
 
@@ -140,12 +141,24 @@ class Infer(runner.SharedCase):
         model["model"] = {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [4]}], "output": {"own": "x * w", "others": "x * w - mean(x, axis=0)"}}
         with open(self.path("others.json"), "w") as f:
             json.dump(model, f)
-        for rows, code in ((16, 0), (21, 1)):
-            write(self.path("others.st"), {"x": np.random.default_rng(2).normal(size=(rows, 4))})
-            got, said = self.run_stepc("run", self.path("others.json"), "--infer", self.path("others_out%d.st" % rows), "--infer-data", self.path("others.st"))
+        with open(self.path("partial.json"), "w") as f:
+            json.dump(dict(model, partial_batches=True), f)  # how many rows count is said to step and eval
+        for rows, code, name, option in ((16, 0, "others", "--infer-data"), (21, 1, "others", "--infer-data"), (21, 1, "others", "--data"), (16, 0, "partial", "--data"), (21, 1, "partial", "--data"),
+                                         (21, 1, "partial", "--infer-data")):
+            random, out = np.random.default_rng(2), self.path("others_out.st")
+            write(self.path("others.st"), {"x": random.normal(size=(rows, 4)), **({"y": random.normal(size=(rows, *model["inputs"]["y"]["shape"][1:]))} if option == "--data" else {})})
+            got, said = self.run_stepc("run", self.path(name + ".json"), "--infer", out, option, self.path("others.st"))
             self.assertEqual(got, code, said)
-            self.assertEqual(os.path.exists(self.path("others_out%d.st" % rows)), not code)
-        self.assertIn('21 rows do not fill batches of 8, and output "model.others" of a row depends on', said)
+            self.assertEqual(os.path.exists(out), not code)
+            if code:
+                self.assertIn('21 rows do not fill batches of 8, and output "model.others" of a row depends on', said)
+            else:
+                os.unlink(out)
+        self.assertEqual(self.run_stepc("compile", self.path("others.json"), "-o", self.path("others.so"))[0], 0)
+        with stepc.Step(self.path("others.so")) as m:
+            m.init()
+            self.assertEqual(m.infer_rows(x=self.x[0, :5], output="model.own").shape, (5, 4))
+            self.assertRaisesRegex(stepc.StepError, '"model.others" of a row depends on the others', m.infer_rows, x=self.x[0, :5])
 
     def test_ragged_evaluation(self):
         """The mean over all rows, in which a metric says what a batch counts for; from rows that do not fill the last batch, with a
