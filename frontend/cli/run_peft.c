@@ -443,9 +443,9 @@ static bool find(const struct incoming *x, const char *layer, char which, struct
     return !x->r->api->tensor_find(x->r->instance, arena_format(x->r->cli->arena, "%s.lora_%c", layer, which), t);
 }
 
-/* One layer of a module: all of lora_A, and from `at` on its part of lora_B. */
+/* One layer of a module: all of lora_A, and from `at` on its part of lora_B, of which there are so many `outputs`. */
 static int put_layer(struct incoming *x, const char *layer, const struct st_tensor *first, double *const v[2],
-                     double alpha, uint64_t *at)
+                     double alpha, uint64_t outputs, uint64_t *at)
 {
     struct arena *arena = x->r->cli->arena;
     struct step_tensor a, b, s;
@@ -471,12 +471,11 @@ static int put_layer(struct incoming *x, const char *layer, const struct st_tens
     if (!scaled && scale != 1)
         return wrong(x, arena_format(arena, "\"%s\" is added %.9g times, the adapters of \"%s\" once: %s", first->name,
                                      scale, layer, row));
-    uint64_t width = product(b.shape, 1, b.rank);
+    uint64_t width = product(b.shape, 1, b.rank), from = *at;
+    if ((*at += width) > outputs) return 0; /* said when the layers of the module are counted */
     int code = put(x, &a, v[0], in, in);
-    if (!code) code = put(x, &b, v[1] + *at * rank, rank, rank);
-    if (!code && scaled) code = put(x, &s, &scale, 1, 1);
-    *at += width;
-    return code;
+    if (!code) code = put(x, &b, v[1] + from * rank, rank, rank);
+    return !code && scaled ? put(x, &s, &scale, 1, 1) : code;
 }
 
 /* The layers that a module is, each with its part. */
@@ -512,7 +511,9 @@ static int put_module(struct incoming *x, const struct st_tensor *first)
         if (length < 8 || strcmp(source + length - 7, ".kernel") != 0)
             code = wrong(x,
                          arena_format(arena, "\"%s\" stands beside \"%s\", which is no kernel", first->name, source));
-        else code = put_layer(x, arena_format(arena, "%.*s", (int)length - 7, source), first, v, alpha, &at);
+        else
+            code = put_layer(x, arena_format(arena, "%.*s", (int)length - 7, source), first, v, alpha,
+                             (uint64_t)second->shape[0], &at);
     }
     if (!code && at != (uint64_t)second->shape[0])
         code = wrong(x, arena_format(arena, "\"%s\" gives %lld numbers, the layer %llu", other,

@@ -469,6 +469,7 @@ class HuggingFace(runner.Case):
         arrays = {n: weights.array(n) for n in weights.names()}
         for change, entries, says in (({"use_dora": True}, {}, ["\"use_dora\": true is not supported"]), ({"peft_type": "IA3"}, {}, ["\"peft_type\": \"IA3\""]), ({"r": 4}, {}, ["no adapter of the rank"]),
                                       ({"alpha_pattern": {"layers.[\\d].self_attn.q_proj": 9}}, {}, ["is a pattern that is not read here"]),
+                                      ({}, {q + "B.weight": arrays[q + "B.weight"][:1]}, ["gives 1 numbers, the layer 16"]),
                                       ({}, {q + "B.weight": None}, ["lacks", "q_proj.lora_B"]), ({}, {q + "A.weight": None}, ["q_proj.lora_B.weight\" is not used"]),
                                       ({}, {q + "A.weight": None, q + "B.weight": None}, ["nothing for \"layers.0.self_attn.q_proj.lora_a\""]),
                                       ({}, {"base_model.model.model.other.lora_A.weight": arrays[q + "A.weight"]}, ["stands beside no layer"]),
