@@ -5,6 +5,7 @@
 #include "ir/base/json_tree.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -209,8 +210,9 @@ int way_settings(struct way *w)
         .microbatches = is_invariant(cli),
         .blas = product_row(blas),
     };
-    w->options.remat = (int)cli_integer(cli, "remat", 0);
-    if (w->options.remat < 0) return cli_usage(cli, "--remat %d: a level is 0 or more", w->options.remat);
+    int64_t level = cli_integer(cli, "remat", 0);
+    if (level > INT_MAX) return cli_usage(cli, "--remat %lld: a level is at most %d", (long long)level, INT_MAX);
+    w->options.remat = (int)level;
     if (cli_count(cli, "remat") && !w->options.remat) w->options.remat = -1;
     if ((code = chunk_rows(cli, &w->options.chunk_rows))) return code;
     struct cg_target target = {0};

@@ -6,6 +6,7 @@
  * continues, every mesh and every rank has the same. */
 #include "frontend/cli/run.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,15 +59,16 @@ int run_rows_open(struct run *r, struct run_data *d)
     const char *seed = d->once ? NULL : cli_text(r->cli, "shuffle", NULL);
     d->round = UINT64_MAX;
     if (!seed) return 0;
+    char *end;
+    errno = 0;
+    d->seed = strtoull(seed, &end, 10);
+    if (*seed && (*seed < '0' || *seed > '9' || *end || errno))
+        return cli_usage(r->cli, "--shuffle=%s: expected a whole number below 2^64 as seed", seed);
     if (!d->rows)
         return cli_usage(r->cli,
                          "--shuffle: %s holds batches, a leading dimension that counts steps; plain rows are "
                          "what can be shuffled",
                          d->option);
-    char *end;
-    d->seed = strtoull(seed, &end, 10);
-    if (*seed && (*seed < '0' || *seed > '9' || *end))
-        return cli_usage(r->cli, "--shuffle=%s: expected a whole number as seed", seed);
     if (!(d->order = calloc(d->rows, sizeof *d->order)))
         return cli_failed(r->cli, EXIT_ENVIRONMENT, "--shuffle: out of memory (%llu rows)",
                           (unsigned long long)d->rows);

@@ -42,9 +42,9 @@ def run(doc, read, arguments):
         if not found:
             raise tensors.Bad("%s holds no array below \"%s\"%s" % (options.checkpoint, options.prefix, others and "; there are " + ", ".join(sorted(others)[:10]) or ""))
         tensors.write(options.output, [(name, dtype, a.shape, lambda a=a: a) for name, (dtype, a) in sorted(found.items())])
-    except tensors.Bad as e:
+    except (tensors.Bad, OSError) as e:
         print("error: %s" % e, file=sys.stderr)
-        return 1
+        return 1 if isinstance(e, tensors.Bad) else 3
     if others:
         print("note: left out: %s%s" % (", ".join(sorted(others)[:10]), " and %d more" % (len(others) - 10) if len(others) > 10 else ""), file=sys.stderr)
     print("%s: %d tensors" % (options.output, len(found)))

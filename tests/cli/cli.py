@@ -772,6 +772,8 @@ class Cli(runner.Case):
                            (("explain", so, "--blas", "own"), "--blas is for documents"), (("explain", so, "-Werror"), "--warnings is for documents"),
                            (("explain", "E0107", "--json"), "--json is for documents and objects; E0107 is a diagnostic"), (("explain", "E0107", "--html", self.path("x")), "E0107 is a diagnostic"),
                            (("compile", self.model, "-o", self.path("a\nb.so"), "-MF", self.path("d")), "cannot stand in a rule of make"),
+                           (("compile", self.model, "-o", so, "--remat", str(2**32 + 1)), "--remat 4294967297: a level is at most 2147483647"),
+                           (("run", so, "--steps", "1", "--data", data, "--shuffle=" + "9" * 20), "a whole number below 2^64"),
                            (("compile", self.model, "-o", so, "--cuda-arch", "sm_90"), "--cuda-arch needs --target cuda"),
                            (("compile", self.model, "-o", so, "--dump-dir", self.folder), "--dump-dir needs --dump or --dump-changed")]:
             self.assertIn(says, self.stepc(*args, code=2).stderr)
