@@ -85,6 +85,14 @@ def one(block, x, make, tolerance=2e-5):
 
 
 @case
+def layer_prelu_integers():
+    """The slope is rounded to the dtype of the input."""
+    document = {"inputs": {"x": {"shape": [6, 5], "dtype": "int32", "below": 8}}, "loss": "mean(model**2)",
+                "model": {"type": "sequential", "input": "x - 4", "layers": [{"type": "prelu", "negative_slope_init": 2.7, "name": "p"}, {"type": "linear", "features": 3, "name": "n"}]}}
+    return Case(document, {"p": nnx.PReLU(2.7), "n": nnx.Linear(5, 3, rngs=nnx.Rngs(0))}, lambda net, d: jnp.mean(net["n"](net["p"](d["x"] - 4)) ** 2))
+
+
+@case
 def layer_linear_wide_product():
     return one({"type": "linear", "features": 3, "dtype": "bfloat16", "preferred_element_type": "float32", "precision": "highest"}, (6, 5),
                lambda rngs: nnx.Linear(5, 3, dtype=jnp.bfloat16, preferred_element_type=jnp.float32, precision="highest", rngs=rngs), 4e-3)

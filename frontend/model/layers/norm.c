@@ -299,7 +299,6 @@ static struct fe_val apply_batch_norm(struct fe_block *block, const struct fe_va
 static struct fe_val apply_prelu(struct fe_block *block, const struct fe_value *a)
 {
     struct fe_site *s = &block->site;
-    if (!fe_block_float_input(block, 0)) return fe_bad();
     struct fe_param p = {
         .type = ir_type_scalar(IR_F32), .init_preset = "constant", .init_value = a[0].number, .stream = FE_NO_DRAW};
     struct fe_val slope = fe_val_tensor(fe_block_param(block, "negative_slope", p)), x = block->in[0];
