@@ -3,15 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a transformation stands inside inject_hyperparams, any of its numbers may be a schedule. */
-static bool is_hyper(const struct fe_optim_state *o, fe_json json, const char *name, ir_value *value)
+/* Where a transformation stands inside inject_hyperparams, any of its numbers may be a schedule. NULL: it is none. */
+static const struct optim_hyper *hyper_of(const struct fe_optim_state *o, fe_json json, const char *name)
 {
-    for (size_t i = 0; i < o->hypers.count; i++)
-        if (o->hypers.items[i].json == json && strcmp(o->hypers.items[i].argument, name) == 0) {
-            *value = o->hypers.items[i].value;
-            return *value != 0;
-        }
-    return false;
+    for (size_t i = 0; i < o->hypers.count; i++) {
+        const struct optim_hyper *h = &o->hypers.items[i];
+        if (h->json == json && strcmp(h->argument, name) == 0) return h->value ? h : NULL;
+    }
+    return NULL;
 }
 
 static void run(struct optim_transform *t)
@@ -27,11 +26,14 @@ void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_va
     bool hyper[OPTIM_MOST_ARGS] = {0};
     fe_json type = fe_member(o->fe, json, "type");
     const struct optim_row *row = type && type->kind == JSON_STRING ? optim_row_find(o->fe, type->string) : NULL;
-    for (uint32_t i = 0; row && i < row->count; i++) hyper[i] = is_hyper(o, json, row->args[i].name, &injected[i]);
+    for (uint32_t i = 0; row && i < row->count; i++) hyper[i] = hyper_of(o, json, row->args[i].name) != NULL;
     row = optim_read(o, json, args, hyper);
     if (!row) return;
-    for (uint32_t i = 0; i < row->count; i++)
-        if (!hyper[i] && !args[i].null) injected[i] = optim_rate(o, json, &row->args[i], &args[i]);
+    for (uint32_t i = 0; i < row->count; i++) {
+        const struct optim_hyper *h = hyper[i] ? hyper_of(o, json, row->args[i].name) : NULL;
+        if (h) injected[i] = h->value, args[i].number = h->begin;
+        else if (!args[i].null) injected[i] = optim_rate(o, json, &row->args[i], &args[i]);
+    }
     struct optim_transform t = {.o = o,
                                 .fe = o->fe,
                                 .b = o->b,

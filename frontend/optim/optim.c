@@ -258,7 +258,15 @@ ir_value *optim_copies(struct optim_transform *t, const char *prefix)
                  t->row->name);
         return t->u; /* ends with an error */
     }
-    EACH_LEAF(t, i) values[i] = copy_of(t, prefix, i)->now;
+    EACH_LEAF(t, i) {
+        uint32_t known = map_get(&t->o->by_name, arena_format(t->fe->arena, "%s.%s", prefix, t->o->params[i].path));
+        if (known != MAP_NONE && strcmp(t->o->slots.items[known].owner, t->path) != 0) {
+            fe_error(t->fe, t->json, "E0450", "two \"%s\" cannot both keep a copy of parameter \"%s\"", t->row->name,
+                     t->o->params[i].path);
+            return t->u;
+        }
+        values[i] = copy_of(t, prefix, i)->now;
+    }
     return values;
 }
 

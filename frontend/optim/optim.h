@@ -36,6 +36,7 @@ struct optim_hyper {
     const char *argument, *name; /* name: for the host */
     ir_value value;
     ir_value given; /* what the host sets; of a schedule: NaN while the schedule holds */
+    double begin;   /* what it is before the first step: states may begin with it */
 };
 
 /* A measure of the updates: the step reports the state of that name as a metric. */

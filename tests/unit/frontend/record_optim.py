@@ -139,6 +139,8 @@ OPTIMIZERS = [
     {"type": "inject_hyperparams", "opt": {**ADAM, "b1": {"type": "linear_schedule", "init_value": 0.9, "end_value": 0.5, "transition_steps": 4}, "learning_rate": LR}},
     {"type": "inject_hyperparams", "opt": {"type": "lars", "learning_rate": LR, "weight_decay": 0.1, "momentum": LR}, "static_args": ["eps"]},
     {"type": "inject_hyperparams", "opt": {"type": "clip_by_global_norm", "max_norm": LR}},
+    {"type": "inject_hyperparams", "opt": {"type": "adagrad", "learning_rate": 0.1, "initial_accumulator_value": LR}},
+    {"type": "inject_hyperparams", "opt": {"type": "adagrad", "learning_rate": 0.1, "initial_accumulator_value": 0.1}, "hyperparam_dtype": "bfloat16"},
     {"type": "partition", "transforms": {"a": {"type": "inject_hyperparams", "opt": ADAM}, "b": {"type": "inject_hyperparams", "opt": {**SGD, "momentum": 0.5}}}, "labels": {"**.kernel": "a", "**": "b"}},
     {"type": "partition", "transforms": {"a": {"type": "multi_steps", "opt": ADAM, "every_k_schedule": "gradient_step + 1"}, "b": {"type": "apply_if_finite", "inner": SGD, "max_consecutive_errors": 1}},
      "labels": {"layers.0.**": "a", "**": "b"}},

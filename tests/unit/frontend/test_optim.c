@@ -325,6 +325,11 @@ START_TEST(refused)
            "\"learning_rate\": 1}, "
            "\"sync_period\": 2, \"slow_step_size\": 0.5}}",
            "E0428", "lookahead");
+    REFUSE("{\"type\": \"lookahead\", \"fast_optimizer\": {\"type\": \"lookahead\", \"fast_optimizer\": {\"type\": "
+           "\"sgd\", "
+           "\"learning_rate\": 1}, \"sync_period\": 2, \"slow_step_size\": 0.5}, \"sync_period\": 2, "
+           "\"slow_step_size\": 0.5}",
+           "two \"lookahead\"", "layers.0.kernel", "at /optimizer");
     REFUSE("{\"type\": \"stateless\", \"f\": \"sum(update) + zeros((3, 5))\"}", "shape", "/optimizer/f");
     REFUSE("{\"type\": \"snapshot\", \"measure_name\": \"loss\", \"measure\": \"global_norm(updates)\"}",
            "/optimizer/measure_name", "\"loss\"");
