@@ -252,6 +252,11 @@ static bool match(struct fe *fe, struct fe_trace *trace, fe_json pattern, const 
             struct fe_adaptable *layer = &state->adaptable.items[i];
             if (layer->general != (bool)general || !glob_match(pattern->string, layer->path)) continue;
             any = true;
+            struct parts labels = split(layer->product);
+            if (memchr(labels.kernel, '.', labels.kernel_length))
+                return fe_wrong(fe, pattern, "E0111",
+                                "an adapter beside \"%s\" is not supported yet: its kernel has dimensions \"...\"",
+                                layer->path);
             if (layer->adapter && layer->adapter != adapter) {
                 struct diag *d = fe_error(fe, pattern, "E0408", "layer \"%s\" has an adapter already", layer->path);
                 diag_note(fe->diags, d, (struct diag_span){0}, "the other is %s",

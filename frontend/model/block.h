@@ -116,6 +116,8 @@ const char *fe_path_join(struct arena *, const char *path, const char *segment);
 #define FE_NO_DRAW UINT32_MAX /* as `stream` of a parameter that takes no draw */
 /* Declares (first trace) or finds a parameter `name` of the block; 0: an error was recorded. */
 ir_value fe_block_param(struct fe_block *, const char *name, struct fe_param like);
+/* False and an error if a wrapper writes other values into the parameter, which a block outside of it does not see. */
+bool fe_block_as_it_is(struct fe_block *, uint32_t param);
 struct fe_state *fe_state(struct fe *);
 struct fe_trace_own *fe_trace_own(struct fe *, struct fe_trace *);
 struct fe_val fe_block_fail(struct fe_block *, fe_json where, const char *code, const char *format, ...)

@@ -111,6 +111,15 @@ static bool stored_as(const struct fe_weights *w, const char *path, struct ir_ty
     return own || outer;
 }
 
+bool fe_block_as_it_is(struct fe_block *block, uint32_t index)
+{
+    const struct fe_param *p = &block->site.fe->state->params.items[index];
+    return !p->rewritten ||
+           fe_block_wrong(block, block->site.where.json, "E0111",
+                          "\"%s\" is normalised by the block around it: to use it outside of that is not supported yet",
+                          p->path);
+}
+
 ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_param like)
 {
     struct fe *fe = block->site.fe;
@@ -158,6 +167,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
                       ir_type_text(fe->arena, &have), ir_type_text(fe->arena, &like.type));
         return 0;
     }
+    if (!like.rewritten && !fe_block_as_it_is(block, index)) return 0;
     ir_value value = fe_trace_param(fe, block->site.trace, index);
     if (!block->weights || !state->declared || like.statistic) return value;
     return use_weights(block->weights, block, index, value);

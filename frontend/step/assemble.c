@@ -39,10 +39,12 @@ static bool read_ema(struct fe_step *s)
     if (v[1].json && !fe_patterns(s->fe, v[1].json, in)) return false;
     s->averaged = in;
     s->ema_slots = arena_new_array(s->fe->arena, uint32_t, s->param_count + 1);
+    bool any = false;
     for (uint32_t i = 0; i < s->param_count; i++) {
         const struct fe_param *p = &s->params[i];
         in[i] = in[i] && !p->statistic && !p->fixed;
         if (!in[i]) continue;
+        any = true;
         struct ir_slot slot = {.name = arena_format(s->fe->arena, "ema.%s", p->path),
                                .role = IR_ROLE_EMA,
                                .type = p->type,
@@ -50,7 +52,7 @@ static bool read_ema(struct fe_step *s)
                                .param = p->slot + 1};
         s->ema_slots[i] = ir_slot_new(s->module, slot);
     }
-    return true;
+    return any || fe_wrong(s->fe, v[1].json ? v[1].json : ema, "E0405", "\"only\" leaves no parameter to average");
 }
 
 /* ---------------------------------------------------------------- infer */

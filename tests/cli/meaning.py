@@ -168,6 +168,10 @@ class Meaning(runner.Case):
         runner.write_json(self.path("good.json"), document(model=frozen, loss="mean(params.layers.0.kernel**2)"))
         self.stepc("check", self.path("good.json"))  # one layer without a gradient is what JAX makes of it
 
+    def test_average_of_nothing(self):
+        model = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 3}, {"type": "batch_norm"}]}
+        self.refused(document(model=model, ema={"decay": 0.9, "only": ["**.mean"]}), "E0405", "to average", "/ema/only")
+
     def test_sharding(self):
         mesh, names = {"mesh": {"axes": {"data": 2, "model": 2}}}, [["embed", "model"], ["mlp", "model"], ["free", None]]
         for sharding in ({"params": {"kernel": ["data"]}}, {"rules": names}):

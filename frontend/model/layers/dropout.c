@@ -12,10 +12,6 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
     uint32_t count = 0, axis;
     bool used = rate > 0 && rate < 1 && !a[2].boolean;
     fe_block_fork(block, stream, used);
-    if (rate <= 0 || a[2].boolean || !s->trace->train) return block->in[0];
-    if (!fe_block_float_input(block, 0)) return fe_bad();
-    struct ir_type full = fe_type_at(s, &block->in[0]);
-    if (rate >= 1) return fe_full(s, full, 0);
     if (a[1].given) {
         at.where.json = a[1].json;
         struct fe_val list = fe_literal(&at, a[1].json, NULL, false);
@@ -25,6 +21,9 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
         if (!fe_get_axis(&at, dims[i], t.rank, &axis)) return fe_bad();
         t.dim[axis] = 1;
     }
+    if (rate <= 0 || a[2].boolean || !s->trace->train) return block->in[0];
+    if (!fe_block_float_input(block, 0)) return fe_bad();
+    if (rate >= 1) return fe_full(s, fe_type_at(s, &block->in[0]), 0);
     struct fe_val keep = fe_block_mask(block, stream, &t, rate);
     return fe_where3(s, keep, fe_div(s, block->in[0], fe_float(1 - rate)), fe_float(0));
 }

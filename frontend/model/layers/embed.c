@@ -75,6 +75,7 @@ static struct fe_val apply_attend(struct fe_block *block, const struct fe_value 
                    count);
         return fe_bad();
     }
+    if (!fe_block_as_it_is(block, found)) return fe_bad();
     struct fe_val v[] = {block->in[0], fe_val_tensor(fe_trace_param(fe, s->trace, found))};
     if (!a[1].given || a[1].null) block->compute = params[found].compute; /* nnx: that of the embed, or of its table */
     enum ir_dtype dtype = fe_block_dtype(block, v + 1, 1);

@@ -136,6 +136,9 @@ static struct fe_val apply_linear_general(struct fe_block *block, const struct f
         }
     if (!read_batch_axes(block, a[2].null || !a[2].given ? NULL : a[2].json, t.rank, batch, &batch_count, &t))
         return fe_bad();
+    for (uint32_t i = 0; i < axis_count; i++)
+        if (contains(batch, batch_count, axes[i]) || contains(axes, i, axes[i]))
+            return fe_block_fail(block, a[1].json, "E0212", "linear_general: axis %u stands twice", (unsigned)axes[i]);
     struct kernel k = {.rank = batch_count + axis_count + feature_count, .drawn = {1, 1}};
     if (k.rank > IR_MAX_RANK)
         return fe_block_fail(block, NULL, "E0103", "the kernel has more than %d dimensions", IR_MAX_RANK);

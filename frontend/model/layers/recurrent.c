@@ -412,6 +412,10 @@ static struct fe_val one_way(struct fe_block *block, fe_json json, const char *s
         return fe_block_fail(block, fe_member(fe, json, "type"), "E0105", "\"%s\" must be an rnn, found \"%s\"",
                              segment, type);
     if (!fe_args(fe, json, "layer \"rnn\"", rnn_args, RNN_ARGS, also, a)) return fe_bad();
+    fe_json unread = a[LENGTHS].json ? a[LENGTHS].json : fe_is_none(&outer->initial) ? NULL : a[INITIAL].json;
+    if (unread)
+        return fe_block_fail(block, unread, "E0103", "\"%s\" of bidirectional holds for both ways: it stands there",
+                             unread->key);
     inner.json = inner.site.where.json = json;
     fe_json name = fe_member(fe, json, "name");
     inner.path = fe_path_join(fe->arena, block->path, name && name->kind == JSON_STRING ? name->string : segment);

@@ -233,6 +233,23 @@ static const struct {
     {"{\"type\": \"weight_norm\", \"input\": \"x\", \"layer_instance\": {\"type\": \"linear\", \"features\": 2}, "
      "\"variable_filter\": [\"**.krnel\"]}",
      "", "/model/variable_filter/0", "matches no parameter of the layer inside"},
+    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [{\"type\": \"weight_norm\", \"name\": \"w\", "
+     "\"layer_instance\": "
+     "{\"type\": \"linear\", \"features\": 4, \"name\": \"l\"}}, {\"type\": \"shared\", \"block\": \"w.l\"}]}",
+     "", "/model/layers/1", "\"w.l.kernel\" is normalised by the block around it"},
+    {"{\"type\": \"linear_general\", \"input\": \"x\", \"features\": 2, \"axis\": [-1, 2]}", "", "/model/axis",
+     "axis 2 stands twice"},
+    {"{\"type\": \"bidirectional\", \"input\": \"x\", \"forward_rnn\": {\"type\": \"rnn\", \"seq_lengths\": \"ones(2, "
+     "'int32')\", "
+     "\"cell\": {\"type\": \"gru_cell\", \"hidden_features\": 2}}, \"backward_rnn\": {\"type\": \"rnn\", \"cell\": "
+     "{\"type\": "
+     "\"gru_cell\", \"hidden_features\": 2}}}",
+     "", "/model/forward_rnn/seq_lengths", "holds for both ways"},
+    {"{\"type\": \"dropout\", \"input\": \"x\", \"rate\": 0, \"broadcast_dims\": [9]}", "", "/model/broadcast_dims",
+     "9"},
+    {"{\"type\": \"einsum\", \"input\": \"x\", \"einsum_str\": \"abc,...cd->...abd\", \"kernel_shape\": [2, 4, 3]}",
+     "\"adapters\": [{\"type\": \"lora\", \"rank\": 1, \"match\": \"**\"}],", "/adapters/0/match",
+     "dimensions \"...\""},
 };
 
 START_TEST(blame)
