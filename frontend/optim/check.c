@@ -142,8 +142,9 @@ static bool check_patterns(struct fe_optim_state *o, const struct optim_row *row
 }
 
 /* Optimizers that look at the loss itself; some wrappers of Optax hand on gradients and parameters only. */
-static bool check_value(struct fe_optim_state *o, fe_json json, const struct optim_row *row)
+static bool check_value(struct fe_optim_state *o, fe_json json, const struct reading *r)
 {
+    const struct fe_value *search = argument(r, "linesearch"); /* of L-BFGS: its default needs one */
     static const char *const needs[] = {"polyak_sgd",
                                         "scale_by_polyak",
                                         "reduce_on_plateau",
@@ -152,10 +153,10 @@ static bool check_value(struct fe_optim_state *o, fe_json json, const struct opt
                                         "lbfgs",
                                         "scale_by_backtracking_linesearch",
                                         "scale_by_zoom_linesearch"};
-    for (size_t i = 0; o->no_value && i < sizeof needs / sizeof *needs; i++)
-        if (strcmp(needs[i], row->name) == 0) {
+    for (size_t i = 0; o->no_value && !(search && search->given) && i < sizeof needs / sizeof *needs; i++)
+        if (strcmp(needs[i], r->row->name) == 0) {
             struct diag *d = fe_error(o->fe, json, "E0429",
-                                      "\"%s\" needs the value of the loss, which \"%s\" does not hand on", row->name,
+                                      "\"%s\" needs the value of the loss, which \"%s\" does not hand on", r->row->name,
                                       o->no_value);
             d->hint = "put it around instead, or after it in a chain";
             return false;
@@ -211,7 +212,7 @@ const struct optim_row *optim_read(struct fe_optim_state *o, fe_json json, struc
     struct fe *fe = o->fe;
     struct reading r = {fe, json, row_of(fe, json), args};
     bool good = r.row && read_arguments(&r, args, hyper) && (!o->outside || is_whole(fe, r.row, args)) &&
-                check_patterns(o, r.row, args) && check_value(o, json, r.row);
+                check_patterns(o, r.row, args) && check_value(o, json, &r);
     if (good) warn_of_ascent(&r);
     return good ? r.row : NULL;
 }

@@ -320,8 +320,9 @@ static struct fe_term schedule_sgdr_schedule(struct schedule *s, struct fe_term 
     bool first = true;
     for (fe_json e = fe_first(s->fe, given(s, "cosine_kwargs")->json); e; e = fe_next(s->fe, e)) {
         int64_t steps = 0;
-        struct fe_term part = run_row(s->fe, s->b, segment, e, since(s, step, begin));
-        value = first ? part : after(s, step, begin, value, part);
+        bool reached = begin <= INT32_MAX; /* counts stay there */
+        struct fe_term part = run_row(s->fe, s->b, segment, e, reached ? since(s, step, begin) : step);
+        if (reached) value = first ? part : after(s, step, begin, value, part);
         fe_json length = fe_member(s->fe, e, "decay_steps");
         if (!length || !fe_count32(s->fe, length, &steps)) return bad();
         begin += steps;

@@ -44,6 +44,8 @@ class Meaning(runner.Case):
                                            ("joined", {"type": "sgd", "learning_rate": joined}, sum(float(rate(k)) for k in range(3)) + 0.5)):
                 with self.subTest(text, name=name):
                     np.testing.assert_allclose(self.after(optimizer), total, rtol=1e-5)
+        long = [{"init_value": rate, "peak_value": rate, "end_value": rate, "warmup_steps": 0, "decay_steps": 2000000000} for rate in (0.1, 0.2, 0.3)]
+        np.testing.assert_allclose(self.after({"type": "sgd", "learning_rate": {"type": "sgdr_schedule", "cosine_kwargs": long}}), 0.5, rtol=1e-5)
         numbers = {"type": "join_schedules", "schedules": [0.1, "$peak", "peak / 10"], "boundaries": [2, 4]}
         np.testing.assert_allclose(self.after({"type": "sgd", "learning_rate": numbers}), 2 * 0.1 + 2 * 0.5 + 0.05, rtol=1e-5)
 

@@ -91,6 +91,7 @@ OPTIMIZERS = [
     {"type": "lbfgs", "learning_rate": 0.01, "linesearch": None, "memory_size": 3}, {"type": "lbfgs", "linesearch": None}, {"type": "scale_by_lbfgs", "memory_size": 2, "scale_init_precond": False},
     {"type": "sam", "optimizer": ADAM, "adv_optimizer": {"type": "chain", "transforms": [{"type": "normalize"}, {**SGD, "momentum": 0.5}]}, "sync_period": 2},
     {"type": "lookahead", "fast_optimizer": ADAM, "sync_period": 3, "slow_step_size": 0.5, "reset_state": True},
+    {"type": "sam", "optimizer": {"type": "lbfgs", "learning_rate": 0.01, "linesearch": None}, "adv_optimizer": {**SGD, "learning_rate": 0.01}},
     {"type": "mechanize", "base_optimizer": ADAM},
     {"type": "inject_hyperparams", "opt": {**ADAM, "learning_rate": LR}},
     {"type": "muon", "learning_rate": 0.1}, {"type": "muon", "learning_rate": LR, "ns_coeffs": "dion", "adaptive": True, "adam_learning_rate": 0.01, "weight_decay": 0.1, "consistent_rms": 0.2},
