@@ -76,6 +76,8 @@ static int read_weights(struct run *r)
     return there ? 0 : cli_failed(r->cli, EXIT_WRONG, "--eval-weights: there are no weights \"%s\"", weights);
 }
 
+static bool asks_steps(const struct run *r) { return cli_count(r->cli, "steps") || cli_count(r->cli, "epochs"); }
+
 static int read_steps(struct run *r)
 {
     bool steps = cli_count(r->cli, "steps") > 0, epochs = cli_count(r->cli, "epochs") > 0;
@@ -218,6 +220,7 @@ static int one_step(struct run *r, uint64_t k)
     if (!code) code = run_data_batch(r, &r->data, k, &batch);
     code = run_agree(r, code);
     if (code || run_stopped(r)) return code;
+    batch.flags = r->policy; /* of a step alone */
     step_status status = r->api->step(r->instance, &batch, &result);
     if (status) return run_status(r, status, run_rows_text(r, &r->data, k));
     if (r->done == 0 || result.ns_total < r->best_ns) r->best_ns = result.ns_total;
@@ -306,7 +309,8 @@ static int train(struct run *r)
     code = run_agree(r, code);
     run_signals_interrupt();
     uint64_t end = run_now();
-    if (!code && !run_stopped(r) && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
+    bool over = r->checkpoint.resumed && r->eval_every && asks_steps(r); /* and so are its evaluations */
+    if (!code && !run_stopped(r) && !r->steps && cli_count(r->cli, "eval-data") && !over) code = evaluate_alone(r);
     if (!code && !run_stopped(r) && r->steps) run_watch_say(r);
     int closed = run_metrics_close(r, !code);
     if (!code) code = closed;
@@ -364,10 +368,10 @@ static int start(struct run *r)
 {
     const char *infer = cli_output(r->cli, "infer");
     bool evaluates = cli_count(r->cli, "eval-data") > 0, infers_data = infer && !cli_count(r->cli, "infer-data");
-    bool trains = cli_count(r->cli, "steps") || cli_count(r->cli, "epochs") || infers_data || (!infer && !evaluates);
+    bool trains = asks_steps(r) || infers_data || (!infer && !evaluates);
     if (!infer && cli_count(r->cli, "infer-data")) return cli_usage(r->cli, "--infer-data needs --infer FILE");
     r->infer_data.some = r->infer_data.once = r->eval_data.once = true;
-    r->data.once = infers_data && !cli_count(r->cli, "steps") && !cli_count(r->cli, "epochs");
+    r->data.once = infers_data && !asks_steps(r);
     int code = trains ? run_data_open(r, &r->data, "--data") : 0;
     if (!code) code = read_options(r);
     if (!code) code = read_steps(r);

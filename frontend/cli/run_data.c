@@ -362,7 +362,7 @@ int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_ba
     if (code) return cli_failed(r->cli, code, "%s", error);
     if (is_work && more) run_ahead_ask(d, k + 1);
     *batch = (struct step_batch){
-        .size = sizeof *batch, .inputs = d->count ? slot->arrays : NULL, .input_count = d->count, .flags = r->policy};
+        .size = sizeof *batch, .inputs = d->count ? slot->arrays : NULL, .input_count = d->count};
     return 0;
 }
 

@@ -68,15 +68,16 @@ static bool is_single(double x, uint32_t dtype) /* integers are exact */
 
 /* A run that continues keeps the lines of the steps behind it; those that were done after the checkpoint come again. A
  * step that was skipped has a line, too, of the number that the next one tried again: where the file begins with step 1
- * it has a line for each batch. `step_of`: 0, the line is none. */
+ * it has a line for each batch, and one for an evaluation that a signal kept the run before from. */
+enum row { NO_ROW, OF_STEP, OF_EVALUATION };
 static bool keep_lines(struct run *r, struct st_output *to, const char *path, const char *head,
-                       bool (*step_of)(const char *line, unsigned long long *step), char error[ST_TEXT])
+                       enum row (*row_of)(const char *line, unsigned long long *step), char error[ST_TEXT])
 {
     FILE *old = to->direct ? NULL : fopen(path, "r");
     char *line = NULL;
     size_t room = 0;
     bool good = old || to->direct || errno == ENOENT, from_one = false;
-    uint64_t kept = 0, number = 0;
+    uint64_t kept = 0, batches = 0, number = 0;
     if (!good) snprintf(error, ST_TEXT, "%s: what is there cannot be read: %s", path, strerror(errno));
     for (ssize_t n; good && old && (n = getline(&line, &room, old)) > 0 && line[n - 1] == '\n';) {
         unsigned long long step;
@@ -88,16 +89,17 @@ static bool keep_lines(struct run *r, struct st_output *to, const char *path, co
             continue;
         }
         if (strspn(line, " \r\n") == (size_t)n) continue;
-        if (!step_of(line, &step)) {
+        enum row row = row_of(line, &step);
+        if (row == NO_ROW) {
             good = snprintf(error, ST_TEXT, "%s: line %llu is no row of a run, which continues the file", path,
                             (unsigned long long)number) < 0;
             break;
         }
         if (step > r->checkpoint.step + 1) break;
         if (!kept) from_one = step == 1;
-        if (step > r->checkpoint.step && !(from_one && kept < r->first_step)) break;
+        if (step > r->checkpoint.step && !(from_one && batches < r->first_step)) break;
         good = st_output_write(to, line, (size_t)n, error);
-        kept++;
+        kept++, batches += row == OF_STEP;
     }
     if (good && old && ferror(old))
         good = snprintf(error, ST_TEXT, "%s: what is there cannot be read: %s", path, strerror(errno)) < 0;
@@ -142,16 +144,18 @@ static void drop_lines(struct run_sink *s)
 
 /* ---------------------------------------------------------------- --metrics */
 
-static bool json_step(const char *line, unsigned long long *step)
+static enum row json_row_of(const char *line, unsigned long long *step)
 {
-    return sscanf(line, " { \"step\" : %llu", step) == 1;
+    char key[6] = "";
+    int read = sscanf(line, " { \"step\" : %llu , \"%5[^\"]", step, key);
+    return read < 1 ? NO_ROW : strcmp(key, "eval_") == 0 ? OF_EVALUATION : OF_STEP;
 }
 
 static int open_json(struct run *r, struct run_sink *s, const char *path)
 {
     char error[ST_TEXT];
     if (!open_lines(r, s, path, error)) return failed(r, "metrics", error);
-    if (!r->checkpoint.resumed || keep_lines(r, &s->file, path, NULL, json_step, error)) return 0;
+    if (!r->checkpoint.resumed || keep_lines(r, &s->file, path, NULL, json_row_of, error)) return 0;
     drop_lines(s);
     return failed(r, "metrics", error);
 }
@@ -222,7 +226,12 @@ static const char *csv_head(struct run *r, struct arena *a)
     return str_text(&out);
 }
 
-static bool csv_step(const char *line, unsigned long long *step) { return sscanf(line, "%llu,", step) == 1; }
+static enum row csv_row_of(const char *line, unsigned long long *step)
+{
+    char next = 0;
+    int read = sscanf(line, "%llu,%c", step, &next); /* the loss, or nothing before the comma behind it */
+    return read < 1 ? NO_ROW : next == ',' ? OF_EVALUATION : OF_STEP;
+}
 
 static int open_csv(struct run *r, struct run_sink *s, const char *path)
 {
@@ -237,7 +246,7 @@ static int open_csv(struct run *r, struct run_sink *s, const char *path)
     const char *head = csv_head(r, r->cli->arena);
     if (!open_lines(r, s, path, error)) return failed(r, "csv", error);
     if (st_output_write(&s->file, head, strlen(head), error) &&
-        (!r->checkpoint.resumed || keep_lines(r, &s->file, path, head, csv_step, error)))
+        (!r->checkpoint.resumed || keep_lines(r, &s->file, path, head, csv_row_of, error)))
         return 0;
     drop_lines(s);
     return failed(r, "csv", error);

@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -138,6 +139,46 @@ class Sinks(runner.Case):
         self.assertIn("its columns are not those", self.all_of(*run, "--steps", "9", code=3).stderr)
         with open(other) as f:
             self.assertEqual(f.read(), "step,accuracy\n1,2\n")
+
+    def test_continues_evaluations(self):
+        """A run in parts, of which the last ones have nothing left to do, leaves what the run in one leaves."""
+        rows = {}
+        for name, parts in ("one", ["7"]), ("parts", ["4", "7", "7"]):
+            for steps in parts:
+                self.stepc("run", self.so, "-q", "--data", self.data, "--steps", steps, "--save-dir", self.path(name), "--resume", "auto", "--metrics", self.path(name + ".jsonl"),
+                           "--eval-data", self.data, "--eval-every", "3")
+            with open(self.path(name + ".jsonl")) as f:
+                rows[name] = f.read()
+        self.assertEqual(rows["one"], rows["parts"])
+        self.assertEqual(rows["one"].count("eval_loss"), 2)
+        at = self.stepc("run", self.so, "--data", self.data, "--steps", "7", "--save-dir", self.path("one"), "--resume", "auto", "--eval-data", self.data)
+        self.assertIn("eval_loss", at.stdout + at.stderr)  # asked for after the last step, not every so often
+
+    def test_continues_behind_skipped_steps(self):
+        """A line for each batch stays, also of the last one, which was skipped, where an evaluation has one of its own."""
+        x = np.random.default_rng(1).standard_normal((3, 8, 4)).astype(np.float32)
+        x[2] = np.nan
+        safetensors.write(self.data, {"x": x})
+        run = ["-q", "--on-nonfinite", "skip", "--save-dir", self.path("run"), "--resume", "auto"]
+        self.all_of(*run, "--steps", "3")
+        for name, more in ("m.jsonl", '{"step":1,"eval_loss":0.5}\n'), ("m.csv", "1,,,,,,,,,,,,,0.5\n"):
+            with open(self.path(name)) as f:
+                lines = f.readlines()
+            at = 1 if name == "m.jsonl" else 2
+            with open(self.path(name), "w") as f:
+                f.writelines(lines[:at] + [more] + lines[at:])
+        self.all_of(*run, "--steps", "4")
+        self.assertEqual([line["step"] for line in self.lines()], [1, 1, 2, 3, 3])
+        self.assertEqual([row["step"] for row in self.table()], ["1", "1", "2", "3", "3"])
+
+    def test_policies(self):
+        """What is done where a step is not finite says nothing of evaluations and inferences."""
+        for policy in ("continue", "stop", "skip"):
+            self.all_of("--steps", "4", "--on-nonfinite", policy, "--eval-data", self.data, "--eval-every", "2", "--infer", self.path(policy + ".st"))
+            self.agree()
+            self.assertEqual(sum("eval_loss" in line for line in self.lines()), 2)
+            self.assertEqual(safetensors.read(self.path(policy + ".st"))["model"].shape, (3, 8, 3))
+            shutil.rmtree(self.path("events"))
 
     def test_refused(self):
         model = self.write("wide.json", json.dumps({**DOCUMENT, "metrics": {"wide": "reshape(tile(model, [200, 1]), [-1])"}}))
