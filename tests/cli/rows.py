@@ -290,6 +290,17 @@ class Rows(runner.SharedCase):
             with open(p("state.st"), "rb") as f:
                 self.assertEqual(f.read(), want[0])
 
+    def test_paths(self):
+        """An equals sign, spaces and other letters in a path."""
+        os.mkdir(self.path("a=b \u00fc"))
+        want = self.run_to("model.so", "--steps", "3", "--data", self.path("rows.npz"))
+        for name in ("rows.npz", "table.csv", "rows.st"):
+            os.link(self.path(name), self.path("a=b \u00fc/" + name))
+            self.assertEqual(self.run_to("model.so", "--steps", "3", "--data", self.path("a=b \u00fc/" + name))[0], want[0], name)
+        for name in ("x", "y"):
+            os.link(self.path(name + ".npy"), self.path("a=b \u00fc/%s=.npy" % name))
+        self.assertEqual(self.run_to("model.so", "--steps", "3", "--data", *("%s=%s" % (n, self.path("a=b \u00fc/%s=.npy" % n)) for n in "xy"))[0], want[0])
+
     def test_compressed(self):
         """np.savez_compressed: the same rows, some of them in several blocks."""
         np.savez_compressed(self.path("packed.npz"), x=self.x, y=self.y)
