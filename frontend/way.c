@@ -96,6 +96,21 @@ bool way_is_ir_text(const char *path, const char *text)
     return strncmp(text, "module", 6) == 0 || *text == ';';
 }
 
+static const char *numerics(struct cli *cli) { return is_mesh_invariant(cli) ? cli_text(cli, "numerics", NULL) : NULL; }
+
+/* Bits are kept from the document on: behind what is made without an order of its own nothing gives it one. */
+static int check_numerics(struct way *w, const char *path)
+{
+    struct ir_module *m = w->first;
+    const char *asked = numerics(w->cli), *made = m->numerics;
+    bool free = !m->after && !(m->document && is_invariant(w->cli)); /* that is the document's matter, too */
+    if (!made && free) made = m->numerics = asked;
+    if (!cli_takes(w->cli, "numerics") || made == asked || (made && asked && strcmp(made, asked) == 0)) return 0;
+    if (made) return cli_usage(w->cli, "%s was made with --numerics %s, which has to be given here, too", path, made);
+    return cli_usage(w->cli, "--numerics %s: %s was made without it%s%s", asked, path, m->after ? ", up to pass " : "",
+                     m->after ? m->after : "");
+}
+
 int way_to_module(struct way *w, const char *path, const char *text, size_t length)
 {
     struct fe_options options = {0};
@@ -110,9 +125,8 @@ int way_to_module(struct way *w, const char *path, const char *text, size_t leng
         if (options.define_count || options.mesh)
             return cli_usage(w->cli, "-D and --mesh need a document, not a .sir text");
         w->first = ir_parse(text, length, &w->diags);
-    } else {
-        w->first = fe_compile(path, text, length, &options, &w->diags);
-    }
+        if (w->first && !w->diags.errors && (code = check_numerics(w, path))) return code;
+    } else if ((w->first = fe_compile(path, text, length, &options, &w->diags))) w->first->numerics = numerics(w->cli);
     w->last = w->first;
     way_spent(w, "document", begin);
     if (!w->first && !w->diags.errors) BUG("a module is missing without a diagnostic");

@@ -282,6 +282,7 @@ struct ir_module {
     struct ir_memory memory;       /* not in the text form */
     bool copies;                   /* equal nodes before a turn and behind it stay two: pass remat made them */
     const char *after;             /* the pass whose result this is; NULL: none */
+    const char *numerics;          /* --numerics with which it was made; NULL: as is usual */
     struct plan_module *plans;     /* ir/plan.h: from pass fuse on */
 };
 

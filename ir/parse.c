@@ -233,6 +233,8 @@ static void read_module(struct parse_state *p)
     while (!p->failed && p->token != TOKEN_END) {
         if (parse_take_word(p, "document"))
             p->m->document = arena_string(&p->m->arena, parse_need(p, TOKEN_STRING, "a JSON text"));
+        else if (parse_take_word(p, "numerics"))
+            p->m->numerics = arena_string(&p->m->arena, parse_need(p, TOKEN_STRING, "a word of --numerics"));
         else if (parse_take_word(p, "again"))
             p->m->again = (struct ir_again){true, (int)parse_need_integer(p, 0, INT32_MAX),
                                             (uint32_t)parse_need_integer(p, 0, UINT32_MAX)};

@@ -225,6 +225,7 @@ void ir_print(const struct ir_module *m, struct str *out)
     if (m->copies) str_add(out, " copies");
     if (m->after) str_addf(out, " after %s", m->after);
     str_add(out, "\n");
+    add_optional(out, "numerics", m->numerics);
     if (m->again.any) str_addf(out, "again %d %u\n", m->again.level, m->again.blocks);
     add_optional(out, "document", m->document);
     for (uint32_t i = 0; i < m->mesh.axis_count && i < IR_MAX_AXES; i++) {

@@ -9,6 +9,7 @@ struct ir_module *ir_module_like(const struct ir_module *from)
     to->stage = from->stage;
     to->document = from->document ? arena_string(arena, from->document) : NULL;
     to->copies = from->copies;
+    to->numerics = from->numerics ? arena_string(arena, from->numerics) : NULL;
     to->memory = from->memory;
     to->mesh = from->mesh;
     for (uint32_t i = 0; i < from->mesh.axis_count; i++) to->mesh.name[i] = arena_string(arena, from->mesh.name[i]);

@@ -158,7 +158,8 @@ static void report_defect(void *user, FILE *out)
     r->input->plans = r->plans;
     fprintf(out, "in pass %s\n", r->name);
     if (write_module(r->input, path, &arena))
-        fprintf(out, "its input was written to %s; to replay: stepc compile %s --passes=%s\n", path, path, r->name);
+        fprintf(out, "its input was written to %s; to replay: stepc compile %s --passes=%s%s%s\n", path, path, r->name,
+                r->input->numerics ? " --numerics=" : "", r->input->numerics ? r->input->numerics : "");
     else fprintf(out, "its input could not be written to %s: %s\n", path, strerror(errno));
     arena_free(&arena);
 }

@@ -107,6 +107,8 @@ static const struct cli_option *must_find(const char *name)
     BUG("no option --%s in options.def", name);
 }
 
+bool cli_takes(const struct cli *cli, const char *name) { return applies(cli, must_find(name)); }
+
 size_t cli_count(const struct cli *cli, const char *name)
 {
     size_t n = 0;

@@ -66,7 +66,8 @@ struct cli {
 };
 
 /* Options by long name. A name that is not in the table is a BUG. */
-size_t cli_count(const struct cli *, const char *name);                            /* how often it was given */
+size_t cli_count(const struct cli *, const char *name); /* how often it was given */
+bool cli_takes(const struct cli *, const char *name);   /* whether the command has such an option */
 const char *cli_text(const struct cli *, const char *name, const char *otherwise); /* the last value */
 /* The same of a file that is opened by its name: "-", too. */
 const char *cli_output(const struct cli *, const char *name);

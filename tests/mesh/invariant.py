@@ -233,8 +233,13 @@ class Invariant(runner.Case):
         said = refusal({**document(PERCEPTRON, None, 2), "precision": {"compute": "float16"}})
         self.assertRegex(said, r'E0434.*a sum of float16, .*"first.kernel" depends on the number of microbatches')
         self.stepc("compile", self.write("plain.json", {**document(PERCEPTRON, None, 2), "precision": {"compute": "bfloat16"}}), "-q", "-O0", "-o", "plain.so", "--dump=widen")
-        said = self.stepc("compile", "07-widen.sir", "-o", "refused.so", "--numerics", "invariant", code=1).stderr  # which comes from behind the pass that had to see it
+        said = self.stepc("compile", "07-widen.sir", "-o", "refused.so", "--numerics", "invariant", code=2).stderr
+        self.assertIn("--numerics invariant: 07-widen.sir was made without it, up to pass widen", said)
+        with open(self.path("07-widen.sir"), encoding="utf-8") as f:
+            text = f.read().replace("after widen\n", 'after widen\nnumerics "invariant"\n', 1)
+        said = self.stepc("compile", self.write("said.sir", text), "-o", "refused.so", "--numerics", "invariant", code=1).stderr  # that it was is not true
         self.assertRegex(said, "E0434.*a sum of bfloat16 that pass widen has not seen")
+        self.assertIn('said.sir was made with --numerics invariant', self.stepc("compile", self.path("said.sir"), "-o", "refused.so", "--numerics", "mesh-invariant", code=2).stderr)
         for metric in ["mean(%s[:3])", "mean(%s[::2])", "mean(pad(%s, (1, 1)))", "mean(roll(%s, 1) * y)", "mean(max(reshape(%s, (4, -1)), axis=1))"]:  # some rows, or rows beside others
             with self.subTest(metric=metric):
                 self.assertRegex(refusal(document({**PERCEPTRON, "metrics": {"some": metric % entropy}}, None, 2)), 'E0434.*rows.*"some" depends on the number of microbatches')
