@@ -28,10 +28,23 @@ uint32_t memplan_new_buffer(struct memplan *mp, enum plan_space space, const str
 
 uint32_t *memplan_buffers(struct memplan *mp, const struct ir_func *f) { return mp->buffer_of[ir_func_index(f)]; }
 
+/* What an object has room for (codegen/describe). */
+static bool has_room(struct memplan *mp, const struct ir_func *f, const struct ir_node *node, uint64_t bytes)
+{
+    uint64_t all = mp->plans->constant_bytes + bytes;
+    if (bytes <= UINT32_MAX && all <= UINT32_MAX) return true;
+    struct diag *d = pass_error(mp->pass, f->module, node->place, "E0501",
+                                "constants of %llu bytes or more; an object holds fewer than 4 GiB of them",
+                                (unsigned long long)all);
+    d->hint = "values that are known when the document is compiled stand in the object: make them inputs or parameters";
+    return false;
+}
+
 static uint32_t constant_buffer(struct memplan *mp, const struct ir_func *f, ir_value v)
 {
     const struct ir_node *node = ir_get(f, v);
     uint64_t n = (uint64_t)ir_type_elements(&node->type), size = ir_dtype_bytes((enum ir_dtype)node->type.dtype);
+    if (!has_room(mp, f, node, n * size)) return memplan_new_buffer(mp, PLAN_CONSTANT, f, v);
     const void *data = plan_constant_data(node, mp->keep);
     uint64_t key = hash_bytes(size, data, n * size);
     uint32_t known = map_get_number(&mp->constants, key);

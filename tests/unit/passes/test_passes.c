@@ -375,6 +375,29 @@ START_TEST(dumps)
 }
 END_TEST
 
+/* Constants of an object take fewer than 4 GiB: of more the data are not even looked at. */
+START_TEST(too_many_constants)
+{
+    static const char text[] =
+        "module \"m\" stage kernel\nplace 1 7+5 \"/loss\"\nslot 0 \"i\" input int32[]\nslot 1 \"y\" metric float32[]\n"
+        "func \"step\" entry {\n%1 = param index=0 \"i\" slot=0 : int32[]\n%2 = constant [1, 2, 3] : float32[3] @1\n"
+        "%3 = take(%2, %1) dim=0 : float32[]\nresult \"y\" %3 slot=1\n}\n";
+    struct pass_options only = {.only = "memplan"};
+    struct pass pass = {.options = &only, .diags = &diags, .keep = &arena};
+    struct ir_module *m = run("schedule", run("fuse", own(ir_parse(text, strlen(text), &diags)))), *last;
+    ck_assert_int_eq((int)diags.errors, 0);
+    struct ir_func *f = m->funcs.items[0];
+    for (ir_value v = 1; v < f->count; v++) {
+        struct ir_type *type = (struct ir_type *)(uintptr_t)ir_type(f, v);
+        if (ir_get(f, v)->op == OP_constant && type->rank) type->dim[0] = 1 << 30;
+    }
+    pass_run(&pass, m, &last);
+    ck_assert_int_eq((int)diags.errors, 1);
+    ck_assert_str_eq(diags.list.items[0].code, "E0501");
+    ck_assert_str_eq(diags.list.items[0].pointer, "/loss");
+}
+END_TEST
+
 /* A process in `folder` whose pass is given what is unsound; how it ended. */
 static int defect(const char *folder, const char *reproducer_dir)
 {
@@ -413,8 +436,9 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = CASE_OF(120, gradients_of_gradients, every_loop_has_its_body, gradient_through_argmax,
-                           argmax_beside_a_gradient, gradient_through_loop, options, dumps, defects);
+    TCase *tests = CASE_OF(120, too_many_constants, gradients_of_gradients, every_loop_has_its_body,
+                           gradient_through_argmax, argmax_beside_a_gradient, gradient_through_loop, options, dumps,
+                           defects);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, passes_keep_meaning, 0, 60);
     tcase_add_loop_test(tests, scans_keep_meaning, 0, 60);
