@@ -65,6 +65,7 @@ struct fe {
     uint32_t *places;             /* per value of the document: its place in the module, 0 = none yet (json.c) */
     /* per value of the document: 1 + its index in the array that holds it, 0 = not known yet (json.c) */
     uint32_t *positions;
+    const struct fe_mentions *mentions; /* of names (document/mentions.c); NULL: not asked for yet */
     struct map graph_env; /* a name's address -> index into graph_envs, for those of graphs (structure.c) */
     VEC(struct fe_graph_env) graph_envs;
     /* What later rooms give to earlier ones, which call it by name. */

@@ -102,6 +102,8 @@ static bool read_constants(struct fe *fe, fe_json constants)
     for (fe_json c = fe_first(fe, constants); c; c = fe_next(fe, c)) {
         double value = NAN; /* of a constant in error: what uses it says nothing more */
         bool integer = true, right = good_name(fe, c, "the name of a constant");
+        if (!strcmp(c->key, "True") || !strcmp(c->key, "False") || !strcmp(c->key, "None"))
+            right = fe_wrong_key(fe, c, "E0110", "\"%s\" is a word of expressions, and cannot be a constant", c->key);
         const struct fe_define *define = fe_define_find(fe, c->key);
         if (define) right &= define_value(fe, define, &value, &integer);
         else right &= fe_number_kind(fe, c, &value, &integer);
@@ -361,7 +363,7 @@ bool fe_document(struct fe *fe)
     fe_json sharding = top[TOP_sharding].json, defines = top[TOP_define].json;
     if (defines && defines->kind == JSON_OBJECT) good &= check_definitions(fe, defines);
     if (sharding && sharding->kind == JSON_OBJECT) good &= fe_sharding_form(fe, sharding);
-    if (good) fe_sharding_inputs(fe);
+    if (good) fe_sharding_inputs(fe), fe_sharding_slips(fe);
     if (good) fe->module->document = arena_string(&fe->module->arena, fe_text(fe, root));
     return good;
 }

@@ -18,10 +18,15 @@ struct diag *fe_error(struct fe *, fe_json, const char *code, const char *format
     __attribute__((format(printf, 4, 5)));
 struct diag *fe_warning(struct fe *, fe_json, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+struct diag *fe_warning_key(struct fe *, fe_json member, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 struct diag *fe_error_key(struct fe *, fe_json member, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 struct diag *fe_error_in(struct fe *, fe_json string, uint32_t at, uint32_t length, const char *code,
                          const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* Of a member's key, or of a string. */
+struct diag *fe_warning_in(struct fe *, fe_json, bool key, uint32_t at, uint32_t length, const char *code,
+                           const char *format, ...) __attribute__((format(printf, 7, 8)));
 /* The same where nothing is added to the diagnostic: false. */
 #define fe_wrong(...) (fe_error(__VA_ARGS__), false)
 #define fe_wrong_key(...) (fe_error_key(__VA_ARGS__), false)
@@ -95,15 +100,35 @@ uint32_t fe_inputs(const struct fe *, const uint32_t **slots); /* declared input
 bool fe_input_batched(struct fe *, uint32_t index);
 /* Checks keys, rules and names of the "sharding" object, and keeps rules and resolver in the module (sharding.c). */
 bool fe_sharding_form(struct fe *, fe_json sharding);
+void fe_sharding_slips(struct fe *); /* of a right document: warns of axes of inputs that are nearly others */
 void fe_sharding_idle(struct fe *, fe_json place, const char *what); /* warns: there is no mesh */
 /* Whether a spec has no more entries than the type dimensions; else an error about WHAT "NAME" was recorded. */
 /* Gives a slot the mesh axes that the entries of a spec, one per dimension or NULL, resolve to. An extent that its axes
  * do not divide stays whole: the result is the same, only not spread. */
 void fe_sharding_give(struct fe *, const fe_json *entries, struct ir_slot *);
+/* The mesh axes, as a mask, that a name in a spec stands for, an axis or a name of the rules, where those of `used` are
+ * taken. */
+uint32_t fe_sharding_name(struct fe *, const char *name, uint32_t used);
+bool fe_sharding_knows(struct fe *, const char *name);
 void fe_sharding_entries(struct fe *, fe_json spec, fe_json *entries); /* at most IR_MAX_RANK; spec may be NULL */
 void fe_sharding_inputs(struct fe *);                                  /* by "axes" and by "inputs" of "sharding" */
 bool fe_sharding_length(struct fe *, fe_json spec, const char *what, const char *name, const struct ir_type *);
 void fe_origins(struct fe *); /* origins.c: notes to errors about shapes, where these come from */
+
+/* ---------------------------------------------------------------- names that nothing mentions (mentions.c) */
+
+void fe_check_mentions(struct fe *); /* of a document without errors: warns of what is declared in vain */
+
+/* ---------------------------------------------------------------- patterns over paths (patterns.c) */
+
+/* Whether the pattern in a string, or a key, matches any of these paths. Warns of alternatives of its braces by which
+ * none of them matches. */
+bool fe_pattern(struct fe *, fe_json, bool key, const char *const *paths, size_t count);
+/* The member of a map from patterns whose key is the first to match; NULL: none. */
+fe_json fe_pattern_first(struct fe *, fe_json map, const char *path);
+/* Whether every key of such a map matches a parameter: else an error for each, but for the "**" that is for the rest.
+ * Warns of keys that are the first to match nowhere. */
+bool fe_pattern_map(struct fe *, fe_json map, const char *code, const char *const *paths, size_t count);
 
 /* ---------------------------------------------------------------- typed arguments (args.c) */
 

@@ -156,13 +156,27 @@ struct diag *fe_error_key(struct fe *fe, fe_json member, const char *code, const
     return error_at(fe, span, member, code, message);
 }
 
+/* Leaves room for the errors. */
+static struct diag *warning_at(struct fe *fe, struct diag_span span, fe_json v, const char *code, const char *message)
+{
+    size_t errors = fe->diags->errors;
+    if (fe->diags->list.count >= DIAG_RECORDED / 2)
+        return arena_copy(fe->diags->arena, &(struct diag){.code = code}, sizeof(struct diag));
+    struct diag *d = error_at(fe, span, v, code, message);
+    if (fe->diags->errors > errors) d->severity = DIAG_WARNING, fe->diags->errors--;
+    return d;
+}
+
 struct diag *fe_warning(struct fe *fe, fe_json v, const char *code, const char *format, ...)
 {
     FORMATTED(fe, format, message);
-    size_t errors = fe->diags->errors;
-    struct diag *d = error_at(fe, (struct diag_span){v->offset, v->length}, v, code, message);
-    if (fe->diags->errors > errors) d->severity = DIAG_WARNING, fe->diags->errors--;
-    return d;
+    return warning_at(fe, (struct diag_span){v->offset, v->length}, v, code, message);
+}
+
+struct diag *fe_warning_key(struct fe *fe, fe_json member, const char *code, const char *format, ...)
+{
+    FORMATTED(fe, format, message);
+    return warning_at(fe, (struct diag_span){member->key_offset, member->key_length}, member, code, message);
 }
 
 /* How many bytes of text the character or escape at `p` of a scanned string takes, and how many it stands for. */
@@ -181,12 +195,13 @@ static uint32_t raw_step(const char *p, uint32_t *meant)
     return pair ? 12 : 6;
 }
 
-/* The offset in the text of byte `at` of the unescaped string. */
-static uint32_t raw_offset(const struct fe *fe, fe_json string, uint32_t at)
+/* The place of a part of a string, whose bytes are counted as unescaped. */
+static struct diag_span part_of(const struct fe *fe, struct diag_span string, uint32_t at, uint32_t length)
 {
-    uint32_t raw = string->offset + 1, end = string->offset + string->length - 1, meant;
-    for (uint32_t i = 0; i < at && raw < end; i += meant) raw += raw_step(fe->json.text + raw, &meant);
-    return raw;
+    uint32_t end = string.offset + string.length - 1, raw = string.offset + 1, from, meant, i = 0;
+    for (; i < at && raw < end; i += meant) raw += raw_step(fe->json.text + raw, &meant);
+    for (from = raw; i < at + length && raw < end; i += meant) raw += raw_step(fe->json.text + raw, &meant);
+    return (struct diag_span){from, raw > from ? raw - from : 1};
 }
 
 struct diag *fe_error_in(struct fe *fe, fe_json string, uint32_t at, uint32_t length, const char *code,
@@ -194,8 +209,17 @@ struct diag *fe_error_in(struct fe *fe, fe_json string, uint32_t at, uint32_t le
 {
     FORMATTED(fe, format, message);
     if (string->kind != JSON_STRING) return fe_error(fe, string, code, "%s", message);
-    uint32_t from = raw_offset(fe, string, at), to = raw_offset(fe, string, at + length);
-    return error_at(fe, (struct diag_span){from, to > from ? to - from : 1}, string, code, message);
+    struct diag_span all = {string->offset, string->length};
+    return error_at(fe, part_of(fe, all, at, length), string, code, message);
+}
+
+struct diag *fe_warning_in(struct fe *fe, fe_json v, bool key, uint32_t at, uint32_t length, const char *code,
+                           const char *format, ...)
+{
+    FORMATTED(fe, format, message);
+    struct diag_span all = key ? (struct diag_span){v->key_offset, v->key_length}
+                               : (struct diag_span){v->offset, v->length};
+    return warning_at(fe, part_of(fe, all, at, length), v, code, message);
 }
 
 /* A name that the document itself gives (an input, a node, a constant) may be what is misspelled: says where it stands.

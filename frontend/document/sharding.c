@@ -28,15 +28,27 @@ static bool is_logical(struct fe *fe, fe_json rules, const char *name)
     return false;
 }
 
+typedef VEC(const char *) axis_names;
+
+static void list_names(struct fe *fe, fe_json rules, axis_names *names)
+{
+    for (uint32_t i = 0; i < fe->module->mesh.axis_count; i++) vec_push(fe->arena, names, fe->module->mesh.name[i]);
+    for (fe_json rule = fe_first(fe, rules); rule; rule = fe_next(fe, rule)) {
+        fe_json left = fe_first(fe, rule);
+        if (left && left->kind == JSON_STRING) vec_push(fe->arena, names, left->string);
+    }
+}
+
+bool fe_sharding_knows(struct fe *fe, const char *name)
+{
+    return is_axis(fe, name) || is_logical(fe, fe_member(fe, fe_member(fe, fe_root(fe), "sharding"), "rules"), name);
+}
+
 /* Error for a name that is no mesh axis and, where logical names are allowed, none of these either. */
 static bool unknown_axis(struct fe *fe, fe_json name, bool logical, fe_json rules)
 {
-    VEC(const char *) names = {0};
-    for (uint32_t i = 0; i < fe->module->mesh.axis_count; i++) vec_push(fe->arena, &names, fe->module->mesh.name[i]);
-    for (fe_json rule = fe_first(fe, rules); rule; rule = fe_next(fe, rule)) {
-        fe_json left = fe_first(fe, rule);
-        if (left && left->kind == JSON_STRING) vec_push(fe->arena, &names, left->string);
-    }
+    axis_names names = {0};
+    list_names(fe, rules, &names);
     struct diag *d = fe_error(fe, name, "E0406",
                               logical ? "%s is neither a mesh axis nor a name of the rules"
                                       : "%s is not an axis of the mesh",
@@ -44,6 +56,24 @@ static bool unknown_axis(struct fe *fe, fe_json name, bool logical, fe_json rule
     fe_suggest(fe, d, name->string, names.items, names.count);
     if (!fe->module->mesh.axis_count) d->hint = "the document has no \"mesh\"";
     return false;
+}
+
+/* An axis of an input may have any name; one of which nothing is said, and nearly one of which something is, is a slip.
+ */
+void fe_sharding_slips(struct fe *fe)
+{
+    fe_json rules = fe_member(fe, fe_member(fe, fe_root(fe), "sharding"), "rules");
+    axis_names names = {0};
+    vec_push(fe->arena, &names, "batch");
+    list_names(fe, rules, &names);
+    for (fe_json input = fe_first(fe, fe_member(fe, fe_root(fe), "inputs")); input; input = fe_next(fe, input))
+        for (fe_json axis = fe_first(fe, fe_member(fe, input, "axes")); axis; axis = fe_next(fe, axis)) {
+            size_t i = 0;
+            while (axis->string && i < names.count && strcmp(names.items[i], axis->string) != 0) i++;
+            if (!axis->string || i < names.count || !str_nearest(axis->string, names.items, names.count)) continue;
+            fe_suggest(fe, fe_warning(fe, axis, "W0403", "nothing is said of an axis \"%s\"", axis->string),
+                       axis->string, names.items, names.count);
+        }
 }
 
 /* ---------------------------------------------------------------- rules */
@@ -79,7 +109,6 @@ struct spec {
     uint32_t used_count;
     uint32_t axes; /* mask of those that names stand for */
 };
-static uint32_t name_axes(struct fe *fe, const char *name, uint32_t used);
 
 static bool check_entry(struct fe *fe, fe_json entry, struct spec *spec)
 {
@@ -98,7 +127,7 @@ static bool check_entry(struct fe *fe, fe_json entry, struct spec *spec)
                             entry->string);
     if (spec->used_count < sizeof spec->used / sizeof *spec->used) spec->used[spec->used_count++] = entry->string;
     /* first_fit takes the next rule or none where an axis is used, as T5X does; NNX refuses. */
-    uint32_t axes = axis || (logical && spec->map) ? name_axes(fe, entry->string, 0) : 0;
+    uint32_t axes = axis || (logical && spec->map) ? fe_sharding_name(fe, entry->string, 0) : 0;
     if (axes & spec->axes)
         return fe_wrong(fe, entry, "E0406", "\"%s\" splits by a mesh axis that another entry of the spec splits by",
                         entry->string);
@@ -196,7 +225,7 @@ static uint32_t rule_axes(struct fe *fe, fe_json v)
 
 /* A name is a mesh axis, or a logical name. "first_fit" takes the first rule of that name whose axes are free in this
  * spec (T5X, Linen), "map" the last one (a dictionary, as in NNX). */
-static uint32_t name_axes(struct fe *fe, const char *name, uint32_t used)
+uint32_t fe_sharding_name(struct fe *fe, const char *name, uint32_t used)
 {
     fe_json sharding = fe_member(fe, fe_root(fe), "sharding"), resolver = fe_member(fe, sharding, "resolver");
     bool first_fit = !resolver || resolver->kind != JSON_STRING || strcmp(resolver->string, "map") != 0;
@@ -215,7 +244,7 @@ static uint32_t name_axes(struct fe *fe, const char *name, uint32_t used)
 static uint32_t entry_axes(struct fe *fe, fe_json v, uint32_t used)
 {
     if (!v) return 0;
-    if (v->kind == JSON_STRING) return name_axes(fe, v->string, used);
+    if (v->kind == JSON_STRING) return fe_sharding_name(fe, v->string, used);
     uint32_t mask = 0;
     for (fe_json e = v->kind == JSON_ARRAY ? fe_first(fe, v) : NULL; e; e = fe_next(fe, e))
         mask |= entry_axes(fe, e, used | mask);

@@ -218,6 +218,28 @@ static bool is_ambiguous(struct fe_site *s, const struct fe_env *e)
     return true;
 }
 
+/* A constant has the name of something else that the expression sees: which of them is meant? */
+static void warn_of_constant(struct fe_site *s, const char *name, const char *other, bool hidden)
+{
+    const struct fe_where *w = &s->where;
+    struct fe *fe = s->fe;
+    const char *text = arena_format(fe->arena,
+                                    hidden ? "\"%s\" is %s here, and not the constant of that name"
+                                           : "\"%s\" is the constant here, and not %s",
+                                    name, other);
+    struct diag *d = w->part ? fe_warning_in(fe, w->json, false, w->at, w->length, "W0110", "%s", text)
+                             : fe_warning(fe, w->json, "W0110", "%s", text);
+    fe_json own = fe_member(fe, fe_member(fe, fe_root(fe), "constants"), name);
+    if (own && !d->notes.count)
+        diag_note(fe->diags, d, (struct diag_span){own->key_offset, own->key_length}, "the constant stands here");
+}
+
+/* A parameter of a definition is both, and the same. */
+static bool is_number(const struct fe_val *v, const struct fe_scope *c)
+{
+    return v->kind == FE_VAL_NUMBER && (v->number == c->value || isnan(c->value));
+}
+
 struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_env *env)
 {
     size_t length = strlen(dotted);
@@ -227,12 +249,17 @@ struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_e
         const char *name = rest ? arena_string_n(s->fe->arena, dotted, n) : dotted;
         const struct fe_env *e = fe_env_find(s->fe, env, name);
         if (e && is_ambiguous(s, e)) return fe_bad();
-        if (e) return rest ? member(s, &e->value, e->name, rest) : e->value;
         const struct fe_scope *c = s->frame ? NULL : fe_constant(s->fe, name);
-        if (c && !rest) return fe_val_number(c->value, c->integer);
-        if (!s->frame && !strcmp(name, "params")) return rest ? param_by_path(s, rest) : all_params(s);
+        if (e && c && !is_number(&e->value, c)) warn_of_constant(s, name, fe_describe(s, &e->value), true);
+        if (e) return rest ? member(s, &e->value, e->name, rest) : e->value;
+        bool params = !s->frame && !strcmp(name, "params");
         struct fe_val v;
-        if (!rest && builtin(name, &v)) return v;
+        bool known = !rest && builtin(name, &v);
+        if (c && params) warn_of_constant(s, name, "the model's parameters", rest);
+        if (c && known && !is_number(&v, c)) warn_of_constant(s, name, "what it is elsewhere", false);
+        if (c && !rest) return fe_val_number(c->value, c->integer);
+        if (params) return rest ? param_by_path(s, rest) : all_params(s);
+        if (known) return v;
     }
     return unknown_name(s, dotted, env);
 }

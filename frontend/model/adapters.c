@@ -247,11 +247,15 @@ static bool match(struct fe *fe, struct fe_trace *trace, fe_json pattern, const 
 {
     struct fe_state *state = fe->state;
     bool any = false;
-    for (int general = 0; general < 2 && !any; general++)
+    for (int general = 0; general < 2 && !any; general++) {
+        const char **paths = arena_new_array(fe->arena, const char *, state->adaptable.count + 1);
+        size_t count = 0;
+        for (size_t i = 0; i < state->adaptable.count; i++)
+            if (state->adaptable.items[i].general == (bool)general) paths[count++] = state->adaptable.items[i].path;
+        any = fe_pattern(fe, pattern, false, paths, count);
         for (size_t i = 0; i < state->adaptable.count; i++) {
             struct fe_adaptable *layer = &state->adaptable.items[i];
             if (layer->general != (bool)general || !glob_match(pattern->string, layer->path)) continue;
-            any = true;
             struct parts labels = split(layer->product);
             if (memchr(labels.kernel, '.', labels.kernel_length))
                 return fe_wrong(fe, pattern, "E0111",
@@ -265,6 +269,7 @@ static bool match(struct fe *fe, struct fe_trace *trace, fe_json pattern, const 
             }
             layer->adapter = adapter;
         }
+    }
     if (!any) no_match(fe, trace, pattern);
     return any;
 }

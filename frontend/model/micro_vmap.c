@@ -197,20 +197,22 @@ static bool read_rows(struct rows *r, const struct fe_value *args)
                           (long long)r->count);
 }
 
-/* An int32 scalar, at most `count`; 0: an error was recorded. */
-static ir_value real_microbatches(struct rows *r, const struct fe_value *real, int64_t count)
+ir_value fe_real_parts(struct fe *fe, struct fe_trace *trace, fe_json real, const struct fe_env *env, int64_t count)
 {
-    ir_value all = ir_scalar(r->b, IR_I32, (double)count);
-    if (real->null) return all;
-    struct fe_val v = fe_expr(r->fe, r->block->site.trace, real->json, r->block->env);
-    ir_value n = v.bad ? 0 : fe_tensor(r->fe, r->block->site.trace, &v, real->json);
+    struct ir_builder *b = trace->b;
+    struct fe_val v = fe_expr(fe, trace, real, env);
+    ir_value n = v.bad ? 0 : fe_tensor(fe, trace, &v, real);
     if (!n) return 0;
-    const struct ir_type *type = ir_type(r->b->f, n);
-    if (!type->rank && ir_dtype_is_integer((enum ir_dtype)type->dtype))
-        return ir_binary(r->b, OP_min, ir_cast(r->b, n, IR_I32), all);
-    fe_block_fail(r->block, real->json, "E0432", "expected a number of microbatches, found %s",
-                  ir_type_text(r->fe->arena, type));
-    return 0;
+    const struct ir_type *type = ir_type(b->f, n);
+    bool number = v.kind == FE_VAL_NUMBER, integer = ir_dtype_is_integer((enum ir_dtype)type->dtype);
+    if (type->rank || !integer || (number && v.number < 0)) {
+        fe_error(fe, real, "E0432", "expected a number of microbatches, found %s",
+                 type->rank || !integer ? ir_type_text(fe->arena, type) : fe_found(fe, real));
+        return 0;
+    }
+    if (number && v.number > (double)count)
+        fe_warning(fe, real, "W0432", "the batch has %lld microbatches: no more of them can run", (long long)count);
+    return term_min(b, term_cast(b, term_tensor(n), IR_I32), term_integer(count)).v;
 }
 
 /* Where there are no microbatches there is no mean: what was there stays. */
@@ -237,7 +239,8 @@ struct fe_val fe_micro_vmap(struct fe_block *block, const struct fe_value *args)
     int64_t count = r.count / r.size, batched = r.inputs + 1, contiguous = 0;
     make_stand_ins(&r);
     struct ir_func *row = trace_row(&r, args[BLOCK].json, &out, &m);
-    ir_value real = row ? real_microbatches(&r, &args[REAL], count) : 0;
+    ir_value real = row && args[REAL].null ? ir_scalar(r.b, IR_I32, (double)count) : 0;
+    if (row && !real) real = fe_real_parts(fe, block->site.trace, args[REAL].json, block->env, count);
     if (!real || !check_results(&r, args[BLOCK].json)) return fe_bad();
     struct ir_func *group = make_group(&r, row);
 

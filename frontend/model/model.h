@@ -43,6 +43,10 @@ void fe_check_streams(
  * error. */
 bool fe_patterns(struct fe *, fe_json list, bool *out);
 
+/* How many of `count` microbatches run, by an expression: an int32 scalar, at most that; 0: an error was recorded
+ * (micro_vmap.c). */
+ir_value fe_real_parts(struct fe *, struct fe_trace *, fe_json real, const struct fe_env *, int64_t count);
+
 /* Rows of the tables, for the reference (cli/doc.c); false: there is no row of that number. */
 bool fe_structure_row(uint32_t index, struct fe_row *); /* blocks made of blocks, and the like */
 bool fe_adapter_row(uint32_t index, struct fe_row *);

@@ -173,11 +173,23 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
     return use_weights(block->weights, block, index, value);
 }
 
-/* "@lora" stands for the parameters of all LoRA layers and adapters. */
-static bool matches(const char *pattern, const char *path)
+/* The pattern in a string; in[i] becomes true for the parameters that it matches. "@lora" stands for the parameters of
+ * all LoRA layers and adapters. */
+static bool matches(struct fe *fe, fe_json p, const char *const *paths, bool *in)
 {
-    if (!strcmp(pattern, "@lora")) pattern = "**.lora_{a,b}";
-    return glob_match(pattern, path);
+    uint32_t count;
+    const struct fe_param *params = fe_params(fe, &count);
+    bool lora = strcmp(p->string, "@lora") == 0, any = false, changes = false;
+    if (!lora && !fe_pattern(fe, p, false, paths, count)) return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (glob_match(lora ? "**.lora_{a,b}" : p->string, paths[i])) {
+            in[i] = any = true;
+            changes |= !params[i].statistic && !params[i].fixed;
+        }
+    if (any && !changes)
+        fe_warning(fe, p, "W0405", "pattern \"%s\" matches nothing that is trained: running statistics alone",
+                   p->string);
+    return any;
 }
 
 bool fe_patterns(struct fe *fe, fe_json list, bool *out)
@@ -185,6 +197,8 @@ bool fe_patterns(struct fe *fe, fe_json list, bool *out)
     uint32_t count;
     const struct fe_param *params = fe_params(fe, &count);
     bool good = true;
+    const char **paths = arena_new_array(fe->arena, const char *, count + 1);
+    for (uint32_t i = 0; i < count; i++) paths[i] = params[i].path;
     memset(out, 0, count * sizeof *out);
     for (fe_json p = list->kind == JSON_ARRAY ? fe_first(fe, list) : list; p;
          p = list->kind == JSON_ARRAY ? fe_next(fe, p) : NULL) {
@@ -193,10 +207,7 @@ bool fe_patterns(struct fe *fe, fe_json list, bool *out)
             good = false;
             continue;
         }
-        bool any = false;
-        for (uint32_t i = 0; i < count; i++)
-            if (matches(p->string, params[i].path)) out[i] = any = true;
-        if (any) continue;
+        if (matches(fe, p, paths, out)) continue;
         const char **names = arena_new_array(fe->arena, const char *, 2 * count + 1);
         for (uint32_t i = 0; i < count; i++) { /* paths, and their last segments behind the pattern's own wildcard */
             const char *last = strrchr(params[i].path, '.');

@@ -25,7 +25,7 @@ static bool eta_of(struct optim_transform *t, uint32_t leaf, struct fe_term *out
 {
     struct fe *fe = t->fe;
     const struct fe_param *p = &t->o->params[leaf];
-    fe_json map = arg(t, "eta_fn")->json, e = optim_match(t, map, p->path);
+    fe_json map = arg(t, "eta_fn")->json, e = fe_pattern_first(t->fe, map, p->path);
     double value;
     if (!e) {
         struct diag *d = fe_error(fe, map, "E0422",
@@ -49,7 +49,7 @@ static bool slot_type(struct optim_transform *t, uint32_t leaf, struct ir_type *
 {
     struct fe *fe = t->fe;
     const struct fe_param *p = &t->o->params[leaf];
-    fe_json list = absent(t, "shape_fn") ? NULL : optim_match(t, arg(t, "shape_fn")->json, p->path);
+    fe_json list = absent(t, "shape_fn") ? NULL : fe_pattern_first(t->fe, arg(t, "shape_fn")->json, p->path);
     uint32_t n = list ? fe_count(fe, list) : 0, i = 0;
     *out = p->type;
     out->dtype = IR_F32;

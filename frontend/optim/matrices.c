@@ -64,25 +64,19 @@ static bool read_numbers(struct optim_transform *t, fe_json json, uint32_t leaf,
 bool optim_read_matrices(struct optim_transform *t, const char *name, struct optim_matrices *out)
 {
     fe_json map = arg(t, name)->json;
-    bool given = map && map->kind == JSON_OBJECT, good = true;
+    bool given = map && map->kind == JSON_OBJECT, good = !given || optim_patterns_match(t, map);
     EACH_LEAF(t, i) {
         const struct ir_type *type = &t->o->params[i].type;
         if (!given && type->rank == 2)
             out[i] = (struct optim_matrices){.used = true, .order = {0, 1}, .size = {1, type->dim[0], type->dim[1]}};
     }
     bool *known = arena_new_array(t->fe->arena, bool, t->count + 1);
-    for (fe_json e = given ? fe_first(t->fe, map) : NULL; e; e = fe_next(t->fe, e)) {
-        bool matches = false;
+    for (fe_json e = given ? fe_first(t->fe, map) : NULL; e; e = fe_next(t->fe, e))
         for (uint32_t i = 0; i < t->count; i++) {
-            if (!glob_match(e->key, t->o->params[i].path)) continue;
-            matches = true;
-            if (known[i]) continue;
+            if (known[i] || !glob_match(e->key, t->o->params[i].path)) continue;
             known[i] = true;
             if (t->u[i] && e->kind != JSON_NULL && !read_numbers(t, e, i, &out[i])) return false;
         }
-        if (!matches) fe_error_key(t->fe, e, "E0420", "pattern \"%s\" matches no parameter", e->key);
-        good &= matches;
-    }
     for (uint32_t i = 0; given && good && i < t->count; i++)
         if (t->u[i] && !known[i]) {
             fe_error(t->fe, map, "E0422", "parameter \"%s\" has no dimension numbers: no pattern matches it",

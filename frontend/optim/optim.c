@@ -61,29 +61,11 @@ bool optim_mask(const struct optim_transform *t, const char *name, bool *out)
     return v->null || !v->json || t->o->outside || fe_patterns(t->fe, v->json, out); /* inside flatten: all or none */
 }
 
-/* The first entry of a map from patterns that matches; NULL: none. */
-fe_json optim_match(struct optim_transform *t, fe_json map, const char *path)
-{
-    fe_json e = map ? fe_first(t->fe, map) : NULL;
-    while (e && !glob_match(e->key, path)) e = fe_next(t->fe, e);
-    return e;
-}
-
-/* Patterns that match nothing are slips, except the one for the rest. */
 bool optim_patterns_match(struct optim_transform *t, fe_json map)
 {
-    bool good = true;
     const char **paths = arena_new_array(t->fe->arena, const char *, t->count + 1);
     for (uint32_t i = 0; i < t->count; i++) paths[i] = t->o->params[i].path;
-    for (fe_json e = map ? fe_first(t->fe, map) : NULL; e; e = fe_next(t->fe, e)) {
-        uint32_t i = 0;
-        while (i < t->count && !glob_match(e->key, paths[i])) i++;
-        if (i < t->count || strcmp(e->key, "**") == 0) continue;
-        struct diag *d = fe_error_key(t->fe, e, "E0420", "pattern \"%s\" matches no parameter", e->key);
-        fe_suggest(t->fe, d, e->key, paths, t->count);
-        good = false;
-    }
-    return good;
+    return fe_pattern_map(t->fe, map, "E0420", paths, t->count);
 }
 
 bool optim_of_counter(struct optim_transform *t, fe_json text, const char *name, struct fe_term count,

@@ -205,9 +205,7 @@ bool optim_mask(const struct optim_transform *, const char *name, bool *out);
 /* An expression of one name, a counter: its value as a scalar. False: an error was recorded. */
 bool optim_of_counter(struct optim_transform *, fe_json text, const char *name, struct fe_term count,
                       struct fe_term *out);
-/* Maps from patterns (a map may be NULL): the first member that matches a path, NULL = none; whether all patterns match
- * a parameter ("**" need not), else errors were recorded. */
-fe_json optim_match(struct optim_transform *, fe_json map, const char *path);
+/* fe_pattern_map over the parameters; the map may be NULL. */
 bool optim_patterns_match(struct optim_transform *, fe_json map);
 
 /* State of the whole tree; of every leaf, in the parameter's shape; of one leaf, in any shape. */

@@ -30,7 +30,7 @@ static bool read_factor(struct fe *fe, fe_json json, enum factor *out)
 static fe_json entry_of(struct optim_transform *t, fe_json map, uint32_t leaf, const char *what)
 {
     const char *path = t->o->params[leaf].path;
-    fe_json e = optim_match(t, map, path);
+    fe_json e = fe_pattern_first(t->fe, map, path);
     if (e) return e;
     struct diag *d = fe_error(t->fe, map, "E0422", "no %s for parameter \"%s\": no pattern matches it", what, path);
     d->hint = "a last pattern \"**\" is for the rest";
@@ -188,7 +188,7 @@ static bool rule_of_names(struct optim_transform *t, uint32_t leaf, fe_json wher
     const struct fe_param *p = &t->o->params[leaf];
     fe_json sharding = fe_member(fe, fe_root(fe), "sharding"),
             map = sharding ? fe_member(fe, sharding, "params") : NULL,
-            names = map ? optim_match(t, map, p->path) : NULL;
+            names = map ? fe_pattern_first(t->fe, map, p->path) : NULL;
     enum factor factors[IR_MAX_RANK] = {0};
     bool seen[4] = {0};
     uint32_t i = 0;

@@ -92,11 +92,10 @@ static bool read_labels(struct optim_transform *t, fe_json transforms, fe_json l
     uint32_t known = fe_count(fe, transforms), k = 0;
     const char **names = arena_new_array(fe->arena, const char *, known + 1);
     for (fe_json e = fe_first(fe, transforms); e; e = fe_next(fe, e)) names[k++] = e->key;
-    bool good = true, *used = arena_new_array(fe->arena, bool, known + 1);
+    bool good = optim_patterns_match(t, labels), *used = arena_new_array(fe->arena, bool, known + 1);
     for (uint32_t i = 0; i < t->count; i++) label[i] = -1;
     for (fe_json e = fe_first(fe, labels); e; e = fe_next(fe, e)) {
         uint32_t which = 0;
-        bool matches = false;
         if (e->kind != JSON_STRING) {
             fe_error(fe, e, "E0101", "a label must be a string, found %s", fe_found(fe, e));
             good = false;
@@ -113,14 +112,7 @@ static bool read_labels(struct optim_transform *t, fe_json transforms, fe_json l
         }
         used[which] = true;
         for (uint32_t i = 0; i < t->count; i++)
-            if (glob_match(e->key, t->o->params[i].path)) {
-                matches = true;
-                if (label[i] < 0) label[i] = (int32_t)which;
-            }
-        if (!matches) {
-            fe_error_key(fe, e, "E0420", "pattern \"%s\" matches no parameter", e->key);
-            good = false;
-        }
+            if (label[i] < 0 && glob_match(e->key, t->o->params[i].path)) label[i] = (int32_t)which;
     }
     k = 0;
     for (fe_json e = fe_first(fe, transforms); e; e = fe_next(fe, e), k++)

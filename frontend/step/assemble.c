@@ -401,6 +401,7 @@ static bool build(struct fe_step *s)
     }
     build_init(s);
     fe_check_streams(fe);
+    fe_check_mentions(fe);
     good = build_eval(s) & build_infer(s, needed) & fe_sharding(fe);
     fe_step_indices_build(s);
     return good;

@@ -138,12 +138,26 @@ bool fe_part_begin(struct fe_step *s, struct fe_rows_part *p, struct fe_trace *o
     return true;
 }
 
+/* Where what a part gives comes from: a metric, a parameter's block, else the model. */
+static struct ir_place place_of(struct fe_step *s, const char *name)
+{
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < s->metric_count; i++)
+        if (name == s->metrics[i].name) place = fe_place(s->fe, s->metrics[i].json);
+    for (uint32_t i = 0; i < s->param_count; i++)
+        if (name == s->params[i].path) place = s->module->slots.items[s->params[i].slot].place;
+    if (!place) place = fe_place(s->fe, fe_member(s->fe, fe_root(s->fe), "model"));
+    return s->module->places.items[place];
+}
+
 uint32_t fe_part_result(struct fe_step *s, struct fe_rows_part *p, const char *name, ir_value value, int64_t kind)
 {
     bool stacked = p->level == PART_EXAMPLE || kind == FE_CONCATENATE; /* with one dimension more */
     if (value && stacked && ir_type(p->b.f, value)->rank == IR_MAX_RANK) {
-        fe_error(s->fe, fe_root(s->fe), "E0432", "\"%s\" is a tensor of the highest rank, which has no room for parts",
-                 name);
+        struct ir_place at = place_of(s, name);
+        struct diag *d = diag_error(s->fe->diags, at.span, "E0432",
+                                    "\"%s\" is a tensor of the highest rank, which has no room for parts", name);
+        d->pointer = at.pointer ? arena_string(s->fe->diags->arena, at.pointer) : NULL;
         const struct ir_type *t = ir_type(p->b.f, value);
         value = ir_number(&p->b, ir_type_of((enum ir_dtype)t->dtype, 1, t->dim), 0); /* goes on, for further errors */
     }
@@ -214,18 +228,9 @@ ir_value fe_part_end(struct fe_step *s, struct fe_rows_part *p, struct fe_trace 
 ir_value fe_step_real_parts(struct fe_step *s, struct fe_trace *trace, fe_json real, int64_t count)
 {
     struct ir_builder *b = trace->b;
-    struct fe_term all = term_integer(count);
-    if (!real) return ir_scalar(b, IR_I32, all.number);
+    if (!real) return ir_scalar(b, IR_I32, (double)count);
     b->place = fe_place(s->fe, real);
-    struct fe_val v = fe_expr(s->fe, trace, real, fe_step_outer_env(s, trace, 0));
-    ir_value n = v.bad ? 0 : fe_tensor(s->fe, trace, &v, real);
-    if (!n) return 0;
-    if (ir_type(b->f, n)->rank || !ir_dtype_is_integer((enum ir_dtype)ir_type(b->f, n)->dtype)) {
-        fe_error(s->fe, real, "E0432", "expected a number of microbatches, found %s",
-                 ir_type_text(s->fe->arena, ir_type(b->f, n)));
-        return 0;
-    }
-    return term_min(b, term_cast(b, term_tensor(n), IR_I32), all).v;
+    return fe_real_parts(s->fe, trace, real, fe_step_outer_env(s, trace, 0), count);
 }
 
 const struct fe_env *fe_step_outer_env(struct fe_step *s, struct fe_trace *trace, ir_value loss)

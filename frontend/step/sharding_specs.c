@@ -5,34 +5,21 @@
 
 static bool is_parameter(const struct ir_slot *slot) { return slot->role == IR_ROLE_PARAM; }
 
-/* The first pattern that matches. */
-static fe_json match(struct fe *fe, fe_json map, const char *path)
-{
-    fe_json spec = fe_first(fe, map);
-    while (spec && !glob_match(spec->key, path)) spec = fe_next(fe, spec);
-    return spec;
-}
-
 static void check_patterns(struct fe *fe, fe_json map)
 {
     const struct ir_module *m = fe->module;
     VEC(const char *) paths = {0};
     for (size_t i = 0; i < m->slots.count; i++)
         if (is_parameter(&m->slots.items[i])) vec_push(fe->arena, &paths, m->slots.items[i].name);
-    for (fe_json spec = fe_first(fe, map); spec; spec = fe_next(fe, spec)) {
-        size_t i = 0;
-        while (i < paths.count && !glob_match(spec->key, paths.items[i])) i++;
-        if (i < paths.count || strcmp(spec->key, "**") == 0) continue;
-        struct diag *d = fe_error_key(fe, spec, "E0405", "pattern \"%s\" matches no parameter", spec->key);
-        fe_suggest(fe, d, spec->key, paths.items, paths.count);
-    }
+    fe_pattern_map(fe, map, "E0405", paths.items, paths.count);
 }
 
 /* A parameter's spec: that of the first pattern that matches. An adapter's follows the kernel that it stands beside, by
  * axis, unless a pattern matches it and not the kernel. */
 static void give_parameter(struct fe *fe, fe_json params, const struct fe_param *p, struct ir_slot *slot)
 {
-    fe_json spec = match(fe, params, p->path), like = p->spec_like ? match(fe, params, p->spec_like) : NULL;
+    fe_json spec = fe_pattern_first(fe, params, p->path), like = NULL;
+    if (p->spec_like) like = fe_pattern_first(fe, params, p->spec_like);
     fe_json entry[IR_MAX_RANK] = {NULL}, own[IR_MAX_RANK] = {NULL};
     if (!p->spec_like || (spec && !glob_match(spec->key, p->spec_like))) {
         fe_sharding_entries(fe, spec, entry);
@@ -77,7 +64,7 @@ bool fe_sharding(struct fe *fe)
         struct ir_slot *slot = &m->slots.items[i];
         if (slot->role != IR_ROLE_OPT_STATE || !slot->param) continue;
         const struct ir_slot *param = &m->slots.items[slot->param - 1];
-        fe_json spec = match(fe, state, param->name);
+        fe_json spec = fe_pattern_first(fe, state, param->name);
         if (spec && fe_sharding_length(fe, spec, "parameter", param->name, &param->type)) give_state(fe, spec, slot);
     }
     return fe->diags->errors == errors;

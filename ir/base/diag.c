@@ -227,13 +227,21 @@ static int by_place(const void *a, const void *b)
     return x < y ? -1 : x > y; /* as recorded */
 }
 
+/* Where not all are shown no warning takes the place of an error. */
+static int by_severity(const void *a, const void *b)
+{
+    const struct diag *x = *(const struct diag *const *)a, *y = *(const struct diag *const *)b;
+    if (x->severity != y->severity) return x->severity == DIAG_ERROR ? -1 : 1;
+    return by_place(a, b);
+}
+
 void diags_print(const struct diags *d, FILE *file, bool json, bool color)
 {
     struct arena scratch = {0};
     const struct diag **sorted = arena_new_array(&scratch, const struct diag *, d->list.count + 1);
     for (size_t i = 0; i < d->list.count; i++) sorted[i] = &d->list.items[i];
-    qsort(sorted, d->list.count, sizeof *sorted, by_place);
     size_t shown = d->list.count < PRINTED ? d->list.count : PRINTED;
+    qsort(sorted, d->list.count, sizeof *sorted, shown < d->list.count ? by_severity : by_place);
     struct form form = {STR(&scratch), &d->source, color && !json};
     for (size_t i = 0; i < shown; i++) {
         if (json) str_addf(&form.out, "%s\n", json_line(&scratch, &d->source, sorted[i]));

@@ -141,15 +141,12 @@ static bool patterns_match(struct fe_block *block, const struct fe_weights *w, u
     if (!list || w->args[WN_FILTER].null) return true;
     for (fe_json p = list->kind == JSON_ARRAY ? fe_first(fe, list) : list; p;
          p = list->kind == JSON_ARRAY ? fe_next(fe, p) : NULL) {
-        bool any = false;
         size_t count = fe->state->params.count, n = 0;
         const char **names = arena_new_array(fe->arena, const char *, count - first + 1);
-        for (size_t i = first; i < count; i++) {
-            if (fe->state->params.items[i].statistic) continue;
-            names[n++] = fe_weights_inside(w, fe->state->params.items[i].path);
-            any |= glob_match(p->string, names[n - 1]);
-        }
-        if (any) continue;
+        for (size_t i = first; i < count; i++)
+            if (!fe->state->params.items[i].statistic)
+                names[n++] = fe_weights_inside(w, fe->state->params.items[i].path);
+        if (fe_pattern(fe, p, false, names, n)) continue;
         fe_suggest(fe, fe_error(fe, p, "E0405", "pattern \"%s\" matches no parameter of the layer inside", p->string),
                    p->string, names, n);
         return false;
