@@ -257,31 +257,23 @@ static struct fe_val block_micro_vmap(struct fe_block *block)
 }
 
 /* Mesh axes of one entry of a spec, as a bit mask: an axis, a logical name that the rules resolve, a list, null. */
-static bool spec_axes(struct fe_block *block, fe_json entry, int64_t *mask, uint32_t depth)
+static bool spec_axes(struct fe_block *block, fe_json entry, int64_t *mask, int64_t used)
 {
     struct fe *fe = block->site.fe;
     const struct ir_mesh *mesh = &fe->module->mesh;
-    fe_json sharding = fe_member(fe, fe_root(fe), "sharding"),
-            rules = sharding ? fe_member(fe, sharding, "rules") : NULL;
     if (entry->kind == JSON_NULL) return true;
     if (entry->kind == JSON_ARRAY) {
         for (fe_json c = fe_first(fe, entry); c; c = fe_next(fe, c))
-            if (!spec_axes(block, c, mask, depth)) return false;
+            if (!spec_axes(block, c, mask, used)) return false;
         return true;
     }
     if (entry->kind != JSON_STRING)
         return fe_wrong(fe, entry, "E0101", "a mesh axis, a logical name, a list of them or null expected, found %s",
                         fe_kind_name(entry));
-    for (fe_json r = rules && depth == 0 ? fe_first(fe, rules) : NULL; r; r = fe_next(fe, r)) {
-        fe_json name = r->kind == JSON_ARRAY ? fe_first(fe, r) : NULL, to = name ? fe_next(fe, name) : NULL;
-        if (to && name->kind == JSON_STRING && !strcmp(name->string, entry->string))
-            return spec_axes(block, to, mask, 1);
+    if (fe_sharding_knows(fe, entry->string)) {
+        *mask |= fe_sharding_name(fe, entry->string, (uint32_t)(used | *mask));
+        return true;
     }
-    for (uint32_t i = 0; i < mesh->axis_count; i++)
-        if (!strcmp(mesh->name[i], entry->string)) {
-            *mask |= (int64_t)1 << i;
-            return true;
-        }
     if (!mesh->axis_count) return true;
     fe_suggest(
         fe,
@@ -306,7 +298,7 @@ static struct fe_val block_sharding_constraint(struct fe_block *block)
         if (n >= t.rank)
             return fe_block_fail(block, args[0].json, "E0404", "the spec has %u entries or more for %s",
                                  (unsigned)n + 1, fe_describe(&block->site, &block->in[0]));
-        if (!spec_axes(block, c, &axes[n], 0)) return fe_bad();
+        if (!spec_axes(block, c, &axes[n], used)) return fe_bad();
         if (axes[n] > 0 && axes[n] & used)
             return fe_block_fail(block, c, "E0406", "two entries of the spec split by one mesh axis");
         used |= axes[n] > 0 ? axes[n] : 0;

@@ -190,6 +190,13 @@ class Meaning(runner.Case):
             with self.subTest(more):
                 self.refused(document(**more), "E0406", says)
         self.refused(document(inputs={"x": {"shape": [8, 4], "axes": ["batch", "batch"]}}), "E0406", "names two dimensions")
+        for rules, resolver, spec, lies in ([["data", "model"]], "first_fit", ["data", None], "[1, 0]"), ([["e", "data"], ["e", "model"]], "map", ["e"], "[2, 0]"), (
+                [["a", "data"], ["e", "data"], ["e", "model"]], "first_fit", ["a", "e"], "[1, 2]"), ([["a", "data"], ["e", "data"]], "first_fit", ["a", "e"], "[1, 0]"):
+            block = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 4}, {"type": "sharding_constraint", "spec": spec}]}
+            runner.write_json(self.path("good.json"), document(**mesh, model=block, sharding={"rules": rules, "resolver": resolver}))
+            self.stepc("compile", self.path("good.json"), "--stop-after", "explicit", "-o", self.path("good.sir"))  # names mean there what they mean in "sharding"
+            with open(self.path("good.sir"), encoding="utf-8") as f:
+                self.assertIn(" axes=" + lies, f.read(), (rules, resolver, spec))
         twice = {"type": "sequential", "input": "x", "layers": [{"type": "sharding_constraint", "spec": ["data", "data"]}, {"type": "linear", "features": 2}]}
         self.refused(document(model=twice, **mesh), "E0406")
         runner.write_json(self.path("good.json"), document(**mesh, sharding={"rules": names, "params": {"kernel": ["embed", "mlp"]}}))
