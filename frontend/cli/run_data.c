@@ -101,7 +101,8 @@ static int open_file(struct run *r, const char *option, const char *given, struc
 {
     char error[ST_TEXT];
     const char *equals = strchr(given, '=');
-    if (equals && access(given, F_OK) == 0 && access(equals + 1, F_OK) != 0) equals = NULL; /* it is a part of the path */
+    if (equals && access(given, F_OK) == 0 && access(equals + 1, F_OK) != 0)
+        equals = NULL; /* it is a part of the path */
     const char *path = equals ? equals + 1 : given;
     const char *name = equals ? arena_string_n(r->cli->arena, given, (size_t)(equals - given)) : NULL;
     bool npy = run_is_npy(path) || ends_with(path, ".npy"); /* a damaged one, too */

@@ -140,7 +140,8 @@ static ir_value declare(struct fe_optim_state *o, const struct found *f, const c
     slot.place = fe_place(o->fe, where);
     uint32_t index = ir_slot_new(o->fe->module, slot);
     ir_value value = slot.frozen ? 0 : ir_param_new(o->b, slot.name, slot.type, (int32_t)index);
-    vec_push(o->fe->arena, &o->hypers, ((struct optim_hyper){f->json, f->row->name, name, value, value, slot.initial}));
+    vec_push(o->fe->arena, &o->hypers,
+             ((struct optim_hyper){f->json, f->row->name, name, NULL, value, value, slot.initial}));
     return value;
 }
 
@@ -205,6 +206,7 @@ static bool inject(struct search *s, struct optim_transform *t, const struct fou
     known->value = term_cast(b, now, dtype).v;
     known->begin = ir_element_round(dtype, schedule ? at_zero(t, &value) : value.number);
     if (!apart) return true;
+    if (schedule) known->state = optim_path(t, state);
     (void)optim_state(t, state, ir_type_scalar(dtype), (struct optim_start){.number = known->begin});
     optim_state_set(t, state, term_tensor(known->value));
     if (schedule) optim_state_set(t, path, optim_increment(b, count));
@@ -254,7 +256,9 @@ static void find_shared(struct fe_optim_state *o, fe_json optimizer)
             shared |= f->injected && other->injected && other->root != f->root &&
                       strcmp(other->row->name, f->row->name) == 0;
         }
-        if (shared) vec_push(o->fe->arena, &o->shared, ((struct optim_hyper){f->json, f->row->name, f->path, 0, 0, 0}));
+        if (shared)
+            vec_push(o->fe->arena, &o->shared,
+                     ((struct optim_hyper){.json = f->json, .argument = f->row->name, .name = f->path}));
     }
 }
 
@@ -269,7 +273,8 @@ void optim_rates(struct fe_optim_state *o, fe_json optimizer)
         for (size_t k = 0; k < s.list.count; k++)
             taken |= s.list.items[k].injected && strcmp(s.list.items[k].row->name, f->path) == 0;
         if (!f->injected && !taken)
-            vec_push(o->fe->arena, &o->rates, ((struct optim_hyper){f->json, f->row->name, name_of(&s, f), 0, 0, 0}));
+            vec_push(o->fe->arena, &o->rates,
+                     ((struct optim_hyper){.json = f->json, .argument = f->row->name, .name = name_of(&s, f)}));
     }
 }
 

@@ -34,6 +34,7 @@ struct optim_slot {
 struct optim_hyper {
     fe_json json;
     const char *argument, *name; /* name: for the host */
+    const char *state;           /* of a schedule: the slot that shows what the last update was made with */
     ir_value value;
     ir_value given; /* what the host sets; of a schedule: NaN while the schedule holds */
     double begin;   /* what it is before the first step: states may begin with it */

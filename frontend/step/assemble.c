@@ -205,6 +205,7 @@ static bool build_eval(struct fe_step *s)
 
 /* ---------------------------------------------------------------- step */
 
+/* What the state holds after the step: a wrapper may keep what was there before. */
 static const struct fe_env *env_hyperparams(struct fe_step *s, struct ir_builder *b, const struct fe_env *outer)
 {
     struct fe_tree *tree = arena_new(s->fe->arena, struct fe_tree);
@@ -214,7 +215,8 @@ static const struct fe_env *env_hyperparams(struct fe_step *s, struct ir_builder
         const struct optim_hyper *h = &s->optim.hypers.items[i];
         if (!h->value) continue; /* a schedule that cannot be set */
         paths[tree->count] = h->name;
-        values[tree->count++] = ir_cast(b, h->value, IR_F32);
+        ir_value now = h->state ? s->optim.slots.items[map_get(&s->optim.by_name, h->state)].now : h->value;
+        values[tree->count++] = ir_cast(b, now, IR_F32);
     }
     tree->paths = paths;
     tree->values = values;
@@ -303,7 +305,8 @@ static bool build_step(struct fe_step *s)
     update(s, &trace, u, finite);
     for (size_t i = 0; i < s->optim.slots.count; i++) {
         struct optim_slot *slot = &s->optim.slots.items[i];
-        ir_result_add(&b, slot->name, where(&b, finite, slot->now, slot->old), (int32_t)slot->slot);
+        slot->now = where(&b, finite, slot->now, slot->old);
+        ir_result_add(&b, slot->name, slot->now, (int32_t)slot->slot);
     }
     ir_result_add(&b, "step", optim_increment(&b, count).v, (int32_t)s->step_slot);
 

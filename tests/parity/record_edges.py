@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records cases/transform_edges_*: optimizers of which an infinite gradient reaches the state, over some steps.
-The gradient is what the data say. Run from anywhere; `--out DIR` writes them elsewhere."""
+"""Records cases/transform_edges_*: optimizers of which an infinite gradient reaches the state, over some steps, and what is injected
+where a wrapper keeps the state. The gradient is what the data say. Run from anywhere; `--out DIR` writes them elsewhere."""
 import os
 import sys
 
@@ -21,16 +21,22 @@ def one_infinity(g):
     g["b"][1, 2] = INF
 
 
-# name: optimizer, what is done to gradients [steps, ..] by parameter
+LINE = {"type": "linear_schedule", "init_value": 0.1, "end_value": 0.02, "transition_steps": 4}
+
+
+# name: optimizer, what is done to gradients [steps, ..] by parameter, metrics: what they are in a state
 CASES = {
     # what is held back, or begins anew, is multiplied by 0: an infinity is NaN in the optimizer's state and in the next update
     "sam_nan_passes": ({"type": "sam", "optimizer": CLIPPED, "adv_optimizer": UPHILL, "sync_period": 3, "nan_passes": True}, one_infinity),
     "lookahead_nan_passes": ({"type": "lookahead", "fast_optimizer": CLIPPED, "sync_period": 3, "slow_step_size": 0.5, "reset_state": True, "nan_passes": True}, one_infinity),
+    # a candidate's schedule is ahead of what the last update was made with
+    "injected_in_multi_steps": ({"type": "multi_steps", "every_k_schedule": 3, "opt": {"type": "inject_hyperparams", "opt": {"type": "sgd", "learning_rate": LINE, "momentum": 0.5}}}, lambda g: None,
+                                {"hyperparams." + k: lambda s, k=k: s.inner_opt_state.hyperparams[k] for k in ("learning_rate", "momentum")}),
 }
 
 
 def record(name, out):
-    optimizer, change = CASES[name]
+    optimizer, change, *shown = CASES[name]
     r, steps = np.random.default_rng(len(name)), 8
     gradients = {p: r.normal(size=(steps, *s)).astype(np.float32) for p, s in SHAPES.items()}
     change(gradients)
@@ -38,10 +44,15 @@ def record(name, out):
                 "inputs": {"g_" + p: {"shape": list(s), "dtype": "float32", "axes": [None] * len(s)} for p, s in SHAPES.items()},
                 "model": {"type": "graph", "nodes": [{"type": "param", "name": p, "shape": list(s)} for p, s in SHAPES.items()], "output": "a"},
                 "loss": " + ".join(fuzz.LOSSES[0][0].format("params." + p, "g_" + p) for p in SHAPES), "optimizer": optimizer}
+    seen = {"m%d" % i: f for i, f in enumerate(shown[0].values())} if shown else {}
+    if shown:
+        document["metrics"] = dict(zip(seen, shown[0]))
     case = {"document": document, "steps": steps, "trained": list(SHAPES), "loss": 0, "axes": None, "narrow": False,
             "init": {p: r.normal(size=s).astype(np.float32) if s else np.float32(r.normal()) for p, s in SHAPES.items()},
             "data": {"g_" + p: g for p, g in gradients.items()}}
-    tensors, metrics = fuzz.oracle(case, (0,))[0]
+    states = []
+    tensors, metrics = fuzz.oracle(case, (0,), before=lambda t, state: states.append(state) or state)[0]
+    metrics |= {k: [float(f(state)) for state in states[1:]] for k, f in seen.items()}
     fuzz.write_case(os.path.join(out, "transform", "transform_edges_" + name), case, tensors, metrics, "")
     print(name, metrics["loss"], {k: v.ravel()[:3] for k, v in tensors.items()})
 
