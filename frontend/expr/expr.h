@@ -71,6 +71,7 @@ struct fe_rows {
     ir_value
         numbers; /* int32: per row its number in the batch; a scalar: one row without its dimension; 0: not asked for */
     int64_t count;
+    bool apart; /* rows of something else in a part of the batch: which ones of the whole they are is not known */
 };
 
 /* Integers that index, noted while a trace is made: step/index_checks.c sees to it that those which come from the batch

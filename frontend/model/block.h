@@ -26,6 +26,7 @@ struct fe_state {
     VEC(struct fe_param) params;
     struct map by_path; /* path -> parameter */
     bool declared;      /* the first trace is over */
+    bool draws_always;  /* random numbers are drawn outside of training, too */
     VEC(struct fe_stream) streams;
     VEC(const char *) asked; /* the names of the streams that blocks draw from */
     bool streams_read;
@@ -148,7 +149,9 @@ struct fe_val fe_micro_vmap(struct fe_block *, const struct fe_value *args);
 /* random.c: the fork of the stream `stream` that a layer with random numbers takes when it is made; then,
  * per call of the layer, a key, and which part of the whole batch's tensor `shape` is; not of_rows: its own in every
  * part. */
-void fe_block_fork(struct fe_block *, const char *stream, bool used); /* not used: only the draw is taken */
+void fe_block_fork(struct fe_block *, const char *stream, bool used);      /* not used: only the draw is taken */
+ir_value fe_rows_within(struct ir_builder *, ir_value rows, int64_t each); /* numbers of rows of which each of `rows`,
+                                                                            * by its number, holds so many in a run */
 bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape, bool of_rows,
                    struct fe_drawn *); /* NULL: that of key 0 */
 /* A mask that is true with the probability 1 - rate: what dropout keeps. */

@@ -23,6 +23,7 @@ struct rows {
     struct ir_builder *b;
     int64_t count, size; /* rows; at once */
     int64_t kind;
+    bool apart;                                                     /* as in fe_rows */
     ir_value whole[FE_MAX_INPUTS + 1], stand_in[FE_MAX_INPUTS + 1]; /* the inputs, then the numbers of the rows */
     uint32_t inputs;
     VEC(ir_value) results; /* of one row: those of the block, then what it makes of running statistics */
@@ -98,7 +99,7 @@ static struct ir_func *trace_row(struct rows *r, fe_json json, struct fe_val *ou
     struct fe *fe = r->fe;
     struct fe_trace *trace = r->block->site.trace;
     size_t count = fe->state->params.count;
-    struct fe_rows row = {r->stand_in[r->inputs], r->count};
+    struct fe_rows row = {r->stand_in[r->inputs], r->count, r->apart};
     const struct fe_rows *outer = trace->rows;
     struct fe_val in[FE_MAX_INPUTS];
     ir_value *before = arena_new_array(fe->arena, ir_value, count + 1);
@@ -165,6 +166,17 @@ static bool check_results(struct rows *r, fe_json where)
     return true;
 }
 
+/* The numbers of the rows in the whole batch: those of the rows around, or of a run of rows for each of these. */
+static void number_rows(struct rows *r, const struct fe_rows *seen)
+{
+    bool one = seen && seen->numbers && !ir_type(r->b->f, seen->numbers)->rank;
+    int64_t around = one ? 1 : seen && seen->numbers ? seen->count : 0;
+    r->apart = seen && (seen->apart || (around && r->count % around));
+    if (!around || r->apart) r->whole[r->inputs] = ir_iota(r->b, ir_type_of(IR_I32, 1, &r->count), 0);
+    else if (!one && around == r->count) r->whole[r->inputs] = seen->numbers;
+    else r->whole[r->inputs] = fe_rows_within(r->b, seen->numbers, r->count / around);
+}
+
 /* The inputs' rows, all of one number, in microbatches; false: an error was recorded. */
 static bool read_rows(struct rows *r, const struct fe_value *args)
 {
@@ -187,9 +199,7 @@ static bool read_rows(struct rows *r, const struct fe_value *args)
     }
     r->size = args[SIZE].null ? r->count : args[SIZE].integer;
     if (r->count && r->size && r->count % r->size == 0) {
-        const struct fe_rows *seen = block->site.trace->rows;
-        bool known = seen && seen->numbers && seen->count == r->count && ir_type(r->b->f, seen->numbers)->rank;
-        r->whole[r->inputs] = known ? seen->numbers : ir_iota(r->b, ir_type_of(IR_I32, 1, &r->count), 0);
+        number_rows(r, block->site.trace->rows);
         return true;
     }
     return fe_block_wrong(block, args[SIZE].json, "E0431",

@@ -42,6 +42,16 @@ static const struct ir_type *whole_of(const struct fe_site *s, uint32_t counter)
     BUG("a call of a random layer was not noted");
 }
 
+ir_value fe_rows_within(struct ir_builder *b, ir_value rows, int64_t each)
+{
+    int64_t count = ir_type(b->f, rows)->rank ? ir_type(b->f, rows)->dim[0] : 1;
+    int64_t two[] = {count, each}, one[] = {count * each}, first[] = {0};
+    struct ir_type type = ir_type_of(IR_I32, 2, two);
+    ir_value at = ir_broadcast(b, ir_reshape(b, rows, 1, &count), 2, two, first);
+    at = ir_binary(b, OP_add, ir_binary(b, OP_mul, at, ir_number(b, type, (double)each)), ir_iota(b, type, 1));
+    return ir_reshape(b, at, 1, one);
+}
+
 /* Which part of the whole tensor one of this shape is, in a trace that sees some rows: the dimension where the two
  * differ holds the rows (or a run of equal length for each). False: an error was recorded. */
 static bool part_of_whole(struct fe_block *block, uint32_t counter, const struct ir_type *shape, struct fe_part *part)
@@ -60,12 +70,7 @@ static bool part_of_whole(struct fe_block *block, uint32_t counter, const struct
             "random numbers of the shape %s in a part of the batch are not supported yet: for the whole batch it is %s",
             ir_type_text(s->fe->arena, shape), ir_type_text(s->fe->arena, &part->whole));
     if (!differ) return true;
-    int64_t two[] = {rows->count, each}, one[] = {rows->count * each}, first[] = {0};
-    struct ir_type type = ir_type_of(IR_I32, 2, two);
-    ir_value at = ir_broadcast(s->b, rows->numbers, 2, two, first);
-    at = ir_binary(s->b, OP_add, ir_binary(s->b, OP_mul, at, ir_number(s->b, type, (double)each)),
-                   ir_iota(s->b, type, 1));
-    part->at = ir_cast(s->b, ir_reshape(s->b, at, 1, one), IR_U32);
+    part->at = ir_cast(s->b, fe_rows_within(s->b, rows->numbers, each), IR_U32);
     return true;
 }
 
@@ -95,6 +100,12 @@ bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_t
                 count = ir_binary(s->b, OP_add, count, ir_number(s->b, p->type, 1));
     const struct fe_rows *rows = s->trace->rows;
     struct fe_random_call call = {index, *shape};
+    if (!s->trace->train) fe->state->draws_always = true;
+    if (rows && rows->apart && of_rows)
+        return fe_block_wrong(block, NULL, "E0111",
+                              "random numbers in a micro_vmap over %lld rows of a part of the batch are not supported "
+                              "yet: the part has other rows",
+                              (long long)rows->count);
     if (s->trace->notes_random && !rows) vec_push(fe->arena, &fe->state->random_calls, call);
     vec_push(fe->arena, &s->trace->own->random_calls, index);
     if (rows && (!of_rows || !ir_type(s->b->f, rows->numbers)->rank)) part_of_its_own(s, &out->part);

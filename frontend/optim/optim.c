@@ -90,9 +90,10 @@ const char *optim_path(struct optim_transform *t, const char *name)
 }
 
 /* The slot of that name; declared, and read in the step, if it is new. `parameter`: index + 1 of the one it follows. */
-static struct optim_slot *slot_of(struct fe_optim_state *o, const char *name, struct ir_type type,
+static struct optim_slot *slot_of(struct optim_transform *t, const char *name, struct ir_type type,
                                   struct optim_start start, uint32_t parameter)
 {
+    struct fe_optim_state *o = t->o;
     uint32_t index = map_get(&o->by_name, name);
     if (index == MAP_NONE) {
         index = (uint32_t)o->slots.count;
@@ -101,13 +102,16 @@ static struct optim_slot *slot_of(struct fe_optim_state *o, const char *name, st
                                .type = type,
                                .place = o->b->place,
                                .param = parameter ? o->params[parameter - 1].slot + 1 : 0};
-        struct optim_slot new = {.name = name, .type = type, .start = start, .parameter = parameter};
+        struct optim_slot new = {.name = name, .type = type, .start = start, .parameter = parameter, .json = t->json};
         new.slot = ir_slot_new(o->fe->module, slot);
         new.old = new.now = ir_param_new(o->b, name, type, (int32_t) new.slot);
         vec_push(o->fe->arena, &o->slots, new);
         map_set(&o->by_name, name, index);
     }
-    return &o->slots.items[index];
+    struct optim_slot *s = &o->slots.items[index];
+    if (s->json != t->json && !s->copy) /* names of a named_chain may hold dots */
+        fe_error(t->fe, t->json, "E0450", "the state \"%s\" has the name of one of another transformation", name);
+    return s;
 }
 
 static struct optim_slot *slot_find(struct fe_optim_state *o, const char *name)
@@ -119,7 +123,7 @@ static struct optim_slot *slot_find(struct fe_optim_state *o, const char *name)
 
 struct fe_term optim_state(struct optim_transform *t, const char *name, struct ir_type type, struct optim_start start)
 {
-    return term_tensor(slot_of(t->o, optim_path(t, name), type, start, 0)->now);
+    return term_tensor(slot_of(t, optim_path(t, name), type, start, 0)->now);
 }
 
 void optim_state_set(struct optim_transform *t, const char *name, struct fe_term value)
@@ -138,7 +142,7 @@ struct fe_term optim_leaf(struct optim_transform *t, const char *name, uint32_t 
                           struct optim_start start)
 {
     const struct ir_type *param = &t->o->params[leaf].type;
-    struct optim_slot *s = slot_of(t->o, leaf_path(t, name, leaf), type, start, leaf + 1);
+    struct optim_slot *s = slot_of(t, leaf_path(t, name, leaf), type, start, leaf + 1);
     struct ir_slot *slot = &t->fe->module->slots.items[s->slot];
     bool same = type.rank == param->rank && memcmp(type.dim, param->dim, sizeof type.dim) == 0;
     for (uint32_t d = 0; !same && d < type.rank && type.rank == param->rank && slot->param; d++)
@@ -225,7 +229,7 @@ ir_value *optim_first_params(struct optim_transform *t, const char *name, enum i
 static struct optim_slot *copy_of(struct optim_transform *t, const char *prefix, uint32_t leaf)
 {
     const struct fe_param *p = &t->o->params[leaf];
-    struct optim_slot *s = slot_of(t->o, arena_format(t->fe->arena, "%s.%s", prefix, p->path), p->type, zero, leaf + 1);
+    struct optim_slot *s = slot_of(t, arena_format(t->fe->arena, "%s.%s", prefix, p->path), p->type, zero, leaf + 1);
     t->fe->module->slots.items[s->slot].role = IR_ROLE_EMA;
     s->copy = true;
     s->owner = t->path;

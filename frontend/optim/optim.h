@@ -24,6 +24,7 @@ struct optim_slot {
     struct ir_type type;
     struct optim_start start;
     const char *owner;  /* path of the transformation that declared it */
+    fe_json json;       /* and its object */
     bool copy;          /* begins as a copy of its parameter; who loads parameters copies them again */
     uint32_t parameter; /* index of the parameter that it belongs to + 1; 0 = none */
     ir_value begin;     /* what it begins with in the document's first step, and after a reset; 0: `start` */

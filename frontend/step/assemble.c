@@ -349,6 +349,22 @@ static void build_init(struct fe_step *s)
 
 /* ---------------------------------------------------------------- the whole */
 
+/* What is saved has names of its own: a parameter may be called as the state of an optimizer is. */
+static bool names_differ(struct fe_step *s)
+{
+    struct map seen = MAP(s->fe->arena);
+    for (size_t i = 0; i < s->module->slots.count; i++) {
+        const struct ir_slot *slot = &s->module->slots.items[i];
+        bool kept = slot->role <= IR_ROLE_STATE || slot->role == IR_ROLE_HYPER;
+        if (!kept || map_set(&seen, slot->name, 1)) continue;
+        return fe_wrong(
+            s->fe, top(s, "model"), "E0110",
+            "\"%s\" is a name in the model and one of what is kept beside it; give the block another \"name\"",
+            slot->name);
+    }
+    return true;
+}
+
 static bool read_memory(struct fe_step *s, fe_json json)
 {
     struct fe_value v[4];
@@ -405,7 +421,7 @@ static bool build(struct fe_step *s)
     build_init(s);
     fe_check_streams(fe);
     fe_check_mentions(fe);
-    good = build_eval(s) & build_infer(s, needed) & fe_sharding(fe);
+    good = names_differ(s) & build_eval(s) & build_infer(s, needed) & fe_sharding(fe);
     fe_step_indices_build(s);
     return good;
 }

@@ -37,10 +37,11 @@ static bool is_running(const struct fe_param *p)
 }
 static bool is_counter(const struct fe_param *p) { return p->statistic && !is_running(p); }
 
-/* Whether the model draws random numbers in training, so that it must be known which rows a part has. */
-static bool draws(const struct fe_step *s)
+/* Whether the model draws random numbers, so that it must be known which rows a part has. */
+static bool draws(const struct fe_step *s, bool train)
 {
     bool counters = false;
+    if (!train && !s->fe->state->draws_always) return false;
     for (uint32_t i = 0; i < s->param_count; i++) counters |= is_counter(&s->params[i]);
     return counters;
 }
@@ -100,7 +101,7 @@ bool fe_part_begin(struct fe_step *s, struct fe_rows_part *p, struct fe_trace *o
 {
     static const char *const names[] = {"microbatch", "examples", "example"};
     struct fe *fe = s->fe;
-    bool numbered = outer->train && draws(s);
+    bool numbered = draws(s, outer->train);
     if (numbered && !note_random(s)) return false;
     ir_value numbers = numbered ? row_numbers(s, outer) : 0,
              *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),

@@ -170,6 +170,11 @@ class Meaning(runner.Case):
         runner.write_json(self.path("good.json"), document(model=frozen, loss="mean(params.layers.0.kernel**2)"))
         self.stepc("check", self.path("good.json"))  # one layer without a gradient is what JAX makes of it
 
+    def test_names_of_state(self):
+        for name, more in (("step", {}), ("ema.l.kernel", {"ema": {"decay": 0.9}}), ("hyperparameters.learning_rate", {})):
+            nodes = [{"type": "linear", "features": 4, "input": "x", "name": "l"}, {"type": "param", "shape": [4, 4], "name": name}]
+            self.refused(document(model={"type": "graph", "nodes": nodes, "output": "l"}, **more), "E0110", '"%s"' % name)
+
     def test_average_of_nothing(self):
         model = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 3}, {"type": "batch_norm"}]}
         self.refused(document(model=model, ema={"decay": 0.9, "only": ["**.mean"]}), "E0405", "to average", "/ema/only")
@@ -212,6 +217,26 @@ class Meaning(runner.Case):
             whole = draw()
             model["nodes"][0]["shape"] = [1, 4]
             np.testing.assert_array_equal(parts, whole[list(begins)])
+
+    def test_noise_of_rows(self):
+        """Every row has its own, by its number in the batch: inside of micro_vmap twice, in microbatches, and outside of training."""
+        nested = {"type": "micro_vmap", "block": {"type": "micro_vmap", "block": {"type": "dropout", "rate": 0.5}}}
+        model = lambda block, given, out: {"type": "graph", "nodes": [{"name": "l", "type": "linear", "features": 4, "input": "x"},
+                                                                      {**block, "name": "n", "input": given}], "output": out}
+        rows = {"type": "micro_vmap", "block": {"type": "noise"}}
+        for text in (model(nested, "ones((shape(x)[0], 3, 4))", "l * 0 + n[:, 0] + 2 * n[:, 1] + 4 * n[:, 2]"), model(rows, "reshape(l, (-1, 2))", "l * 0 + reshape(n, (-1, 4))")):
+            draw = lambda **more: np.array(self.steps(document(model=text, metrics={"n": "model * 1.0"}, **more), 1)[1][0]["n"])
+            whole = draw()
+            self.assertEqual(len(np.unique(whole, axis=0)), 8)
+            np.testing.assert_array_equal(draw(accumulate={"microbatch_size": 2}), whole)
+        parts = document(model=model({"type": "micro_vmap", "block": {"type": "noise"}}, "transpose(ones((shape(x)[0], 3)))", "l * transpose(sum(n, axis=0))[:, None]"), accumulate={"microbatch_size": 2})
+        self.refused(parts, "E0111", "micro_vmap over 3 rows")
+        drawn = []
+        for more in ({}, {"accumulate": {"microbatch_size": 2}}):
+            self.steps(document(model=model({"type": "noise"}, "l", "l * 0 + n"), **more), 1)
+            self.stepc("run", self.path("model.json"), "-q", "--infer", self.path("out.safetensors"), "--infer-data", self.path("data.safetensors"))
+            drawn.append(safetensors.wide(self.path("out.safetensors"))["model"])
+        np.testing.assert_array_equal(*drawn)
 
 
 if __name__ == "__main__":

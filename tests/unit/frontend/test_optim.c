@@ -330,6 +330,10 @@ START_TEST(refused)
            "\"learning_rate\": 1}, \"sync_period\": 2, \"slow_step_size\": 0.5}, \"sync_period\": 2, "
            "\"slow_step_size\": 0.5}",
            "two \"lookahead\"", "layers.0.kernel", "at /optimizer");
+    REFUSE("{\"type\": \"named_chain\", \"transforms\": {\"a\": {\"type\": \"named_chain\", \"transforms\": {\"b\": "
+           "{\"type\": \"trace\", "
+           "\"decay\": 0.9}}}, \"a.b\": {\"type\": \"trace\", \"decay\": 0.9}}}",
+           "opt_state.a.b.trace.", "another transformation", "/optimizer/transforms/a.b");
     REFUSE("{\"type\": \"stateless\", \"f\": \"sum(update) + zeros((3, 5))\"}", "shape", "/optimizer/f");
     REFUSE("{\"type\": \"snapshot\", \"measure_name\": \"loss\", \"measure\": \"global_norm(updates)\"}",
            "/optimizer/measure_name", "\"loss\"");
