@@ -89,7 +89,7 @@ struct cuda_run {
 void cuda_find_runs(const struct nest *, const struct nest_stmt *loop, const struct cuda_calls *,
                     struct cuda_run *by_value);
 
-/* cuda_unroll.c: so often; the loop's extent where it has to vanish. */
+/* cuda_unroll.c: so often; the loop's extent where it has to vanish, 0: as the compiler likes. */
 int64_t cuda_unroll(const struct nest_stmt *);
 
 /* cuda_op.c: types and expressions as text. */

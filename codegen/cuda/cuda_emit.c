@@ -244,10 +244,10 @@ static void print_for(struct cuda_emitter *e, const struct nest_stmt *s)
     }
     /* Before the loop rather than in it, where it would be met in every iteration. */
     if (body_meets(e, NULL, false, s->body.items, s->body.count)) barrier(e);
-    int64_t times = s->loop == NEST_UNROLL ? cuda_unroll(s) : 0;
-    if (times && times == s->extent) cuda_line(e, "#pragma unroll");
+    bool many = s->loop == NEST_SERIAL && s->extent >= UNROLLED && only_reduces(s);
+    int64_t times = parallel ? 0 : many ? UNROLLED : cuda_unroll(s);
+    if (times && times == s->extent && !many) cuda_line(e, "#pragma unroll");
     else if (times) cuda_line(e, "#pragma unroll %lld", (long long)times);
-    else if (!parallel && s->extent >= UNROLLED && only_reduces(s)) cuda_line(e, "#pragma unroll %d", UNROLLED);
     if (parallel) open_parallel(e, s);
     else
         cuda_open_brace(e, arena_format(e->arena, "for (long long i%u = 0; i%u < %lldll; i%u++)", s->var, s->var,

@@ -1,8 +1,13 @@
 /* How often a loop is unrolled. One whose variable chooses registers, which have no addresses, has to vanish. Others
- * are unrolled as far as that is worth it: long texts take long to compile, and registers for what is loaded early. */
+ * are unrolled as far as that is worth it: long texts take long to compile, and registers for what is loaded early.
+ * Serial loops are left to the compiler while they are short. ptxas unrolls those of a product's blocks of k, where
+ * these are few, although barriers stand between them: machine code of four times the size, which takes as long. */
 #include "codegen/cuda/cuda.h"
 
-enum { ENOUGH = 4096 /* statements */ };
+enum {
+    ENOUGH = 4096 /* statements */,
+    LONG = 128 /* of a body whose iterations gain nothing by standing side by side */
+};
 
 static bool chooses_registers(const struct nest_stmt *s, nest_var var)
 {
@@ -29,6 +34,7 @@ static int64_t size_of(const struct nest_stmt *s)
 int64_t cuda_unroll(const struct nest_stmt *s)
 {
     int64_t times = s->extent, size = size_of(s);
+    if (s->loop == NEST_SERIAL) return size < LONG ? 0 : 1;
     while (times > 1 && times * size > ENOUGH && !chooses_registers(s, s->var)) times = (times + 1) / 2;
     return times;
 }

@@ -67,6 +67,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
             }
         }
         __syncthreads();
+        #pragma unroll 1
         for (long long i5 = 0; i5 < 3ll; i5++) {
             __syncthreads();
             #pragma unroll
@@ -368,6 +369,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
             }
         }
         __syncthreads();
+        #pragma unroll 1
         for (long long i5 = 0; i5 < 4ll; i5++) {
             __syncthreads();
             #pragma unroll
@@ -979,6 +981,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
             }
         }
         __syncthreads();
+        #pragma unroll 1
         for (long long i5 = 0; i5 < 5ll; i5++) {
             __syncthreads();
             #pragma unroll
@@ -1261,6 +1264,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
             }
         }
         __syncthreads();
+        #pragma unroll 1
         for (long long i5 = 0; i5 < 3ll; i5++) {
             __syncthreads();
             #pragma unroll
