@@ -35,13 +35,15 @@ static const char *program(struct report *r, const char *name)
     return NULL;
 }
 
-/* Opened by the first of the names that there is, which is *found; as what asks for it at work does, also where CUDA is
- * installed. It stays open: libraries of CUDA have threads of their own. */
-static void *open_library(struct report *r, const char *const *names, size_t count, const char **found)
+enum { BY_NAME = 1, OF_TOOLKIT = 4 /* folders */ };
+
+/* Opened by the first of the names that there is, which is *found, as what asks for it at work does: the compiler also
+ * looks where CUDA is installed, objects do not. It stays open: libraries of CUDA have threads of their own. */
+static void *open_library(struct report *r, const char *const *names, size_t count, size_t places, const char **found)
 {
-    const char *folders[] = {"", getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
+    const char *folders[OF_TOOLKIT] = {"", getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
     void *library = NULL;
-    for (size_t f = 0; !library && f < sizeof folders / sizeof *folders; f++)
+    for (size_t f = 0; !library && f < places; f++)
         for (size_t n = 0; folders[f] && !library && n < count; n++) {
             *found = *folders[f] ? arena_format(r->cli->arena, "%s/lib64/%s", folders[f], names[n]) : names[n];
             library = dlopen(*found, RTLD_LAZY | RTLD_LOCAL);
@@ -53,7 +55,7 @@ static void *open_library(struct report *r, const char *const *names, size_t cou
 static const char *library(struct report *r, const char *const *names, size_t count, const char *more)
 {
     const char *found;
-    return open_library(r, names, count, &found) ? arena_format(r->cli->arena, "%s%s", found, more) : NULL;
+    return open_library(r, names, count, BY_NAME, &found) ? arena_format(r->cli->arena, "%s%s", found, more) : NULL;
 }
 
 static void find_function(void *from, const char *name, void *to)
@@ -67,7 +69,7 @@ static const char *nvrtc(struct report *r)
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
     const char *found;
     int (*version)(int *, int *), major = 0, minor = 0;
-    find_function(open_library(r, names, 3, &found), "nvrtcVersion", &version);
+    find_function(open_library(r, names, 3, OF_TOOLKIT, &found), "nvrtcVersion", &version);
     if (!version || version(&major, &minor)) return found;
     return arena_format(r->cli->arena, "%s (%d.%d)", found, major, minor);
 }
@@ -83,7 +85,7 @@ static void cuda(struct report *r, const char *const *driver)
     struct arena *arena = r->cli->arena;
     struct str out = STR(arena);
     const char *found, *why = NULL, *visible = getenv("CUDA_VISIBLE_DEVICES");
-    void *from = open_library(r, driver, 1, &found);
+    void *from = open_library(r, driver, 1, BY_NAME, &found);
     find_function(from, "cuInit", &init);
     find_function(from, "cuDriverGetVersion", &version);
     find_function(from, "cuDeviceGetCount", &count);
@@ -173,7 +175,7 @@ int cli_doctor(struct cli *cli)
     json_add_integer(json, "schema", 1);
     struct report r = {cli, STR(cli->arena), json_add_object(json, "machine"), json_add_object(json, "lacks")};
     void *lld;
-    find_function(open_library(&r, &wanted, 1, &llvm), "stepc_lld", &lld);
+    find_function(open_library(&r, &wanted, 1, BY_NAME, &llvm), "stepc_lld", &lld);
     const char *linker = lld ? arena_format(cli->arena, "lld in %s", llvm) : program(&r, "ld.lld");
     if (!linker) linker = program(&r, "ld");
     cpu_set_t set[RT_CPU_SETS];
