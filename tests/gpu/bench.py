@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Times of a step on a GPU. The objects are made where the compiler is, without a GPU, and timed where the GPU is:
 
-    tests/gpu/bench.py pack --stepc build/stepc --arch sm_90        compiles the documents below into build/gpu/bench-NAME.so.gz
+    tests/gpu/bench.py pack --stepc build/stepc --arch sm_90        compiles the documents below into build/gpu/bench-NAME.so
     tests/gpu/bench.py run                                          best and median of rounds, per step, and per step of step_n; the copy that
                                                                     all is measured by
 """
 import argparse
 import ctypes
-import gzip
 import json
 import os
 import statistics
@@ -36,21 +35,27 @@ TOY = {"stepc": 1, "name": "toy", "inputs": {"x": {"shape": [32, 2]}, "y": {"sha
 UPDATE = {"stepc": 1, "name": "update", "inputs": {"x": {"shape": [1]}},  # AdamW over 64 Mi parameters: 28 bytes of each
           "model": {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [1 << 26]}], "output": "w"},
           "loss": "sum(params.w) * x[0]", "optimizer": {"type": "adamw", "learning_rate": 0.001}}
-ROWS = {"toy": (TOY, {}), "update": (UPDATE, {}), "shakespeare": ("samples/shakespeare/model.json", {}),
-        "transformer": transformer(12, 768, 4, 256)}
+TRANSFORMER = transformer(12, 768, 4, 256)
+BF16 = {"precision": {"compute": "bfloat16"}}
+ROWS = {"toy": (TOY, {}), "update": (UPDATE, {}), "shakespeare": ("samples/shakespeare/model.json", {}), "transformer": TRANSFORMER,  # document, constants,
+        "transformer-bf16": (*TRANSFORMER, BF16), "transformer-bf16-cublaslt": (*TRANSFORMER, BF16, "--blas=cublaslt")}  # keys beside, options
 MOVED = {"update": 28 << 26}  # bytes of a step, at least
+
+
+def path_of(options, name):
+    return os.path.join(options.into, "bench-%s.so" % name)
 
 
 def pack(options):
     os.makedirs(options.into, exist_ok=True)
-    for name, (document, values) in ROWS.items():
+    for name, (document, values, *more) in ROWS.items():
+        if isinstance(document, str):
+            with open(os.path.join(ROOT, document), encoding="utf-8") as f:
+                document = json.load(f)
         with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
-            path = os.path.join(ROOT, document) if isinstance(document, str) else runner.write_json(os.path.join(folder, "model.json"), document)
-            so = os.path.join(folder, "step.so")
-            runner.call(options.stepc, "compile", path, "-o", so, "--target=cuda", "--cuda-arch=" + options.arch,
-                        *("-D%s=%s" % v for v in values.items()), verify=False)
-            with open(so, "rb") as f, open(os.path.join(options.into, "bench-%s.so.gz" % name), "wb") as to:
-                to.write(gzip.compress(f.read(), 6, mtime=0))
+            path = runner.write_json(os.path.join(folder, "model.json"), {**document, **(more[0] if more else {})})
+            runner.call(options.stepc, "compile", path, "-o", path_of(options, name), "--target=cuda", "--cuda-arch=" + options.arch,
+                        *("-D%s=%s" % v for v in values.items()), *more[1:], verify=False)
     print("%d documents to time packed for %s" % (len(ROWS), options.arch))
 
 
@@ -80,51 +85,51 @@ def copy_speed():
     return None if any(done) else best
 
 
+def measure(options, name, speed):
+    """A row: best and median of rounds."""
+    begin = time.perf_counter()
+    with stepc.Step(path_of(options, name)) as m:
+        m.init()
+        batch, times = batch_of(m), []
+        loss = m.step(**batch).loss
+        first = time.perf_counter() - begin
+        for _ in range(options.rounds):
+            begin, n = time.perf_counter(), 0
+            while n < 3 or time.perf_counter() - begin < options.seconds / options.rounds:
+                m.step(**batch)
+                n += 1
+            times.append((time.perf_counter() - begin) / n)
+        n = max(8, min(1000, int(options.seconds / options.rounds / min(times))))
+        many, behind = {k: np.broadcast_to(v, (n, *v.shape)) for k, v in batch.items()}, []
+        for _ in range(options.rounds):
+            begin = time.perf_counter()
+            m.step_n(n, **many)
+            behind.append((time.perf_counter() - begin) / n)
+        row = {"name": name, "best_us": 1e6 * min(times), "median_us": 1e6 * statistics.median(times), "step_n_us": 1e6 * min(behind),
+               "create_to_first_step_s": first, "first_loss": loss, "peak_bytes": m.memory().measured_peak}
+    if speed and name in MOVED:
+        row["of_copy"] = MOVED[name] / min(times) / speed
+    return row
+
+
 def run(options):
     rows = []
     speed = copy_speed()
-    print("copy on the device: %s" % ("%.0f GB/s" % (speed / 1e9) if speed else "failed"))
-    for name in ROWS:
-        path = os.path.join(options.into, "bench-%s.so.gz" % name)
-        if not os.path.exists(path) or (options.only and name not in options.only):
+    print("copy on the device: %s" % ("%.0f GB/s" % (speed / 1e9) if speed else "failed"), flush=True)
+    for name in options.only or ROWS:
+        if not os.path.exists(path_of(options, name)):
             continue
-        with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
-            so = os.path.join(folder, "step.so")
-            with gzip.open(path) as f, open(so, "wb") as to:
-                to.write(f.read())
-            begin = time.perf_counter()
-            try:
-                m = stepc.Step(so)
-            except stepc.StepError as e:
-                print("%s: %s" % (name, e))
-                continue
-            with m:
-                m.init()
-                batch, times = batch_of(m), []
-                loss = m.step(**batch).loss
-                first = time.perf_counter() - begin
-                for _ in range(options.rounds):
-                    begin, n = time.perf_counter(), 0
-                    while n < 3 or time.perf_counter() - begin < options.seconds / options.rounds:
-                        m.step(**batch)
-                        n += 1
-                    times.append((time.perf_counter() - begin) / n)
-                n = max(8, min(1000, int(options.seconds / options.rounds / min(times))))
-                many, behind = {k: np.broadcast_to(v, (n, *v.shape)) for k, v in batch.items()}, []
-                for _ in range(options.rounds):
-                    begin = time.perf_counter()
-                    m.step_n(n, **many)
-                    behind.append((time.perf_counter() - begin) / n)
-                row = {"name": name, "best_us": 1e6 * min(times), "median_us": 1e6 * statistics.median(times),
-                       "step_n_us": 1e6 * min(behind), "create_to_first_step_s": first,
-                       "first_loss": loss, "peak_bytes": m.memory().measured_peak}
-            if speed and name in MOVED:
-                row["of_copy"] = MOVED[name] / min(times) / speed
-            rows.append(row)
-            print("%-12s best %10.1f us, median %10.1f us a step, %10.1f us of step_n; first step after %.2f s; loss %.6g%s" % (
-                name, row["best_us"], row["median_us"], row["step_n_us"], first, loss, "; %.0f %% of a copy" % (100 * row["of_copy"]) if "of_copy" in row else ""), flush=True)
-    if options.json:
-        runner.write_json(options.json, {"device": play.device(), "copy": speed, "rows": rows})
+        try:
+            row = measure(options, name, speed)
+        except Exception as e:  # the others may work
+            print("%s: %s: %s" % (name, type(e).__name__, e), flush=True)
+            continue
+        rows.append(row)
+        print("%-12s best %10.1f us, median %10.1f us a step, %10.1f us of step_n; first step after %.2f s; loss %.6g%s" % (
+            name, row["best_us"], row["median_us"], row["step_n_us"], row["create_to_first_step_s"], row["first_loss"],
+            "; %.0f %% of a copy" % (100 * row["of_copy"]) if "of_copy" in row else ""), flush=True)
+        if options.json:
+            runner.write_json(options.json, {"device": play.device(), "copy": speed, "rows": rows})
     return not rows
 
 

@@ -1,20 +1,30 @@
 #!/usr/bin/env python3
 """Recorded cases on a GPU, in two halves, so that the machine with the GPU needs nothing but Python with NumPy and the driver:
 
-    tests/gpu/play.py pack --stepc build/stepc --arch sm_90     compiles them here (NVRTC, no GPU) into build/gpu/NAME.so.gz
-    tests/gpu/play.py run                                       plays what is there, each in a process of its own
+    tests/gpu/play.py pack --stepc build/stepc --arch sm_90     compiles them here (NVRTC, no GPU) into build/gpu/NAME.so
+    tests/gpu/play.py archive                                   all that is there as one file, build/gpu.tar.xz, a twentieth as large
+    tests/gpu/play.py run --log FILE                            plays what is there, a process for many of them
     tests/gpu/play.py one NAME                                  one of them, for compute-sanitizer
     tests/gpu/play.py device                                    the GPU in words; 77: there is none
+
+Cases come in an order in which the first ones stand for all. So what `--seconds` ends, packing or playing, has seen something of
+everything. A line of the log is written when a case has ended; those that fail are played again alone, each launch waited for.
 
 STEPC_CUDA_DRIVER names another driver: the stand-in of tests/cuda, with `--arch text`."""
 import argparse
 import concurrent.futures
 import ctypes
-import gzip
+import io
+import json
 import os
+import select
 import subprocess
 import sys
+import tarfile
 import tempfile
+import threading
+import time
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
@@ -25,8 +35,9 @@ import numpy as np
 
 import stepc
 
-SANITIZED = ("attn_causal_mask", "accumulate_ema_clip_adamw", "layer_conv2d", "layer_batch_norm_images", "optimizer_adamw", "optimizer_lamb",
-             "random_dropout", "model_rnn_language", "loss_softmax_cross_entropy_with_integer_labels", "precision_bf16_compute")
+SANITIZED = ("attn_causal", "accumulate_ema_clip_adamw", "layer_conv2d", "layer_batch_norm_images", "optimizer_adamw", "optimizer_lamb",
+             "dropout_random", "model_rnn_language", "loss_softmax_cross_entropy_with_integer_labels", "precision_compute_bfloat16_transformer")
+GRACE = 8  # seconds for what is under way when there is no time for more
 
 
 def device():
@@ -48,31 +59,68 @@ def one_device(case):
     return not case.variants[0] and "mesh" not in case.document
 
 
+def order(name):
+    """The ones for compute-sanitizer, then by chance, but always the same."""
+    return SANITIZED.index(name) if name in SANITIZED else len(SANITIZED), zlib.crc32(name.encode())
+
+
+def path_of(options, name):
+    return os.path.join(options.into, name + ".so")
+
+
+def packed(options):
+    return sorted((f[:-len(".so")] for f in os.listdir(options.into) if f.endswith(".so") and not f.startswith("bench-")), key=order)
+
+
+class Deadline:
+    """Seconds until nothing new is begun."""
+
+    def __init__(self, seconds):
+        self.end = time.monotonic() + (seconds or 1e9)
+
+    def left(self):
+        return max(0, self.end - time.monotonic())
+
+
 def pack(options):
     os.makedirs(options.into, exist_ok=True)
+    deadline, unknown = Deadline(options.seconds), set(SANITIZED) - set(recorded.names())
+    assert not unknown, "no such cases: %s" % ", ".join(unknown)
 
     def make(name):
         case = recorded.load(name)
         if not one_device(case):
             return name, "a mesh"
+        if not deadline.left():
+            return name, "no time"
         with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
-            so = os.path.join(folder, "step.so")
             try:
-                runner.call(options.stepc, "compile", case.unpack(folder), "-o", so, "--target=cuda", "--cuda-arch=" + options.arch, verify=False)
+                runner.call(options.stepc, "compile", case.unpack(folder), "-o", path_of(options, name), "--target=cuda", "--cuda-arch=" + options.arch, verify=False)
             except runner.Failed as e:
                 return name, e.brief()
-            with open(so, "rb") as f, open(os.path.join(options.into, name + ".so.gz"), "wb") as to:
-                to.write(gzip.compress(f.read(), 6, mtime=0))
         return name, None
 
-    names = recorded.names(options.only)[::options.every]
+    names = sorted(recorded.names(options.only)[::options.every], key=order)
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
-        left = [(name, why) for name, why in pool.map(make, names) if why]
-    for name, why in left:
-        if why != "a mesh":
+        left = {name: why for name, why in pool.map(make, names) if why}
+    expected = [sum(why == known for why in left.values()) for known in ("a mesh", "no time")]
+    for name, why in left.items():
+        if why not in ("a mesh", "no time"):
             print(name, why)
-    print("%d packed for %s, %d on meshes left out" % (len(names) - len(left), options.arch, sum(why == "a mesh" for _, why in left)))
-    return any(why != "a mesh" for _, why in left)
+    print("%d packed for %s, %d on meshes left out%s" % (len(names) - len(left), options.arch, expected[0], ", for want of time %d" % expected[1] if expected[1] else ""))
+    return len(left) > sum(expected)
+
+
+def archive(options):
+    """Objects are alike for the most part."""
+    with tarfile.open(options.into.rstrip("/") + ".tar.xz", "w:xz", preset=3) as to:
+        for file in sorted(os.listdir(options.into)):
+            to.add(os.path.join(options.into, file), file)
+
+
+def unpack(options):
+    with tarfile.open(options.into.rstrip("/") + ".tar.xz") as f:
+        f.extractall(options.into)
 
 
 def widened(m, name):
@@ -96,46 +144,164 @@ def steps(m, case, init, looser):
     case.check({name: widened(m, name) for name in case.wide("expected")}, lines, looser)
 
 
+def play_one(options, name):
+    """None, or what is wrong: (whether the device may be lost to this process, a text)."""
+    try:
+        case = recorded.load(name)
+        with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
+            case.unpack(folder)
+            with stepc.Step(path_of(options, name)) as m:
+                steps(m, case, os.path.join(folder, "init.safetensors"), options.looser)
+    except comparison.Differs as e:
+        return False, str(e)
+    except Exception as e:
+        return True, "%s: %s" % (type(e).__name__, e)
+    return None
+
+
 def one(options):
-    case = recorded.load(options.name)
-    with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
-        case.unpack(folder)
-        so = os.path.join(folder, "step.so")
-        with gzip.open(os.path.join(options.into, options.name + ".so.gz")) as f, open(so, "wb") as to:
-            to.write(f.read())
-        with stepc.Step(so) as m:
-            steps(m, case, os.path.join(folder, "init.safetensors"), options.looser)
+    wrong = play_one(options, options.name)
+    if wrong:
+        print(wrong[1], file=sys.stderr)
+    return wrong is not None
+
+
+def some(options):
+    """Cases whose names come as lines, each answered by a line. The context lives as long as the process: making one takes longer
+    than a case."""
+    driver, context = ctypes.CDLL(os.environ.get("STEPC_CUDA_DRIVER") or "libcuda.so.1"), ctypes.c_void_p()
+    kept = not driver.cuInit(0) and not driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    lost = False
+    for line in sys.stdin:
+        begin, wrong = time.monotonic(), play_one(options, line.strip())
+        lost = wrong is not None and wrong[0]
+        print(json.dumps({"wrong": wrong and wrong[1], "lost": lost, "seconds": time.monotonic() - begin}), flush=True)
+        if lost:
+            break
+    if kept and not lost:
+        driver.cuDevicePrimaryCtxRelease_v2(0)
     return 0
 
 
+class Player:
+    """A process that plays cases; a new one where it has ended or hangs."""
+
+    def __init__(self, options):
+        self.options, self.process, self.said = options, None, None
+
+    def arguments(self, verb, *more):
+        return [sys.executable, os.path.abspath(__file__), verb, *more, "--into", self.options.into, "--looser", str(self.options.looser)]
+
+    def end(self):
+        if self.process:
+            self.process.stdin.close()
+            try:
+                self.process.wait(self.options.patience)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        code, self.process = self.process and self.process.wait(), None
+        return code
+
+    def play(self, name, deadline):
+        """(seconds, None or what is wrong); None: the deadline came long before its end."""
+        begin, patience = time.monotonic(), min(self.options.patience, deadline.left() + GRACE)
+        if not self.process:
+            self.said = tempfile.TemporaryFile("w+", errors="replace")
+            self.process = subprocess.Popen(self.arguments("some"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True)
+        try:
+            self.process.stdin.write(name + "\n")
+            self.process.stdin.flush()
+            there = select.select([self.process.stdout], [], [], patience)[0]
+        except BrokenPipeError:
+            there = True
+        line = self.process.stdout.readline() if there else ""
+        if not line:
+            if not there:
+                self.process.kill()
+            code = self.end()
+            if not there and patience < self.options.patience:
+                return None
+            self.said.seek(0)
+            return time.monotonic() - begin, "%s; %s" % ("no end after %g s" % self.options.patience if not there else "ended with %s" % code, self.said.read()[-2000:].strip())
+        answer = json.loads(line)
+        if answer["lost"]:
+            self.end()
+        return answer["seconds"], answer["wrong"]
+
+    def again(self, name, deadline):
+        """What it says alone, each launch waited for."""
+        try:
+            done = subprocess.run(self.arguments("one", name), capture_output=True, text=True, errors="replace",
+                                  timeout=min(self.options.patience, deadline.left() + GRACE), env={**os.environ, "STEPC_CUDA_CHECK": "1"})
+        except subprocess.TimeoutExpired:
+            return "no end"
+        return (done.stderr or done.stdout).strip()[-2000:] or "ended with %d" % done.returncode if done.returncode else "passes"
+
+
 def play(options):
-    names = sorted(f[:-len(".so.gz")] for f in os.listdir(options.into) if f.endswith(".so.gz") and not f.startswith("bench-"))
-    names = [n for n in names if not options.only or n in options.only]
+    names = [n for n in packed(options) if not options.only or n in options.only]
+    deadline, lock, log = Deadline(options.seconds), threading.Lock(), open(options.log, "a") if options.log else io.StringIO()
+    waiting, failed, passed = names[::-1], [], []
 
-    def attempt(name):
-        done = subprocess.run([sys.executable, os.path.abspath(__file__), "one", name, "--into", options.into, "--looser", str(options.looser)],
-                              capture_output=True, text=True, timeout=600)
-        return name, done.returncode, (done.stderr or done.stdout).strip().splitlines()
+    def note(text):
+        log.write(text + "\n")
+        log.flush()
 
-    failed = []
-    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
-        for name, code, said in pool.map(attempt, names):
-            if code:
-                failed.append(name)
-                print("failed %s (%d): %s" % (name, code, said[-1][:300] if said else "nothing said"), flush=True)
-    print("%d of %d recorded cases pass" % (len(names) - len(failed), len(names)))
-    return bool(failed) or not names
+    def player():
+        p = Player(options)
+        while deadline.left():
+            with lock:
+                name = waiting.pop() if waiting else None
+            if name is None:
+                break
+            ended = p.play(name, deadline)
+            if ended is None:
+                break
+            seconds, wrong = ended
+            with lock:
+                (failed if wrong else passed).append(name)
+                note("%s %s %.2f s%s" % ("failed" if wrong else "passed", name, seconds, ": " + wrong if wrong else ""))
+                if wrong:
+                    print("failed %s: %s" % (name, wrong[:300]), flush=True)
+                if len(failed) == options.give_up and not passed and waiting:
+                    print("the first %d fail: the others are left" % len(failed))
+                    waiting.clear()
+                again = wrong and len(failed) <= options.again
+            if again:
+                said = p.again(name, deadline)
+                with lock:
+                    note("again, alone, %s: %s" % (name, said))
+        code = p.end()
+        if code:
+            with lock:
+                failed.append("a process")
+                p.said.seek(0)
+                print("a process ended with %s: %s" % (code, p.said.read()[-2000:]), flush=True)
+
+    threads = [threading.Thread(target=player) for _ in range(options.j)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    played = len(passed) + len(failed)
+    print("%d of %d recorded cases pass%s" % (len(passed), played, "; %d not played" % (len(names) - played) if played < len(names) else ""))
+    return bool(failed) or not passed
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("pack", "run", "one", "device", "sanitized"))
+    p.add_argument("what", choices=("pack", "archive", "unpack", "run", "one", "some", "device", "sanitized"))
     p.add_argument("name", nargs="?", default="")
     p.add_argument("--stepc", default="build/stepc")
     p.add_argument("--arch", default="sm_90")
     p.add_argument("--into", default=os.path.join(ROOT, "build", "gpu"))
     p.add_argument("--every", type=int, default=1)
     p.add_argument("--looser", type=float, default=1, help="times the tolerances of the cases")
+    p.add_argument("--seconds", type=float, default=0, help="pack, run: nothing new is begun after that; 0: all")
+    p.add_argument("--patience", type=float, default=120, help="seconds for a case")
+    p.add_argument("--log", help="a file to which a line for each case is added")
+    p.add_argument("--give-up", type=int, default=10, help="so many cases fail before one passes")
+    p.add_argument("--again", type=int, default=10, help="so many of those that fail are played again alone, each launch waited for")
     p.add_argument("-j", type=int, default=os.cpu_count())
     p.add_argument("--only", action="append", default=[])
     options = p.parse_args()
@@ -145,15 +311,9 @@ def main():
         print("%s (%s)" % (name, arch) if name else "no GPU: " + arch)
         return 0 if name else 77
     if options.what == "sanitized":
-        there = [n for n in SANITIZED if os.path.exists(os.path.join(options.into, n + ".so.gz"))]
-        rest = sorted(f[:-6] for f in os.listdir(options.into) if f.endswith(".so.gz") and not f.startswith("bench-") and f[:-6] not in there)
-        print("\n".join((there + rest[::max(1, len(rest) // 10)])[:10]))
+        print("\n".join(packed(options)[:len(SANITIZED)]))
         return 0
-    try:
-        return {"pack": pack, "run": play, "one": one}[options.what](options)
-    except (comparison.Differs, stepc.StepError) as e:
-        print(e, file=sys.stderr)
-        return 1
+    return int({"pack": pack, "archive": archive, "unpack": unpack, "run": play, "one": one, "some": some}[options.what](options) or 0)
 
 
 if __name__ == "__main__":

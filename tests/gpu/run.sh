@@ -1,48 +1,89 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, by one command: recorded cases, compute-sanitizer on ten of them, times. Builds and compiles first, unless
-# build/gpu holds packed objects, made where the compiler is for the architecture of the card (tests/gpu/run.sh pack sm_90); then Python
-# with NumPy and the driver are all that is needed. Adds a line to LEDGER.md. Without a GPU it says so and ends with 77.
+# What needs a GPU, by one command: times, recorded cases, compute-sanitizer on some of them.
+#
+#   tests/gpu/run.sh pack [ARCH [SECONDS]]     where the compiler is: objects for that architecture (sm_90), those that stand for the others
+#                                              first, into build/gpu, and all of them as one file, build/gpu.tar.xz
+#   tests/gpu/run.sh [SECONDS]                 where the GPU is: the driver, Python with NumPy and one of the two are all that is needed;
+#                                              without them it builds and packs for the card that it finds. SECONDS: what fits into so many
+#
+# The most telling comes first, and all is written as it happens into the folder STEPC_GPU_LOG (build/gpu-log): machine.txt, times.txt,
+# times.json, cases.txt, sanitizer.txt, summary.txt with the line that is added to LEDGER.md. Without a GPU it says so and ends with 77.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/setup.sh
 into=build/gpu
+log=${STEPC_GPU_LOG:-build/gpu-log}
 prepare() {
-    stepc_build build release stepc
-    rm -rf "$into"
-    "$python" tests/gpu/play.py pack --arch "$1" --into "$into"
-    "$python" tests/gpu/bench.py pack --arch "$1" --into "$into"
+    [ -n "${STEPC:-}" ] || stepc_build build release stepc
+    rm -rf "$into" "$into.tar.xz"
+    "$python" tests/gpu/bench.py pack --stepc "${STEPC:-build/stepc}" --arch "$1" --into "$into"
+    "$python" tests/gpu/play.py pack --stepc "${STEPC:-build/stepc}" --arch "$1" --into "$into" --seconds "$2" || echo "== some do not compile"
+    "$python" tests/gpu/play.py archive --into "$into"
+    du -h "$into.tar.xz"
 }
-mkdir -p build
+mkdir -p build "$log"
 stepc_python build
 if [ "${1:-}" = pack ]; then
-    prepare "${2:-sm_90}"
+    prepare "${2:-sm_90}" "${3:-0}"
     exit
 fi
+seconds=${1:-0}
+begin=$SECONDS
+left() { # PART: seconds until so many percent of all are over, at least 1; 0: as many as it takes
+    [ "$seconds" = 0 ] && echo 0 && return
+    local n=$((begin + seconds * $1 / 100 - SECONDS))
+    echo $((n > 1 ? n : 1))
+}
+limited() { # PART COMMAND...: not beyond that and what may then be under way
+    local n
+    n=$(left "$1")
+    shift
+    if [ "$n" = 0 ]; then "$@"; else timeout -k 5 $((n + 15)) "$@"; fi
+}
 device=$("$python" tests/gpu/play.py device) || { echo "skipped: $device"; exit 77; }
 echo "== $device"
+{ date; uname -a; nvidia-smi; "$python" -VV; nproc; df -h . /tmp; free -g; } >"$log/machine.txt" 2>&1 || true
+grep -i "driver version" "$log/machine.txt" || true
 arch=${device##*(}
-[ -n "$(ls "$into" 2>/dev/null)" ] || prepare "${arch%)}"
-cases=$("$python" tests/gpu/play.py run --into "$into" -j 8 | tee /dev/stderr | tail -1) || true
+[ -n "$(ls "$into" 2>/dev/null)" ] || [ ! -e "$into.tar.xz" ] || "$python" tests/gpu/play.py unpack --into "$into"
+[ -n "$(ls "$into" 2>/dev/null)" ] || prepare "${arch%)}" 0
+play() { # PART ARGUMENT...
+    local n
+    n=$(left "$1")
+    limited "$1" "$python" tests/gpu/play.py run --into "$into" -j 8 --seconds "$n" --log "$log/cases.txt" "${@:2}"
+}
+rm -f "$log"/*.json "$log/cases.txt" "$log/sanitizer.txt" "$log/times.txt"
+
+echo "== a few cases, times, then all cases"
+first=$("$python" tests/gpu/play.py sanitized --into "$into")
+play 20 $(printf -- '--only %s ' $first) || true
+# cuBLASLt may be where Python keeps it.
+[ -n "${STEPC_CUBLASLT:-}" ] || ldconfig -p 2>/dev/null | grep -q 'libcublasLt.so.1[23]' ||
+    export STEPC_CUBLASLT="$("$python" -c 'import glob, sys; print(*sorted(f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.1[23]"))[-1:])')"
+limited 40 "$python" tests/gpu/bench.py run --into "$into" --json "$log/times.json" 2>&1 | tee "$log/times.txt" || true
+times=$(tr -s ' ' <"$log/times.txt" | tr '\n' ';')
+play 70 | tee "$log/said.txt" || true # not /dev/stderr: where that is a file, it would begin anew
+cases=$(tail -1 "$log/said.txt")
+
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 clean=0 dirty=0
 if [ -x "$sanitizer" ]; then
-    for name in $("$python" tests/gpu/play.py sanitized --into "$into"); do
-        for tool in memcheck racecheck synccheck; do
-            if "$sanitizer" --tool "$tool" --error-exitcode 9 "$python" tests/gpu/play.py one "$name" --into "$into" >build/gpu.log 2>&1; then
-                clean=$((clean + 1))
-            else
-                dirty=$((dirty + 1))
-                echo "== $tool, $name"
-                tail -20 build/gpu.log
-            fi
+    for tool in memcheck racecheck synccheck; do
+        for name in $first; do
+            [ "$(left 90)" != 1 ] || continue
+            code=0
+            limited 90 "$sanitizer" --tool "$tool" --error-exitcode 9 "$python" tests/gpu/play.py one "$name" --into "$into" --looser 1000 >"$log/now.txt" 2>&1 || code=$?
+            case $code in 0) clean=$((clean + 1)) ;; 124 | 137) ;; *) dirty=$((dirty + 1)) ;; esac
+            { echo "== $tool, $name: ended with $code"; [ $code = 0 ] || tail -40 "$log/now.txt"; } | tee -a "$log/sanitizer.txt"
         done
     done
+    rm -f "$log/now.txt" "$log/said.txt"
     checked="compute-sanitizer: $clean runs clean, $dirty not"
 else
     checked="no compute-sanitizer"
 fi
 echo "== $checked"
-times=$("$python" tests/gpu/bench.py run --into "$into" | tee /dev/stderr | tr -s ' ' | tr '\n' ';') || times=failed
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo "-")
-echo "| $(date +%F) | $commit | $device | $cases | $checked | $times |" >>tests/gpu/LEDGER.md
-case $cases in *" pass") [ "${cases%% of*}" = "$(echo "$cases" | sed 's/.* of \([0-9]*\) .*/\1/')" ] && [ "$dirty" = 0 ] ;; *) exit 1 ;; esac
+echo "| $(date +%F) | $commit | $device | $cases | $checked | $times |" | tee "$log/summary.txt" >>tests/gpu/LEDGER.md
+cat "$log/summary.txt"
+case $cases in "0 of"*) exit 1 ;; *" pass"*) [ "${cases%% of*}" = "$(echo "$cases" | sed 's/.* of \([0-9]*\) .*/\1/')" ] && [ "$dirty" = 0 ] ;; *) exit 1 ;; esac
