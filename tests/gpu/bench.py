@@ -4,9 +4,12 @@
     tests/gpu/bench.py pack --stepc build/stepc --arch sm_90        compiles the documents below into build/gpu/bench-NAME.so
     tests/gpu/bench.py run                                          best and median of rounds, per step, and per step of step_n; the copy that
                                                                     all is measured by
+    tests/gpu/bench.py arrays                                       steps from arrays that PyTorch, CuPy or JAX, where they are here, have on the
+                                                                    GPU: the bits are those of arrays of the host
 """
 import argparse
 import ctypes
+import importlib
 import json
 import os
 import statistics
@@ -133,9 +136,48 @@ def run(options):
     return not rows
 
 
+LIBRARIES = {  # what makes an array of the GPU
+    "torch": lambda torch, a: torch.from_numpy(np.array(a)).cuda(),
+    "cupy": lambda cupy, a: cupy.asarray(a),
+    "jax": lambda jax, a: jax.device_put(a, jax.devices("gpu")[0]),
+}
+
+
+def steps_of(path, place):
+    """Losses and weights of steps that are waited for, and of some one behind another."""
+    with stepc.Step(path) as m:
+        m.init()
+        batch, n = batch_of(m), 20
+        many = {k: np.random.default_rng(1).permuted(np.stack([v] * n), axis=1) for k, v in batch.items()}
+        losses = [m.step(**{k: place(v) for k, v in batch.items()}).loss for _ in range(3)]
+        losses += list(m.step_n(n, **{k: place(v) for k, v in many.items()}))
+        return [np.array(losses), *(m[name] for name in m.names())]
+
+
+def arrays(options):
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    differ = 0
+    for name, make in LIBRARIES.items():
+        try:
+            library = importlib.import_module(name)
+            make(library, np.zeros(1, "f4"))
+        except Exception as e:
+            print("%s: not here (%s)" % (name, str(e)[:100]), flush=True)
+            continue
+        try:
+            own, theirs = (steps_of(path_of(options, "toy"), place) for place in (np.asarray, lambda a: make(library, a)))
+            same = all(a.tobytes() == b.tobytes() for a, b in zip(own, theirs))
+            print("%s: %s" % (name, "the same bits" if same else "other bits: %s, %s" % (own[0], theirs[0])), flush=True)
+            differ += not same
+        except Exception as e:
+            print("%s: %s: %s" % (name, type(e).__name__, e), flush=True)
+            differ += 1
+    return differ > 0
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("pack", "run"))
+    p.add_argument("what", choices=("pack", "run", "arrays"))
     p.add_argument("--stepc", default="build/stepc")
     p.add_argument("--arch", default="sm_90")
     p.add_argument("--into", default=os.path.join(ROOT, "build", "gpu"))
@@ -145,7 +187,7 @@ def main():
     p.add_argument("--only", action="append", default=[])
     options = p.parse_args()
     options.stepc = os.path.abspath(options.stepc)
-    return pack(options) if options.what == "pack" else run(options)
+    return {"pack": pack, "run": run, "arrays": arrays}[options.what](options)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 #                                              without them it builds and packs for the card that it finds. SECONDS: what fits into so many
 #
 # The most telling comes first, and all is written as it happens into the folder STEPC_GPU_LOG (build/gpu-log): machine.txt, times.txt,
-# times.json, cases.txt, sanitizer.txt, summary.txt with the line that is added to LEDGER.md. Without a GPU it says so and ends with 77.
+# times.json, arrays.txt, cases.txt, sanitizer.txt, summary.txt with the line that is added to LEDGER.md. Without a GPU it says so and ends with 77.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/setup.sh
@@ -61,6 +61,7 @@ play 20 $(printf -- '--only %s ' $first) || true
 [ -n "${STEPC_CUBLASLT:-}" ] || ldconfig -p 2>/dev/null | grep -q 'libcublasLt.so.1[23]' ||
     export STEPC_CUBLASLT="$("$python" -c 'import glob, sys; print(*sorted(f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.1[23]"))[-1:])')"
 limited 40 "$python" tests/gpu/bench.py run --into "$into" --json "$log/times.json" 2>&1 | tee "$log/times.txt" || true
+limited 50 "$python" tests/gpu/bench.py arrays --into "$into" 2>&1 | tee "$log/arrays.txt" || true
 times=$(tr -s ' ' <"$log/times.txt" | tr '\n' ';')
 play 70 | tee "$log/said.txt" || true # not /dev/stderr: where that is a file, it would begin anew
 cases=$(tail -1 "$log/said.txt")
