@@ -8,7 +8,8 @@
     tests/gpu/play.py device                                    the GPU in words; 77: there is none
 
 Cases come in an order in which the first ones stand for all. So what `--seconds` ends, packing or playing, has seen something of
-everything. A line of the log is written when a case has ended; those that fail are played again alone, each launch waited for.
+everything. Each case runs twice, to the same bits. A line of the log is written when a case has ended; those that fail are played again alone, each
+launch waited for.
 
 STEPC_CUDA_DRIVER names another driver: the stand-in of tests/cuda, with `--arch text`."""
 import argparse
@@ -129,7 +130,8 @@ def widened(m, name):
     return (stepc.numbers(value) if value.dtype == np.uint16 else value).astype("f8")
 
 
-def steps(m, case, init, looser):
+def steps(m, case, init):
+    """What is compared, and all numbers of the run as bytes."""
     if m.names() or not case.raw("init"):
         m.init()
     if case.raw("init"):
@@ -141,7 +143,9 @@ def steps(m, case, init, looser):
         r = m.step(**{n: v[k % len(v)] for n, v in data.items()})
         arrays = {name: widened(m, name) for name in case.metrics if name not in r.metrics and name != "loss"}
         lines.append({**r.metrics, **arrays, "loss": r.loss, "step": k + 1})
-    case.check({name: widened(m, name) for name in case.wide("expected")}, lines, looser)
+    names = set(m.names()) | set(m.names(stepc.OPT_STATE))
+    bits = [repr(lines).encode(), *(m[name].tobytes() for name in sorted(names) if m._find(name).dtype in stepc._DTYPES)]
+    return {name: widened(m, name) for name in case.wide("expected")}, lines, bits
 
 
 def play_one(options, name):
@@ -150,8 +154,13 @@ def play_one(options, name):
         case = recorded.load(name)
         with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
             case.unpack(folder)
-            with stepc.Step(path_of(options, name)) as m:
-                steps(m, case, os.path.join(folder, "init.safetensors"), options.looser)
+            runs = []
+            for _ in range(options.times):
+                with stepc.Step(path_of(options, name)) as m:
+                    runs.append(steps(m, case, os.path.join(folder, "init.safetensors")))
+            case.check(*runs[0][:2], options.looser)
+            if any(r[2] != runs[0][2] for r in runs):
+                raise comparison.Differs("runs differ in their bits, as where threads race")
     except comparison.Differs as e:
         return False, str(e)
     except Exception as e:
@@ -190,7 +199,7 @@ class Player:
         self.options, self.process, self.said = options, None, None
 
     def arguments(self, verb, *more):
-        return [sys.executable, os.path.abspath(__file__), verb, *more, "--into", self.options.into, "--looser", str(self.options.looser)]
+        return [sys.executable, os.path.abspath(__file__), verb, *more, "--into", self.options.into, "--looser", str(self.options.looser), "--times", str(self.options.times)]
 
     def end(self):
         if self.process:
@@ -297,6 +306,7 @@ def main():
     p.add_argument("--into", default=os.path.join(ROOT, "build", "gpu"))
     p.add_argument("--every", type=int, default=1)
     p.add_argument("--looser", type=float, default=1, help="times the tolerances of the cases")
+    p.add_argument("--times", type=int, default=2, help="runs of a case, whose bits have to be the same")
     p.add_argument("--seconds", type=float, default=0, help="pack, run: nothing new is begun after that; 0: all")
     p.add_argument("--patience", type=float, default=120, help="seconds for a case")
     p.add_argument("--log", help="a file to which a line for each case is added")
