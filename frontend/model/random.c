@@ -106,7 +106,7 @@ bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_t
                               "random numbers in a micro_vmap over %lld rows of a part of the batch are not supported "
                               "yet: the part has other rows",
                               (long long)rows->count);
-    if (s->trace->notes_random && !rows) vec_push(fe->arena, &fe->state->random_calls, call);
+    if (s->trace->notes_random) vec_push(fe->arena, &fe->state->random_calls, call);
     vec_push(fe->arena, &s->trace->own->random_calls, index);
     if (rows && (!of_rows || !ir_type(s->b->f, rows->numbers)->rank)) part_of_its_own(s, &out->part);
     else if (rows && !part_of_whole(block, index, shape, &out->part)) return false;

@@ -175,6 +175,15 @@ class Meaning(runner.Case):
             nodes = [{"type": "linear", "features": 4, "input": "x", "name": "l"}, {"type": "param", "shape": [4, 4], "name": name}]
             self.refused(document(model={"type": "graph", "nodes": nodes, "output": "l"}, **more), "E0110", '"%s"' % name)
 
+    def test_nearest_table(self):
+        """attend takes an earlier table, the nearest of its name, whatever table of that name comes later."""
+        embed = {"type": "embed", "num_embeddings": 7, "features": 5, "name": "e"}
+        nodes = [{"type": "sequential", "name": "blk", "input": "int32(x)", "layers": [embed, {"type": "attend", "embedding": "e"}]}, {**embed, "input": "int32(x)"}]
+        near, far = np.arange(35, dtype="f4").reshape(7, 5), np.ones((7, 5), "f4")
+        safetensors.write(self.path("init.safetensors"), {"blk.e.embedding": near, "e.embedding": far})
+        y = self.steps(document(model={"type": "graph", "nodes": nodes, "output": "blk"}, loss="mean(model) + 0 * mean(params.e.embedding)", metrics={"y": "model[0, 0]"}), 1)[1][0]["y"]
+        np.testing.assert_array_equal(y, near @ near[1])
+
     def test_average_of_nothing(self):
         model = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 3}, {"type": "batch_norm"}]}
         self.refused(document(model=model, ema={"decay": 0.9, "only": ["**.mean"]}), "E0405", "to average", "/ema/only")
@@ -231,6 +240,10 @@ class Meaning(runner.Case):
             np.testing.assert_array_equal(draw(accumulate={"microbatch_size": 2}), whole)
         parts = document(model=model({"type": "micro_vmap", "block": {"type": "noise"}}, "transpose(ones((shape(x)[0], 3)))", "l * transpose(sum(n, axis=0))[:, None]"), accumulate={"microbatch_size": 2})
         self.refused(parts, "E0111", "micro_vmap over 3 rows")
+        nodes = [{"type": "micro_vmap", "name": "m", "input": "x", "block": {"type": "dropout", "rate": 0.5, "name": "d"}}, {"type": "shared", "block": "m.d", "name": "s", "input": "m"},
+                 {"name": "l", "type": "linear", "features": 4, "input": "s"}]
+        draw = lambda **more: np.array(self.steps(document(model={"type": "graph", "nodes": nodes, "output": "l"}, metrics={"n": "model * 1.0"}, **more), 1)[1][0]["n"])
+        np.testing.assert_allclose(draw(accumulate={"microbatch_size": 2}), draw(), rtol=1e-6)  # of one layer by rows, and of the batch
         drawn = []
         for more in ({}, {"accumulate": {"microbatch_size": 2}}):
             self.steps(document(model=model({"type": "noise"}, "l", "l * 0 + n"), **more), 1)

@@ -63,13 +63,11 @@ static struct fe_val apply_attend(struct fe_block *block, const struct fe_value 
     const struct fe_param *params = fe_params(fe, &count);
     const char **names = arena_new_array(fe->arena, const char *, count + 1);
     const char *const tries[] = {
-        path, fe_path_join(fe->arena, path, "embedding"),
-        fe_path_join(fe->arena, block->parent_path, fe_path_join(fe->arena, path, "embedding"))};
-    for (uint32_t i = 0; i < count; i++) {
-        names[i] = params[i].path;
-        for (int j = 0; j < 3; j++)
-            if (!strcmp(params[i].path, tries[j])) found = i;
-    }
+        fe_path_join(fe->arena, block->parent_path, fe_path_join(fe->arena, path, "embedding")),
+        fe_path_join(fe->arena, path, "embedding"), path};
+    for (uint32_t i = 0; i < count; i++) names[i] = params[i].path;
+    for (int j = 0; j < 3 && found == UINT32_MAX; j++) /* the nearest of those before: later traces know all */
+        if (map_get(&s->trace->own->claimed, tries[j]) != MAP_NONE) found = map_get(&fe->state->by_path, tries[j]);
     if (found == UINT32_MAX) {
         fe_suggest(fe, fe_error(fe, a[0].json, "E0108", "\"%s\" is no earlier embedding", a[0].string), path, names,
                    count);
