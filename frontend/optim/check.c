@@ -70,10 +70,24 @@ static bool check_masks(const struct reading *r)
     return false;
 }
 
+/* What is kept in integers is lost: moments below 1 are 0. */
+static bool check_dtypes(const struct reading *r)
+{
+    bool good = true;
+    for (uint32_t i = 0; i < r->row->count; i++) {
+        const struct fe_value *v = &r->args[i];
+        if (r->row->args[i].kind != FE_DTYPE || !v->given || v->null || ir_dtype_is_float(v->dtype)) continue;
+        fe_error(r->fe, v->json, "E0213", "\"%s\" must be a floating-point dtype, found %s", r->row->args[i].name,
+                 ir_dtype_name(v->dtype));
+        good = false;
+    }
+    return good;
+}
+
 static bool check_together(const struct reading *r)
 {
-    static bool (*const rules[])(const struct reading *) = {check_verbose, check_tolerances, check_betas,
-                                                            check_step_sizes, check_masks};
+    static bool (*const rules[])(const struct reading *) = {check_verbose,    check_tolerances, check_betas,
+                                                            check_step_sizes, check_masks,      check_dtypes};
     bool good = true;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) good &= rules[i](r);
     return good;

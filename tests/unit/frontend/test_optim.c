@@ -339,6 +339,8 @@ START_TEST(refused)
            "/optimizer/measure_name", "\"loss\"");
     REFUSE("{\"type\": \"monitor\", \"measures\": {\"a\": {\"type\": \"measure_with_em\"}}}", "measure_with_ema",
            "/optimizer/measures/a/type");
+    REFUSE("{\"type\": \"adam\", \"learning_rate\": 0.1, \"mu_dtype\": \"int32\"}", "floating-point",
+           "/optimizer/mu_dtype");
     REFUSE("{\"type\": \"schedule_free_sgd\", \"b1\": 0}", "/optimizer/b1");
     REFUSE("{\"type\": \"sgd\", \"learning_rate\": 0.1, \"b1\": 1}", "/optimizer/b1", "sgd");
     REFUSE("{\"type\": \"adamw\"}", "learning_rate", "adamw");
