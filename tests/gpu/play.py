@@ -8,7 +8,7 @@
     tests/gpu/play.py device                                    the GPU in words; 77: there is none
 
 Cases come in an order in which the first ones stand for all. So what `--seconds` ends, packing or playing, has seen something of
-everything. Each case runs twice, to the same bits. A line of the log is written when a case has ended; those that fail are played again alone, each
+everything. Each case runs twice, to the same bits; of a mesh all devices are the one GPU. A line of the log is written when a case has ended; those that fail are played again alone, each
 launch waited for.
 
 STEPC_CUDA_DRIVER names another driver: the stand-in of tests/cuda, with `--arch text`."""
@@ -17,6 +17,7 @@ import concurrent.futures
 import ctypes
 import io
 import json
+import math
 import os
 import select
 import subprocess
@@ -38,6 +39,7 @@ import stepc
 
 SANITIZED = ("attn_causal", "accumulate_ema_clip_adamw", "layer_conv2d", "layer_batch_norm_images", "optimizer_adamw", "optimizer_lamb",
              "dropout_random", "model_rnn_language", "loss_softmax_cross_entropy_with_integer_labels", "precision_compute_bfloat16_transformer")
+MOST_DEVICES = 4
 GRACE = 8  # seconds for what is under way when there is no time for more
 
 
@@ -56,8 +58,15 @@ def device():
     return name.value.decode(), "sm_%d%d" % (part[0].value, part[1].value)
 
 
-def one_device(case):
-    return not case.variants[0] and "mesh" not in case.document
+def variant(case):
+    """The arguments of the variant with most devices up to MOST_DEVICES, and how many: all of them are the one GPU."""
+    best = None
+    for words in case.variants:
+        mesh = words[words.index("--mesh") + 1] if "--mesh" in words else ",".join("%s=%d" % a for a in case.document.get("mesh", {}).get("axes", {}).items())
+        devices = math.prod(int(a.split("=")[1]) for a in mesh.split(",") if a)
+        if devices <= MOST_DEVICES and (best is None or devices > best[1]):
+            best = words, devices
+    return best
 
 
 def order(name):
@@ -90,13 +99,12 @@ def pack(options):
 
     def make(name):
         case = recorded.load(name)
-        if not one_device(case):
-            return name, "a mesh"
         if not deadline.left():
             return name, "no time"
         with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
             try:
-                runner.call(options.stepc, "compile", case.unpack(folder), "-o", path_of(options, name), "--target=cuda", "--cuda-arch=" + options.arch, verify=False)
+                runner.call(options.stepc, "compile", case.unpack(folder), "-o", path_of(options, name), "--target=cuda", "--cuda-arch=" + options.arch,
+                            *variant(case)[0], verify=False)
             except runner.Failed as e:
                 return name, e.brief()
         return name, None
@@ -104,12 +112,12 @@ def pack(options):
     names = sorted(recorded.names(options.only)[::options.every], key=order)
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
         left = {name: why for name, why in pool.map(make, names) if why}
-    expected = [sum(why == known for why in left.values()) for known in ("a mesh", "no time")]
+    late = sum(why == "no time" for why in left.values())
     for name, why in left.items():
-        if why not in ("a mesh", "no time"):
+        if why != "no time":
             print(name, why)
-    print("%d packed for %s, %d on meshes left out%s" % (len(names) - len(left), options.arch, expected[0], ", for want of time %d" % expected[1] if expected[1] else ""))
-    return len(left) > sum(expected)
+    print("%d packed for %s%s" % (len(names) - len(left), options.arch, ", %d left out for want of time" % late if late else ""))
+    return len(left) > late
 
 
 def archive(options):
@@ -154,9 +162,9 @@ def play_one(options, name):
         case = recorded.load(name)
         with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
             case.unpack(folder)
-            runs = []
+            runs, devices = [], variant(case)[1]
             for _ in range(options.times):
-                with stepc.Step(path_of(options, name)) as m:
+                with stepc.Step(path_of(options, name), devices="cuda:" + ",".join("0" * devices) if devices > 1 else None) as m:
                     runs.append(steps(m, case, os.path.join(folder, "init.safetensors")))
             case.check(*runs[0][:2], options.looser)
             if any(r[2] != runs[0][2] for r in runs):
