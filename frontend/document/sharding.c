@@ -58,22 +58,40 @@ static bool unknown_axis(struct fe *fe, fe_json name, bool logical, fe_json rule
     return false;
 }
 
+static void warn_of_slip(struct fe *fe, fe_json name, const char *what, const axis_names *known)
+{
+    if (!str_nearest(name->string, known->items, known->count)) return;
+    struct diag *d = fe_warning(fe, name, "W0403", "%s an axis \"%s\"", what, name->string);
+    fe_suggest(fe, d, name->string, known->items, known->count);
+}
+
+static bool is_among(const char *name, const axis_names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], name) == 0) return true;
+    return false;
+}
+
 /* An axis of an input may have any name; one of which nothing is said, and nearly one of which something is, is a slip.
- */
+ * So is a rule for nearly "batch" where none is for "batch". */
 void fe_sharding_slips(struct fe *fe)
 {
     fe_json rules = fe_member(fe, fe_member(fe, fe_root(fe), "sharding"), "rules");
-    axis_names names = {0};
-    vec_push(fe->arena, &names, "batch");
+    axis_names names = {0}, own = {0}, batch = {0};
     list_names(fe, rules, &names);
+    bool ruled = is_among("batch", &names);
+    vec_push(fe->arena, &names, "batch");
+    vec_push(fe->arena, &batch, "batch");
     for (fe_json input = fe_first(fe, fe_member(fe, fe_root(fe), "inputs")); input; input = fe_next(fe, input))
         for (fe_json axis = fe_first(fe, fe_member(fe, input, "axes")); axis; axis = fe_next(fe, axis)) {
-            size_t i = 0;
-            while (axis->string && i < names.count && strcmp(names.items[i], axis->string) != 0) i++;
-            if (!axis->string || i < names.count || !str_nearest(axis->string, names.items, names.count)) continue;
-            fe_suggest(fe, fe_warning(fe, axis, "W0403", "nothing is said of an axis \"%s\"", axis->string),
-                       axis->string, names.items, names.count);
+            if (!axis->string) continue;
+            vec_push(fe->arena, &own, axis->string);
+            if (!is_among(axis->string, &names)) warn_of_slip(fe, axis, "nothing is said of", &names);
         }
+    for (fe_json rule = fe_first(fe, rules); rule && !ruled && is_among("batch", &own); rule = fe_next(fe, rule)) {
+        fe_json left = fe_first(fe, rule);
+        if (left && left->string && !is_among(left->string, &own)) warn_of_slip(fe, left, "no input has", &batch);
+    }
 }
 
 /* ---------------------------------------------------------------- rules */

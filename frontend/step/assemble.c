@@ -52,7 +52,8 @@ static bool read_ema(struct fe_step *s)
                                .param = p->slot + 1};
         s->ema_slots[i] = ir_slot_new(s->module, slot);
     }
-    return any || fe_wrong(s->fe, v[1].json ? v[1].json : ema, "E0405", "\"only\" leaves no parameter to average");
+    if (!any) fe_warning(s->fe, v[1].json ? v[1].json : ema, "W0405", "no parameter is averaged");
+    return true;
 }
 
 /* ---------------------------------------------------------------- infer */

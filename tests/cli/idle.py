@@ -57,6 +57,8 @@ TOLD = [  # a document, the code, what is underlined, and what else is said
     (labels(**{"{first,sceond}.kernel": "a", "**": "b"}), "W0405", "sceond", 'did you mean "second"?'),
     (axes("bacth", None), "W0403", '"bacth"', 'did you mean "batch"?'),
     (axes("batch", "embd", mesh=MESH, sharding={"rules": [["embed", "data"]]}), "W0403", '"embd"', 'did you mean "embed"?'),
+    (document(mesh=MESH, sharding={"rules": [["bacth", "data"]]}), "W0403", '"bacth"', 'did you mean "batch"?'),
+    (document(ema={"decay": 0.5, "only": []}), "W0405", "[]", "no parameter is averaged"),
     (parts(3), "W0432", "3", "the batch has 2 microbatches"),
     (parts("1 + n", constants={"n": 2}), "W0432", '"1 + n"', "the batch has 2 microbatches"),
     (parts(-1), "E0432", "-1", "expected a number of microbatches"),
@@ -77,7 +79,7 @@ TOLD = [  # a document, the code, what is underlined, and what else is said
 ]
 FINE = [  # nothing is told
     document(trainable=["{first,second}.{kernel,bias}", "**.{scale,bias}"]), document(trainable=["**", "first.**"]), labels(**{"first.**": "a", "{second,norm}.**": "b", "**": "a"}),
-    axes("batch", "width"), axes("batch", "batches_of_rows"), axes("rows", None), parts(0), parts(2), parts("n", inputs={**INPUTS, "n": {"shape": [], "dtype": "int32"}}),
+    axes("batch", "bacth_of_rows", mesh=MESH, sharding={"rules": [["bacth", "data"], ["batch", "data"]]}), axes("batch", "width"), axes("batch", "batches_of_rows"), axes("rows", None), parts(0), parts(2), parts("n", inputs={**INPUTS, "n": {"shape": [], "dtype": "int32"}}),
     document(constants={"grads": 4, "pi": 3.141592653589793}, metrics={"m": "mean(model) * pi"}, model={"type": "linear", "input": "x", "features": "$grads"}),
     document(constants={"n": 3}, define={"block": {"params": {"n": "$n"}, "inputs": ["v"], "body": {"type": "expr", "expr": "v * n"}}},
              model={"type": "sequential", "input": "x", "layers": [{"type": "block", "n": 2}, LINEAR]}),

@@ -184,10 +184,6 @@ class Meaning(runner.Case):
         y = self.steps(document(model={"type": "graph", "nodes": nodes, "output": "blk"}, loss="mean(model) + 0 * mean(params.e.embedding)", metrics={"y": "model[0, 0]"}), 1)[1][0]["y"]
         np.testing.assert_array_equal(y, near @ near[1])
 
-    def test_average_of_nothing(self):
-        model = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 3}, {"type": "batch_norm"}]}
-        self.refused(document(model=model, ema={"decay": 0.9, "only": ["**.mean"]}), "E0405", "to average", "/ema/only")
-
     def test_sharding(self):
         mesh, names = {"mesh": {"axes": {"data": 2, "model": 2}}}, [["embed", "model"], ["mlp", "model"], ["free", None]]
         for sharding in ({"params": {"kernel": ["data"]}}, {"rules": names}):
