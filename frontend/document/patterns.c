@@ -44,12 +44,14 @@ static void warn_of(const struct pattern *p, size_t at, const char *alternative)
 {
     struct fe *fe = p->fe;
     VEC(const char *) names = {0};
+    struct map seen = MAP(fe->arena);
     struct diag *d = fe_warning_in(fe, p->at, p->key, (uint32_t)at, (uint32_t)strlen(alternative), "W0405",
                                    "alternative \"%s\" of this pattern matches nothing", alternative);
     for (size_t i = 0; i < p->all_count; i++) /* segments of paths */
         for (const char *from = p->all[i]; *from; from += *from == '.') {
             size_t n = strcspn(from, ".");
-            vec_push(fe->arena, &names, arena_string_n(fe->arena, from, n));
+            const char *name = arena_string_n(fe->arena, from, n);
+            if (map_set(&seen, name, 1)) vec_push(fe->arena, &names, name);
             from += n;
         }
     if (str_nearest(alternative, names.items, names.count)) fe_suggest(fe, d, alternative, names.items, names.count);
