@@ -83,7 +83,7 @@ FINE = [  # nothing is told
     document(constants={"grads": 4, "pi": 3.141592653589793}, metrics={"m": "mean(model) * pi"}, model={"type": "linear", "input": "x", "features": "$grads"}),
     document(constants={"n": 3}, define={"block": {"params": {"n": "$n"}, "inputs": ["v"], "body": {"type": "expr", "expr": "v * n"}}},
              model={"type": "sequential", "input": "x", "layers": [{"type": "block", "n": 2}, LINEAR]}),
-    graph("one + two"), graph("one", metrics={"m": "mean(params.two.kernel)"}), graph("one", loss="mean(model**2) + sum(y) + 0.1 * global_norm(params)"),
+    graph("one + two"), graph("one + two", constants={"one": 3}, metrics={"m": "mean(model)", "n": "one"}), graph("one", metrics={"m": "mean(params.two.kernel)"}), graph("one", loss="mean(model**2) + sum(y) + 0.1 * global_norm(params)"),
 ]
 
 
