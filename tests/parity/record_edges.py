@@ -29,6 +29,10 @@ CASES = {
     # what is held back, or begins anew, is multiplied by 0: an infinity is NaN in the optimizer's state and in the next update
     "sam_nan_passes": ({"type": "sam", "optimizer": CLIPPED, "adv_optimizer": UPHILL, "sync_period": 3, "nan_passes": True}, one_infinity),
     "lookahead_nan_passes": ({"type": "lookahead", "fast_optimizer": CLIPPED, "sync_period": 3, "slow_step_size": 0.5, "reset_state": True, "nan_passes": True}, one_infinity),
+    # what a state begins with is a schedule's value before the first step
+    "injected_initial_values": ({"type": "partition", "labels": {p: p for p in SHAPES},
+                                 "transforms": {p: {"type": "inject_hyperparams", "opt": {"type": o, "learning_rate": 0.1, k: LINE}}
+                                                for p, o, k in (("a", "adagrad", "initial_accumulator_value"), ("b", "rmsprop", "initial_scale"), ("c", "rprop", "learning_rate"))}}, lambda g: None),
     # a candidate's schedule is ahead of what the last update was made with
     "injected_in_multi_steps": ({"type": "multi_steps", "every_k_schedule": 3, "opt": {"type": "inject_hyperparams", "opt": {"type": "sgd", "learning_rate": LINE, "momentum": 0.5}}}, lambda g: None,
                                 {"hyperparams." + k: lambda s, k=k: s.inner_opt_state.hyperparams[k] for k in ("learning_rate", "momentum")}),
