@@ -50,7 +50,7 @@ struct fe_val make_sort(struct fe_call *c)
     if (fe_is_none(&ARG(1))) x = FE_APPLY(s, "ravel", x);
     else if (!fe_get_int(c, 1, &given)) return fe_bad();
     if (x.bad || !fe_get_axis(s, given, fe_rank(s, &x), &axis)) return fe_bad();
-    bool descending = fe_get_flag(c, 3), turned = descending && (!c->data || !fe_get_flag(c, 2));
+    bool descending = fe_get_flag(c, 3), stable = fe_get_flag(c, 2), turned = descending && !(c->data && stable);
     struct fe_val y = c->data ? order(s, x, axis, descending && !turned) : sorted(s, x, axis);
     if (turned && !y.bad) y = FE_APPLY(s, "flip", y, fe_int(axis)); /* the gradients of equal ones, too */
     return y;
