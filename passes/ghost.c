@@ -5,10 +5,11 @@
  *     sum_e c[e] * d[e] = sum_{e, t} (c[e] * x[e, t]) (outer) y[e, t]     one ordinary product
  *
  * and d, as large as the matrix for every example, is never there. The first sum is over terms that may be far larger
- * than it is (gradients of positions that cancel): it is made in float64, or nothing would be left of a small norm.
- * Done where all that reads d is of these two kinds and the positions are so few that it is less work. What lies
- * between d and these, a factor that is the same for all elements of an example (the scale of the loss), becomes a
- * factor of x or y. A gradient in 16 bits stays: its roundings, and where it overflows, are what the document means. */
+ * than it is (gradients of positions that cancel), and over products of squares that alone may be too large or too
+ * small for float32: it is made in float64, or nothing would be left of a small norm. Done where all that reads d is of
+ * these two kinds and the positions are so few that it is less work. What lies between d and these, a factor that is
+ * the same for all elements of an example (the scale of the loss), becomes a factor of x or y. A gradient in 16 bits
+ * stays: its roundings, and where it overflows, are what the document means. */
 #include "passes/common.h"
 
 /* A batched dot as its readers see it. */
@@ -176,10 +177,8 @@ static ir_value products(struct ir_builder *b, ir_value x, struct ir_ints batch,
 {
     const struct ir_type type = *ir_type(b->f, x);
     struct pass_dims summed = pass_free_dims(&type, batch, contract), all = {.n = 0};
-    if (!one) { /* every product of two float32 is one of float64 */
-        x = ir_cast(b, x, IR_F64);
-        return ir_dot(b, x, x, batch, batch, pass_ints(&summed), pass_ints(&summed));
-    }
+    x = ir_cast(b, x, IR_F64); /* every product of two float32 is one of float64 */
+    if (!one) return ir_dot(b, x, x, batch, batch, pass_ints(&summed), pass_ints(&summed));
     for (uint32_t i = batch.n; i < type.rank; i++) pass_dims_add(&all, i);
     return ir_reduce(b, OP_reduce_sum, ir_binary(b, OP_mul, x, x), all.v, all.n);
 }
