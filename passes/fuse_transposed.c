@@ -49,7 +49,8 @@ static bool is_tap(const struct ir_func *f, ir_value v, struct tap *tap)
     const struct ir_node *from = tap->product = ir_get(f, tap->of);
     int64_t size = grouped ? 1 : tap->columns, at = slice->attr[0].v[last];
     tap->number = size ? at / size : 0;
-    if (!size || slice->type.dim[last] != size || at % size || from->type.dim[last] % size ||
+    bool steps = size > 1 && slice->attr[2].n && slice->attr[2].v[last] != 1;
+    if (!size || steps || slice->type.dim[last] != size || at % size || from->type.dim[last] % size ||
         tap->number >= MOST_TAPS || !whole_but(slice, &from->type, last))
         return false;
     if (!grouped) return from->op == OP_dot && from->type.rank >= 3;
@@ -57,6 +58,7 @@ static bool is_tap(const struct ir_func *f, ir_value v, struct tap *tap)
     if (from->op != OP_transpose || ir_get(f, from->args[0])->op != OP_dot ||
         tap->groups * slice->type.dim[last + 2] != tap->columns)
         return false;
+    if (memcmp(slice->type.dim, ir_type(f, v)->dim, last * sizeof slice->type.dim[0]) != 0) return false;
     tap->product = ir_get(f, from->args[0]);
     for (uint32_t i = 0; i <= last + 2; i++)
         if (from->attr[0].v[i] != (i <= last ? i + 1 : i == last + 1 ? 0 : i)) return false;
