@@ -63,7 +63,8 @@ static bool is_large_reduction(const struct ir_func *f, const struct ir_node *n)
         for (uint32_t i = (uint32_t)n->attr[0].v[0] + 1; i < x->rank; i++) behind *= x->dim[i];
         return n->op == OP_reduce_sum && behind == 1 && extent > LONG_ROW && extent / n->attr[1].v[0] % 2 == 0;
     }
-    bool reduce = n->op == OP_reduce_sum || n->op == OP_reduce_max || n->op == OP_reduce_min;
+    bool halves = n->type.dtype == IR_F16 || n->type.dtype == IR_BF16; /* rounded at every step: in their order */
+    bool reduce = (n->op == OP_reduce_sum && !halves) || n->op == OP_reduce_max || n->op == OP_reduce_min;
     return reduce && n->type.rank == 0 && ir_type_elements(ir_type(f, n->args[0])) >= 65536;
 }
 
