@@ -16,7 +16,8 @@ static uint64_t crowd_key(const struct fuse *z, ir_value v)
     return hash_u64(hash_u64(ir_get(z->f, v)->op, ir_get(z->f, v)->type.dtype), n->segments) | 1;
 }
 
-/* A sum of scalars is stored where it has as many terms as one node of the tree that fuse_sums.c makes. */
+/* A sum of scalars is stored where it has as many terms as one node of the tree that fuse_sums.c makes, or, of 16 bits,
+ * which are added one after the other, as many more than what was stored before. */
 static void cut_sums(struct fuse *z, bool *crowd)
 {
     uint32_t *terms = arena_new_array(z->arena, uint32_t, z->f->count), sums = 0;
@@ -24,9 +25,11 @@ static void cut_sums(struct fuse *z, bool *crowd)
     for (ir_value v = 1; v < z->f->count && sums + 1 >= FUSE_MANY_TERMS; v++) {
         const struct ir_node *n = ir_get(z->f, v);
         if (!z->node[v].live || !fuse_is_scalar_sum(n)) continue;
-        for (uint32_t i = 0; i < n->arg_count; i++)
-            terms[v] += terms[n->args[i]] && !crowd[n->args[i]] && z->node[n->args[i]].uses == 1 ? terms[n->args[i]]
-                                                                                                 : 1;
+        bool chain = ir_dtype_bytes((enum ir_dtype)n->type.dtype) == 2;
+        for (uint32_t i = 0; i < n->arg_count; i++) {
+            uint32_t before = z->node[n->args[i]].uses == 1 ? terms[n->args[i]] : 0;
+            terms[v] += !before ? 1 : !crowd[n->args[i]] ? before : !chain;
+        }
         if (terms[v] >= FUSE_FAN_IN) crowd[v] = z->node[v].needs_buffer = true;
     }
 }

@@ -1,6 +1,6 @@
 /* Sums of very many scalars, such as the squared norm of all gradients: they are laid end to end and summed like a
  * tensor. Where that is not to be had, a chain of additions becomes a tree, so that the additions of one height do not
- * wait for each other. */
+ * wait for each other. Those of 16 bits are rounded one after the other, and stay. */
 #include "passes/fuse.h"
 
 bool fuse_is_scalar_sum(const struct ir_node *n)
@@ -65,14 +65,14 @@ static void join(struct fuse_sums *s, struct ir_builder *b, values *terms)
 ir_value fuse_sum(struct fuse_sums *s, struct ir_builder *b, const struct ir_func *from, ir_value old,
                   const ir_value *map)
 {
-    if (!fuse_is_scalar_sum(ir_get(from, old))) return 0;
+    enum ir_dtype dtype = (enum ir_dtype)ir_get(from, old)->type.dtype;
+    if (!fuse_is_scalar_sum(ir_get(from, old)) || (dtype != IR_F32 && dtype != IR_F64)) return 0;
     if (s->f != from) look_at(s, from);
     if (s->inner[old]) return 0;
     values terms = {0};
     collect(s, old, map, &terms);
     if (terms.count < FUSE_MANY_TERMS) return 0;
-    enum ir_dtype dtype = (enum ir_dtype)ir_type(b->f, terms.items[0])->dtype;
-    if (s->join && (dtype == IR_F32 || dtype == IR_F64)) join(s, b, &terms);
+    if (s->join) join(s, b, &terms);
     while (terms.count > 1) {
         size_t sums = 0;
         for (size_t i = 0; i < terms.count; i += FUSE_FAN_IN) {
