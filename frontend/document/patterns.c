@@ -78,12 +78,16 @@ static void alternatives(const struct pattern *p, const char *text, size_t from,
 
 bool fe_pattern(struct fe *fe, fe_json at, bool key, const char *const *paths, size_t count)
 {
-    const char *text = key ? at->key : at->string, **found = arena_new_array(fe->arena, const char *, count + 1);
+    const char *text = key ? at->key : at->string;
+    bool any = false, braces = strchr(text, '{') && is_balanced(text);
+    const char **found = braces ? arena_new_array(fe->arena, const char *, count + 1) : NULL;
     struct pattern p = {fe, at, key, found, 0, paths, count};
-    for (size_t i = 0; i < count; i++)
-        if (glob_match(text, paths[i])) found[p.count++] = paths[i];
-    bool any = p.count > 0;
-    if (any && strchr(text, '{') && is_balanced(text)) alternatives(&p, text, 0, strlen(text), 0);
+    for (size_t i = 0; i < count && (braces || !any); i++) {
+        if (!glob_match(text, paths[i])) continue;
+        any = true;
+        if (braces) found[p.count++] = paths[i];
+    }
+    if (any && braces) alternatives(&p, text, 0, strlen(text), 0);
     return any;
 }
 
