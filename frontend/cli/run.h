@@ -1,5 +1,5 @@
 /* What the files of `stepc run` share: run.c (the loop), run_object.c (opening), run_data.c (batches), run_output.c
- * (metrics, saved files, messages), run_checkpoint.c (directories). */
+ * (messages), run_write.c (saved files), run_checkpoint.c (directories). */
 #ifndef FRONTEND_CLI_RUN_H
 #define FRONTEND_CLI_RUN_H
 #include "frontend/cli/cli.h"
@@ -197,6 +197,11 @@ enum { RUN_PAUSE_MS = 500 };
 step_status run_write(struct run *, const char *path, const struct st_tensor *, uint32_t count, st_fetch *, void *user,
                       char error[ST_TEXT]);
 
+int run_save(struct run *, const char *path, bool all_state);
+int run_save_possible(struct run *, const char *option, const char *path); /* asked before the first step */
+int run_save_folder(struct run *, const char *path);                       /* the same of --save-dir, which is made */
+void run_save_folder_undo(const struct run *);
+
 /* run_infer.c */
 int run_infer(struct run *, const char *path); /* the outputs of the model into a file */
 
@@ -267,12 +272,8 @@ bool run_events_close(struct run_events *, char error[ST_TEXT]);
 
 /* run_output.c */
 void run_end_progress_line(struct run *);
-const char *run_output_path(const struct run *, const char *path);         /* of several ranks the first one writes */
-int run_save_possible(struct run *, const char *option, const char *path); /* asked before the first step */
-int run_save_folder(struct run *, const char *path);                       /* the same of --save-dir, which is made */
-void run_save_folder_undo(const struct run *);
+const char *run_output_path(const struct run *, const char *path); /* of several ranks the first one writes */
 const char *run_seconds(struct arena *, double);
-int run_save(struct run *, const char *path, bool all_state);
 void run_head(struct run *);
 bool run_is_evaluated(const struct step_tensor *metric); /* one number, of the loss and what comes before it */
 void run_show_evaluated(struct run *, uint64_t step);

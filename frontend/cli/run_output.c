@@ -1,13 +1,10 @@
-/* What a run leaves behind and says: saved tensors, the head, the progress line and the summary. */
+/* What a run says: the head, the progress line and the summary. */
 #include "frontend/cli/run.h"
 #include "ir/ir.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,126 +49,6 @@ int run_status(struct run *r, step_status status, const char *doing)
 }
 
 const char *run_output_path(const struct run *r, const char *path) { return r->place.rank ? "/dev/null" : path; }
-
-/* ---------------------------------------------------------------- saving */
-
-struct save {
-    struct run *r;
-    struct st_tensor *tensors;
-    uint32_t count;
-};
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
-}
-
-static void add_tensor(struct save *s, const struct step_tensor *t)
-{
-    struct st_tensor *to = &s->tensors[s->count++];
-    *to = (struct st_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank, .bytes = t->bytes_global};
-    for (int32_t i = 0; i < t->rank; i++) to->shape[i] = t->shape[i];
-}
-
-static step_status fetch(void *user, uint32_t index, void *to)
-{
-    struct save *s = user;
-    const struct st_tensor *t = &s->tensors[index];
-    struct step_array a = {
-        .size = sizeof a, .name = t->name, .data = to, .dtype = t->dtype, .rank = t->rank, .shape = t->shape};
-    return s->r->api->read(s->r->instance, &a);
-}
-
-/* Hours of training should not end with the news that the folder does not exist. */
-int run_save_possible(struct run *r, const char *option, const char *path)
-{
-    struct stat s;
-    struct st_output o;
-    char error[ST_TEXT], ignored[ST_TEXT];
-    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
-        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s: Is a directory", option, path);
-    if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return 0; /* a device or a pipe */
-    /* A file that has no name while it is written tells nothing of the one that it will get. */
-    if (*path && stat(path, &s) != 0 && errno != ENOENT)
-        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s: %s", option, path, strerror(errno));
-    if (!st_output_open(&o, path, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s", option, error);
-    st_output_close(&o, false, ignored);
-    return 0;
-}
-
-static bool folder_make(struct run *r, const char *path)
-{
-    bool made = mkdir(path, 0777) == 0;
-    if (made && !r->checkpoint.made) r->checkpoint.made = arena_string_n(r->cli->arena, path, strlen(path));
-    return made;
-}
-
-/* Of a run that is refused before it begins no empty folder stays. */
-void run_save_folder_undo(const struct run *r)
-{
-    const char *path = r->checkpoint.folder, *made = r->checkpoint.made;
-    char *parts = made ? arena_string_n(r->cli->arena, path, strlen(path)) : NULL;
-    while (parts && (!rmdir(parts) || errno == ENOENT) && strcmp(parts, made) != 0) {
-        char *slash = strrchr(parts, '/');
-        if (!slash) return;
-        *slash = 0;
-    }
-}
-
-int run_save_folder(struct run *r, const char *path)
-{
-    char *parts = arena_string_n(r->cli->arena, path, strlen(path)), error[ST_TEXT];
-    struct st_output o;
-    for (char *at = parts; *at; at++) {
-        if (*at != '/' || at == parts) continue;
-        *at = 0;
-        folder_make(r, parts); /* what cannot be made is told below */
-        *at = '/';
-    }
-    if (!folder_make(r, path) && errno != EEXIST)
-        return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: %s: %s", path, strerror(errno));
-    if (!st_output_open(&o, arena_format(r->cli->arena, "%s/step-0", path), error))
-        return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: %s", error);
-    st_output_close(&o, false, error);
-    return 0;
-}
-
-/* The pipe at `path`, if somebody reads it: who was told to stop does not wait for one to come. -1: no pipe; -2:
- * nobody. */
-static int open_pipe(const char *path)
-{
-    struct stat s;
-    if (stat(path, &s) != 0 || !S_ISFIFO(s.st_mode)) return -1;
-    int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    return fd < 0 && errno == ENXIO ? -2 : fd;
-}
-
-int run_save(struct run *r, const char *path, bool all_state)
-{
-    static const uint32_t roles[] = {STEP_PARAM, STEP_EMA, STEP_STATE, STEP_OPT_STATE};
-    char error[ST_TEXT];
-    struct save s = {.r = r};
-    struct step_result now = {.size = sizeof now};
-    size_t most = 0;
-    for (size_t k = 0; k < 4; k++) most += r->api->tensor_count(r->instance, roles[k]);
-    s.tensors = arena_new_array(r->cli->arena, struct st_tensor, most + 1);
-    for (size_t k = 0; k < (all_state ? 4u : 3u); k++)
-        for (size_t i = 0, n = r->api->tensor_count(r->instance, roles[k]); i < n; i++) {
-            struct step_tensor t = {.size = sizeof t};
-            if (r->api->tensor_at(r->instance, roles[k], i, &t)) continue;
-            bool statistic = st_is_statistic(t.name) && strncmp(t.name, "hyperparameters.", 16) != 0;
-            if (all_state || t.role != STEP_STATE || statistic) add_tensor(&s, &t);
-        }
-    if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, by_name);
-    /* Open until it is written: a reader would see an end. */
-    int pipe = run_stopped(r) && !r->place.rank ? open_pipe(path) : -1;
-    if (pipe == -2) snprintf(error, sizeof error, "%s: nobody reads this pipe", path), path = NULL;
-    step_status status = run_write(r, path, s.tensors, s.count, fetch, &s, error);
-    if (pipe >= 0) close(pipe);
-    if (!status) return 0;
-    run_end_progress_line(r);
-    return cli_failed(r->cli, status == STEP_EINTERNAL ? EXIT_DEFECT : EXIT_ENVIRONMENT, "--save: %s", error);
-}
 
 /* ---------------------------------------------------------------- messages */
 

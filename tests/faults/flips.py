@@ -103,7 +103,8 @@ class Flips(runner.Case):
         makes the first steps in a process of its own, still only says so."""
         right, found = self.train(self.so), {"other": 0, "signal": 0}
         self.assertEqual(right[0], 0)
-        for k, bit in enumerate(self.bits()):
+        rate = self.object.index(np.float64([0.01]).tobytes()) * 8 + 50  # a bit of the learning rate, since all others may be of what does not count
+        for bit in [*self.bits(), rate]:
             so = self.put("sealed.so", sealed(flipped(self.object, bit), self.note))
             code, said = self.train(so)
             found["signal"] += code == "hang" or code < 0 or code > 4
