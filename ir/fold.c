@@ -196,12 +196,6 @@ ir_value fold_less(struct ir_builder *b, const struct ir_node *node)
     return is_float(fold_arg(b, node, 0)) ? 0 : number(b, node, 1); /* not floats: x <= x */
 }
 
-/* No numbers fulfil both, and all but NaN one of them. */
-static bool are_contrary(const struct ir_node *less, const struct ir_node *rest)
-{
-    return less->op == OP_lt && rest->op == OP_le && less->args[0] == rest->args[1] && less->args[1] == rest->args[0];
-}
-
 ir_value fold_select(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *p = fold_arg(b, node, 0), *x = fold_arg(b, node, 1), *y = fold_arg(b, node, 2);
@@ -214,8 +208,6 @@ ir_value fold_select(struct ir_builder *b, const struct ir_node *node)
         return ir_select(b, node->args[0], x->args[1], node->args[2]);
     if (y->op == OP_select && y->args[0] == node->args[0]) /* p ? x : (p ? z : y) = p ? x : y */
         return ir_select(b, node->args[0], node->args[1], y->args[2]);
-    if (y->op == OP_select && y->args[2] == node->args[1] && are_contrary(p, fold_arg(b, y, 0)))
-        return node->args[2]; /* x > y ? z : (x <= y ? w : z) = x <= y ? w : z */
     return 0;
 }
 

@@ -158,8 +158,6 @@ static const struct {
     {C(9, true) B C(10, false) B "%11 = select(%3, %9, %10)" B, "param", 0},
     {"%9 = neg(%1)" F "%10 = select(%3, %9, %2)" F "%11 = select(%3, %10, %1)" F, "select", 2},
     {"%9 = neg(%1)" F "%10 = select(%3, %9, %2)" F "%11 = select(%3, %1, %10)" F, "select", 1},
-    {"%9 = lt(%1, %2)" B "%10 = le(%2, %1)" B "%11 = select(%10, %2, %1)" F "%12 = select(%9, %1, %11)" F, "select", 2},
-    {"%9 = lt(%1, %2)" B "%10 = le(%1, %2)" B "%11 = select(%10, %2, %1)" F "%12 = select(%9, %1, %11)" F, "select", 4},
     {"%9 = cast(%1) : float64[2, 3]\n%10 = cast(%9)" F, "param", 0},
     {"%9 = cast(%1) : bfloat16[2, 3]\n%10 = cast(%9)" F, "cast", 2},
     {"%9 = cast(%3) : int32[2, 3]\n%10 = cast(%9)" F, "cast", 1},
