@@ -397,8 +397,23 @@ static void point_latest(const struct rt_job *j)
     if (!rt_move(j->parent, name, "latest", 0)) st_call(unlinkat, j->parent, name, 0);
 }
 
+/* Whether all is there that was written: others than stepc remove files, too, while the directory has no name yet. */
+static bool is_there(struct rt_job *j)
+{
+    struct stat s;
+    for (uint32_t i = 0; i < j->file_count; i++) {
+        if (!st_call(newfstatat, j->at, j->files[i].name, &s, AT_SYMLINK_NOFOLLOW) &&
+            (uint64_t)s.st_size == j->files[i].bytes)
+            continue;
+        errno = ENOENT;
+        return rt_job_fails(j, "was removed by others", j->files[i].name);
+    }
+    return true;
+}
+
 static bool commit(struct rt_job *j)
 {
+    if (!is_there(j)) return false;
     if (!st_sync(j->at)) return rt_job_fails(j, "fsync", j->name);
     /* never over another one: where the system cannot promise it, a directory that is not empty is in the way too */
     enum { NOREPLACE = 1 };

@@ -193,7 +193,8 @@ int run_tokens_open(const struct cli *, struct st_file *, const struct step_tens
 
 /* How often ranks say that they are there, while one of them has something to do that may take long. */
 enum { RUN_PAUSE_MS = 500 };
-/* run_write.c: st_write by the first rank; all of them call it. `path` NULL there: it cannot be, as `error` says. */
+/* run_write.c: st_write of the first rank, in which all take part. `path` NULL, of the first: `error` says why it
+ * cannot be written. */
 step_status run_write(struct run *, const char *path, const struct st_tensor *, uint32_t count, st_fetch *, void *user,
                       char error[ST_TEXT]);
 
