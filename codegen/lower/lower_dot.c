@@ -359,28 +359,35 @@ static void loops(struct lower_dot_product *p)
     bool panels_parallel = !chunks_parallel && all_panels_count > 1 && largest < 4 && all_panels_count >= largest;
     /* a group reads all of x: not fewer than 8 panels, where there are so many */
     int64_t team = all_panels_count < 8 * TEAM_CHUNKS ? TEAM_CHUNKS / 2 : TEAM_CHUNKS;
-    p->group = panels_parallel && p->by_columns ? (all_panels_count + team - 1) / team : 1;
+    bool grouped = p->by_columns && (panels_parallel || best != UINT32_MAX);
+    if (grouped && !panels_parallel) { /* a worker has whole products: as many panels as are packed at a time */
+        int64_t most = GROUP_BYTES / 4 / (dot_packed_k(p) * p->panel_columns + PACKED_APART);
+        team = (all_panels_count + most - 1) / (most ? most : 1);
+    }
+    p->group = grouped ? (all_panels_count + team - 1) / team : 1;
     groups = (all_panels_count + p->group - 1) / p->group;
     if (!chunks_parallel) dot_choose_chunks(p, false);
     if (chunks_parallel || panels_parallel) best = UINT32_MAX;
-    dot_choose_locals(p, panels_parallel);
+    dot_choose_locals(p, panels_parallel || grouped);
     struct lower_pos chunk = lower_pos_constant(0), panel = lower_pos_constant(0);
     l->b.nest->parallel_extent = 1;
     if (best != UINT32_MAX) {
         dot_open(p, NEST_PARALLEL, list[best].axis, list[best].part, list[best].extent, 1, NULL);
         l->b.nest->parallel_extent = list[best].extent;
-    } else if (panels_parallel) {
+    }
+    if (panels_parallel || (grouped && groups > 1)) {
         uint32_t part = dot_last_index(l, AXIS_N);
-        nest_var var = dot_open(p, NEST_PARALLEL, AXIS_N, part, groups, p->group * p->panel_columns, NULL);
+        enum nest_loop loop = panels_parallel ? NEST_PARALLEL : NEST_SERIAL;
+        nest_var var = dot_open(p, loop, AXIS_N, part, groups, p->group * p->panel_columns, NULL);
         lower_pos_add_term(l, &panel, var, p->group);
         lower_pos_add_term(l, &p->group_start, var, p->group * p->panel_columns);
-        l->b.nest->parallel_extent = groups;
+        if (panels_parallel) l->b.nest->parallel_extent = groups;
     }
     if (!p->pack_once) open_chunks(p, chunks_parallel ? NEST_PARALLEL : NEST_SERIAL, &chunk);
     if (chunks_parallel) l->b.nest->parallel_extent = p->chunks;
     for (uint32_t i = 0; i < count; i++)
         if (i != best) dot_open(p, NEST_SERIAL, list[i].axis, list[i].part, list[i].extent, 1, NULL);
-    all_panels(p, chunk, panels_parallel ? &panel : NULL);
+    all_panels(p, chunk, panels_parallel || grouped ? &panel : NULL);
     nest_close_to(&l->b, 0);
 }
 

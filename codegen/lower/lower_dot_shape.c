@@ -77,14 +77,18 @@ static bool rows_apart(const struct lower_dot_product *p)
 }
 
 /* More columns than rows: workers share the columns out and each panel of y, which may be larger than x, is packed by
- * the only one that reads it. Else it is one of few, and comes packed (fuse_panels.c), or is packed by those who share
- * rows that lie k-major: of a tall tile they are whole cache lines. */
+ * the only one that reads it; so it is of several products side by side, of which a worker makes whole ones. Else it is
+ * one of few, and comes packed (fuse_panels.c), or is packed by those who share rows that lie k-major: of a tall tile
+ * they are whole cache lines. */
 void dot_choose_way(struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
-    bool plain = l->axes[AXIS_B].extent == 1 && l->axes[AXIS_M].parts == 1 && l->axes[AXIS_N].parts == 1 &&
+    bool several = l->axes[AXIS_B].extent > 1;
+    bool plain = !(several && p->matrix) && l->axes[AXIS_M].parts == 1 && l->axes[AXIS_N].parts == 1 &&
                  l->axes[AXIS_K].parts == 1 && !p->leaf && !l->target->cuda;
-    p->by_columns = plain && p->n > p->m && (p->columns || (p->m >= LEAST_ROWS && p->n * p->k >= LEAST_ELEMENTS));
+    int64_t least = several && l->target->vector_registers < 32 ? LEAST_OF_SEVERAL : LEAST_ELEMENTS;
+    p->by_columns = plain && (several ? p->n >= LEAST_ROWS : p->n > p->m) &&
+                    (p->columns || (p->m >= LEAST_ROWS && p->n * p->k >= least));
     bool apart = plain && rows_apart(p) && p->n >= LEAST_ROWS && (p->m >= APART_LEAST || p->k > LONG_K) &&
                  p->n * p->k >= LEAST_ELEMENTS * 3 / 4 && l->lane_stride == 1;
     p->tall = p->columns || p->shared_rows || p->by_columns || p->matrix || apart;
