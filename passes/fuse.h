@@ -218,8 +218,8 @@ struct fuse_cut fuse_find_cut(const int64_t *extent, uint32_t count, int64_t wan
 bool fuse_wants_phases(uint32_t blocks, const struct ir_func *, const struct ir_node *);
 ir_value fuse_phases(uint32_t blocks, struct ir_builder *, const struct ir_node *, ir_value x);
 /* fuse_split.c: products of few tiles, too. */
-bool fuse_wants_split(uint32_t blocks, const struct ir_func *, ir_value, struct arena *scratch);
-ir_value fuse_split(uint32_t blocks, struct ir_builder *, const struct ir_node *, const ir_value *map);
+bool fuse_wants_split(const struct pass_options *, const struct ir_func *, ir_value, struct arena *scratch);
+ir_value fuse_split(const struct pass_options *, struct ir_builder *, const struct ir_node *, const ir_value *map);
 /* fuse_line.c: products of one row or column as sums along lines of memory. */
 bool fuse_wants_lines(uint32_t blocks, const struct ir_func *, const struct ir_node *);
 ir_value fuse_lines(struct ir_builder *, const struct ir_func *from, const struct ir_node *, const ir_value *map);

@@ -99,8 +99,7 @@ static ir_value rewrite_wide_join(struct preparing *p, struct ir_builder *b, con
 
 static bool wants_split(struct preparing *p, const struct ir_func *f, ir_value v)
 {
-    if (p->pass->options->invariant || !fuse_wants_split(p->pass->options->blocks, f, v, &p->pass->scratch))
-        return false;
+    if (p->pass->options->invariant || !fuse_wants_split(p->pass->options, f, v, &p->pass->scratch)) return false;
     return !fuse_is_attention(&p->panels, f, v);
 }
 
@@ -139,7 +138,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     uint32_t blocks = p->pass->options->blocks;
     if (fuse_wants_phases(blocks, from, node)) return fuse_phases(blocks, b, node, map[node->args[0]]);
     if (wants_lines(p, from, old)) return fuse_lines(b, from, node, map);
-    if (wants_split(p, from, old)) return fuse_split(blocks, b, node, map);
+    if (wants_split(p, from, old)) return fuse_split(p->pass->options, b, node, map);
     if (is_large_reduction(from, node)) {
         bool tree = node->op == OP_reduce_sum && node->attr[1].n;
         ir_value r = (tree ? rewrite_tree : rewrite_full)(b, node, map[node->args[0]]);

@@ -1,9 +1,13 @@
-/* Products in two phases, where a GPU has more blocks than there are tiles of the result: a gradient of small weights
- * over many rows, a layer of a small model. The first phase contracts parts, all as one product with a dimension of
- * batches more, the second one adds the parts, in their order, and does what is element-wise behind the product: the
- * result is the same in every run. Parts are cut as those of reductions are (fuse_phases.c). Attention, concatenations
- * that are no taps and sums with an order of their own stay as they are. Sums of 16-bit numbers are float32 until all
- * are added. What another launch costs is estimated, not measured. */
+/* Products in two phases: a gradient of weights over many rows. The first phase contracts parts, all as one product
+ * with a dimension of batches more, the second one adds the parts, in their order, and does what is element-wise behind
+ * the product: the result is the same in every run. Parts are cut as those of reductions are (fuse_phases.c).
+ * Attention, concatenations that are no taps and sums with an order of their own stay as they are. Sums of 16-bit
+ * numbers are float32 until all are added.
+ *
+ * A GPU has more blocks than there are tiles of the result, also of a layer of a small model; what another launch costs
+ * is estimated, not measured. Workers of a CPU, who would share out rows or columns and each read and pack all of the
+ * other operand, have parts of both instead, which are read once (measured with AVX2: 1.0 to 1.6 times as fast; with
+ * wider vectors it was not). */
 #include "passes/fuse.h"
 
 enum {
@@ -12,6 +16,18 @@ enum {
     NARROW = 16,       /* and the widest of those for few rows or columns */
     LEAST_STEPS = 128, /* of a part */
     LAUNCH_STEPS = 256 /* at least that many fewer one after the other, for another launch */
+};
+/* Of a CPU: elements of all parts at most, columns of a panel at most, rows and columns at least, steps of a part at
+ * least and about, parts. */
+enum {
+    PARTS_ELEMENTS = 1 << 21,
+    NARROW_PANEL = 16,
+    WORKER_ROWS = 32,
+    WORKER_COLUMNS = 64,
+    FEW_STEPS = 192,
+    MANY_STEPS = 512,
+    LEAST_PARTS = 4,
+    MOST_PARTS = 16
 };
 
 static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)
@@ -31,27 +47,54 @@ static int64_t tiles_of(int64_t rows, int64_t columns)
     return (rows + TILE_ROWS - 1) / TILE_ROWS * ((columns + TILE_COLUMNS - 1) / TILE_COLUMNS);
 }
 
-static struct fuse_cut cut_of(uint32_t blocks, const struct ir_type *x, const struct ir_type *y,
+static bool is_step_major(const struct ir_type *type, struct ir_ints contract)
+{
+    for (uint32_t i = 0; i < contract.n; i++)
+        if (contract.v[i] + 1 == type->rank) return false;
+    return true;
+}
+
+/* Of a CPU. All parts of the result together are not much more than half of what is read, nor leave the caches. */
+static int64_t parts_of_workers(const struct ir_type *x, const struct ir_type *y, const struct ir_node *n)
+{
+    int64_t steps = pass_extent(x, n->attr[2]), read = ir_type_elements(x) + ir_type_elements(y);
+    int64_t rows = ir_type_elements(x) / steps, columns = ir_type_elements(y) / steps;
+    bool plain = n->type.dtype == IR_F32 && !n->attr[0].n && is_step_major(x, n->attr[2]) &&
+                 is_step_major(y, n->attr[3]);
+    if (!plain || rows < WORKER_ROWS || columns < WORKER_COLUMNS) return 1;
+    int64_t parts = steps / MANY_STEPS, room = read / 8 * 5,
+            most = (room < PARTS_ELEMENTS ? room : PARTS_ELEMENTS) / (rows * columns);
+    parts = parts < LEAST_PARTS ? LEAST_PARTS : parts > MOST_PARTS ? MOST_PARTS : parts;
+    if (most > steps / FEW_STEPS) most = steps / FEW_STEPS;
+    return parts < most ? parts : most;
+}
+
+static struct fuse_cut cut_of(const struct pass_options *o, const struct ir_type *x, const struct ir_type *y,
                               const struct ir_node *n)
 {
     int64_t steps = pass_extent(x, n->attr[2]), batch = pass_extent(x, n->attr[0]), extent[IR_MAX_RANK];
     struct fuse_cut none = {.all = 1};
     if (!steps || !ir_type_elements(&n->type) || n->attr[2].n >= IR_MAX_RANK) return none;
-    int64_t tiles = batch * tiles_of(ir_type_elements(x) / (steps * batch), ir_type_elements(y) / (steps * batch));
-    int64_t wanted = blocks / tiles, most = steps / LEAST_STEPS;
     for (uint32_t i = 0; i < n->attr[2].n; i++) extent[i] = x->dim[n->attr[2].v[i]];
+    if (!o->blocks) {
+        struct fuse_cut cut = fuse_find_cut(extent, n->attr[2].n, parts_of_workers(x, y, n));
+        return cut.all >= LEAST_PARTS ? cut : none;
+    }
+    int64_t tiles = batch * tiles_of(ir_type_elements(x) / (steps * batch), ir_type_elements(y) / (steps * batch));
+    int64_t wanted = o->blocks / tiles, most = steps / LEAST_STEPS;
     struct fuse_cut cut = fuse_find_cut(extent, n->attr[2].n, wanted < most ? wanted : most);
     return steps - steps / cut.all >= LAUNCH_STEPS ? cut : none;
 }
 
-bool fuse_wants_split(uint32_t blocks, const struct ir_func *f, ir_value v, struct arena *scratch)
+bool fuse_wants_split(const struct pass_options *o, const struct ir_func *f, ir_value v, struct arena *scratch)
 {
     const struct ir_node *n = ir_get(f, v);
-    if (!blocks || n->op != OP_dot || !ir_dtype_is_float((enum ir_dtype)n->type.dtype)) return false;
+    bool narrow = o->panel_columns && o->panel_columns <= NARROW_PANEL;
+    if ((!o->blocks && !narrow) || n->op != OP_dot || !ir_dtype_is_float((enum ir_dtype)n->type.dtype)) return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
     if (n->attr[4].n || n->attr[5].n || n->attr[6].n) return false;
     if (x->rank == IR_MAX_RANK || y->rank == IR_MAX_RANK || n->type.rank + n->attr[2].n > IR_MAX_RANK) return false;
-    return cut_of(blocks, x, y, n).all > 1 && !is_view_of_many(f, n->args[0], scratch) &&
+    return cut_of(o, x, y, n).all > 1 && !is_view_of_many(f, n->args[0], scratch) &&
            !is_view_of_many(f, n->args[1], scratch);
 }
 
@@ -78,11 +121,11 @@ static void cut_operand(struct ir_builder *b, ir_value v, enum ir_dtype sum, str
     out->value = ir_cast(b, ir_reshape(b, v, from.rank + 1, shape), sum);
 }
 
-ir_value fuse_split(uint32_t blocks, struct ir_builder *b, const struct ir_node *n, const ir_value *map)
+ir_value fuse_split(const struct pass_options *o, struct ir_builder *b, const struct ir_node *n, const ir_value *map)
 {
     struct cut_operand x, y;
     ir_value from[] = {map[n->args[0]], map[n->args[1]]};
-    struct fuse_cut cut = cut_of(blocks, ir_type(b->f, from[0]), ir_type(b->f, from[1]), n);
+    struct fuse_cut cut = cut_of(o, ir_type(b->f, from[0]), ir_type(b->f, from[1]), n);
     enum ir_dtype dtype = (enum ir_dtype)n->type.dtype, sum = dtype == IR_F64 ? IR_F64 : IR_F32;
     int64_t parts[IR_MAX_RANK];
     uint32_t cuts = cut.at + 1, batch = cuts + n->attr[0].n, rest = n->attr[2].n - cut.at;
