@@ -8,7 +8,7 @@
 /* Rows below which a product packs for itself what it reads, and elements of y that are as well read where they stand,
  * also where panels are narrow: workers would share out columns, of which so few lie side by side, and what is done
  * with the product would walk all rows for each of these. */
-enum { PANEL_ROWS = 192, PANEL_ELEMENTS = 100000, NARROW = 16 /* columns */, NARROW_ELEMENTS = 30000 };
+enum { PANEL_ROWS = 192, PANEL_ELEMENTS = 100000, NARROW = 16 /* columns */, NARROW_ELEMENTS = 4000 };
 /* Steps, rows and columns at least of products whose operands get a step more for it to be an even number. */
 enum { EVEN_LEAST = 32 };
 /* The same of products in loops with weights that stay: rows of one round and elements. */
