@@ -183,10 +183,11 @@ struct vector_loop {
     uint32_t sums[16], sum_count; /* registers that get partial sums per copy */
     bool tile;
     bool crowded; /* more such registers than `sums` holds: one vector at a time, no partial sums */
+    bool reads;   /* something from memory */
     bool lengthy; /* so much code that it is printed once, with a mask, where the extent is not known */
 };
 
-enum { LENGTHY = 1500 }; /* of instructions, roughly */
+enum { LENGTHY = 1500, LENGTHY_DRAW = 300 }; /* of instructions, roughly; of what reads nothing, as initial values */
 
 /* Instructions that a statement becomes, roughly. */
 static uint32_t weight_of(const struct nest_stmt *s)
@@ -212,6 +213,7 @@ static uint32_t weigh(struct emit *e, struct nest_stmt *const *items, size_t cou
             if (!seen && loop->sum_count == 16) loop->crowded = true;
             else if (!seen) loop->sums[loop->sum_count++] = s->reg;
         }
+        loop->reads |= s->kind == NEST_LOAD;
         weight += weight_of(s) + weigh(e, s->body.items, s->body.count, loop);
     }
     return weight;
@@ -222,7 +224,7 @@ static void plan_loop(struct emit *e, const struct nest_stmt *s, struct vector_l
     *loop = (struct vector_loop){.stmt = s};
     uint32_t weight = weigh(e, s->body.items, s->body.count, loop), elements = 0;
     loop->copies = weight <= 10 ? 4 : weight <= 40 ? 2 : 1;
-    loop->lengthy = weight > LENGTHY;
+    loop->lengthy = weight > (loop->reads ? LENGTHY : LENGTHY_DRAW);
     for (uint32_t i = 0; i < loop->sum_count; i++) elements += e->regs[loop->sums[i]].count;
     while (loop->copies > 1 && loop->copies * elements > 12) loop->copies /= 2;
     if (loop->tile || loop->crowded) loop->copies = 1;

@@ -356,6 +356,9 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
     struct drawing d = {.b = b, .type = p->type, .narrow = drawn};
     struct fe_value v[MAX_ROWS] = {0};
     uint32_t key[2];
+    int64_t elements = ir_type_elements(&p->type);
+    /* One row, so that tensors of all shapes have the same code; on a mesh, which cuts dimensions, as it is. */
+    if (!b->f->module->mesh.axis_count) d.type = ir_type_of(IR_F32, 1, &elements);
     d.type.dtype = IR_F32;
     fe_fork_key(fe, p->stream, p->draw, key);
     d.k0 = u32(&d, key[0]);
@@ -376,7 +379,8 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
             BUG("no initializer %s", p->init_preset);
         x = init->family == ORTHOGONAL ? fe_orthogonal(fe, b, p, key, 1, -1, false) : draw(fe, &d, p, init, v);
     }
-    return x ? ir_cast(b, ir_cast(b, x, drawn), dtype) : ir_number(b, p->type, 0);
+    if (!x) return ir_number(b, p->type, 0);
+    return ir_reshape(b, ir_cast(b, ir_cast(b, x, drawn), dtype), p->type.rank, p->type.dim);
 }
 
 ir_value fe_initial_drawn(struct fe *fe, struct ir_builder *b, fe_json initializer, const struct fe_drawn *drawn,
