@@ -409,6 +409,21 @@ class Computed(Result):
         self.discard()
 
 
+class _Call:
+    """What one call tells the object and hears from it; keep: what that points to, at its end the arrays and the hyper-parameters.
+    again: the names of the values that it can be filled with again, for another call; None: it cannot."""
+
+    def __init__(self, batch: Any, keep: List[Any], metrics: List[str], again: Optional[Tuple[str, ...]]) -> None:
+        self.batch, self.keep, self.again, self.names = batch, keep, again, metrics
+        self.arrays, self.hypers, self.metrics = list(keep[-2]), list(keep[-1]), (_f64 * max(len(metrics), 1))()
+        self.result = _Result(metrics=self.metrics, metric_capacity=len(metrics))
+        self.told, self.heard = ctypes.byref(batch), ctypes.byref(self.result)
+
+    def out(self, r: Any) -> Result:
+        return Result(step=r.step, loss=r.loss, metrics=dict(zip(self.names, self.metrics[:])), seconds=r.ns_total * 1e-9,
+                      finite=not r.flags & NONFINITE, accepted=not r.flags & SKIPPED)
+
+
 _DELETER = ctypes.CFUNCTYPE(None, _p)
 _CAPSULES = {False: b"dltensor", True: b"dltensor_versioned"}
 
@@ -539,6 +554,7 @@ class Step:
         object was compiled for). STEP_EIO: no such file; STEP_ECORRUPT: no object of stepc, or damaged;
         STEP_EVERSION: of another interface; STEP_EDEVICE: this machine lacks a device or a feature that it was compiled for."""
         self._instance, self._ready, self._inside, self._process = _p(), False, threading.Lock(), os.getpid()
+        self._calls: Dict[Tuple[str, ...], List[_Call]] = {}  # that ended, to be filled again
         path = os.fspath(path)
         library = _library(path)
         library.step_query.restype = ctypes.POINTER(_Api)
@@ -555,6 +571,7 @@ class Step:
         self._minor = api.contents.abi_minor
         self._inputs = {t.name.decode(): t for t in self._tensors(INPUT)}
         self._as_declared = {name: self._declared(name, t) for name, t in self._inputs.items() if t.dtype in _DTYPES}
+        self._outputs = {t.name.decode(): (t.dtype, tuple(t.shape[:t.rank])) for t in self._tensors(OUTPUT)}
         self._metrics = [t.name.decode() for t in self._tensors(METRIC) if t.rank == 0]
 
     def _guarded(self, name: str, entry: Callable[..., Any]) -> Callable[..., Any]:
@@ -606,15 +623,19 @@ class Step:
         own_shape, own_strides = (_i64 * max(t.rank, 1))(*shape), (_i64 * max(t.rank, 1))(*strides)
         return dtype, shape, _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), dtype=t.dtype, rank=t.rank, shape=own_shape, strides=own_strides)
 
+    def _fits(self, name: str, value: Any) -> bool:
+        """Whether this is an array as the document declares it, of which nothing is new but its address."""
+        if type(value) is not np.ndarray or name not in self._as_declared:
+            return False
+        dtype, shape, _ = self._as_declared[name]
+        return value.dtype == dtype and value.shape == shape and value.flags.c_contiguous
+
     def _given(self, name: str, value: Any, keep: List[Any], code: int) -> Any:
         """The same of what the object only reads: in this machine's byte order, and rounded where 16-bit floats are wanted."""
-        if type(value) is np.ndarray and name in self._as_declared:
-            dtype, shape, told = self._as_declared[name]
-            if value.dtype is dtype and value.shape == shape and value.flags.c_contiguous:
-                keep.append(value)
-                told = _ARRAY.from_buffer_copy(told)
-                told.data = value.ctypes.data
-                return told
+        if self._fits(name, value):
+            told = _ARRAY.from_buffer_copy(self._as_declared[name][2])
+            told.data = value.ctypes.data
+            return told
         if isinstance(value, np.ma.MaskedArray):
             raise StepError(1, 'STEP_EINVAL: "%s": a masked array; the object would read what is masked' % name)
         if getattr(value, "__dlpack_device__", None) and int(value.__dlpack_device__()[0]) == 2:
@@ -654,13 +675,12 @@ class Step:
         return _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), data=(t.data or 0) + t.byte_offset, dtype=_OF_DLPACK.get((t.code, t.bits), 0),
                       rank=t.rank, shape=shape, strides=strides, device_type=t.device_type, device_id=t.device_id)
 
-    def _room(self, tensor: Any, keep: List[Any]) -> Tuple[np.ndarray, Any]:
+    def _room(self, name: str, code: int, shape: Tuple[int, ...], keep: List[Any]) -> Tuple[np.ndarray, Any]:
         """An array for a tensor to be written to, and what tells the object of it."""
-        name = tensor.name.decode()
-        if tensor.dtype not in _DTYPES:
-            raise StepError(15, 'STEP_EUNSUPPORTED: "%s" has dtype %d, which NumPy lacks' % (name, tensor.dtype))
-        a = np.empty(tensor.shape[:tensor.rank], _DTYPES[tensor.dtype])
-        return a, self._array(name, a, keep, tensor.dtype)
+        if code not in _DTYPES:
+            raise StepError(15, 'STEP_EUNSUPPORTED: "%s" has dtype %d, which NumPy lacks' % (name, code))
+        a = np.empty(shape, _DTYPES[code])
+        return a, self._array(name, a, keep, code)
 
     def _batch(self, values: Dict[str, Any], keep: List[Any]) -> Any:
         inputs = [self._given(n, v, keep, self._inputs[n].dtype) for n, v in values.items() if n in self._inputs]
@@ -676,6 +696,34 @@ class Step:
         on_gpu = any(a.device_type == 2 for a in inputs)
         return _Batch(stream=1 if on_gpu else None, inputs=ctypes.cast(arrays, _p), input_count=len(inputs), hypers=ctypes.cast(numbers, _p), hyper_count=len(hypers))
 
+    def _call(self, values: Dict[str, Any]) -> _Call:
+        """What tells the object of these values, which the caller keeps. Where they are as declared, what an earlier call of the same
+        names has left is filled with their addresses: to make it anew takes longer than a small step. It is not in `_calls` until
+        it ended: nobody else, in another thread or in an `accept`, writes into what the object reads."""
+        addresses, numbers, keep = [], [], []  # type: List[int], List[float], List[Any]
+        names = tuple(values)
+        for name, value in values.items():
+            if self._fits(name, value):
+                addresses.append(value.ctypes.data)
+            elif type(value) is float and name not in self._inputs:
+                numbers.append(value)
+            else:
+                return _Call(self._batch(values, keep), keep, self._metrics, None)
+        try:
+            call = self._calls[names].pop()
+        except (KeyError, IndexError):
+            return _Call(self._batch(values, keep), keep, self._metrics, names)
+        for array, address in zip(call.arrays, addresses):
+            array.data = address
+        for hyper, number in zip(call.hypers, numbers):
+            hyper.value = number
+        call.batch.flags, call.batch.accept = 0, None
+        return call
+
+    def _ended(self, call: _Call) -> None:
+        if call.again is not None:
+            self._calls.setdefault(call.again, []).append(call)
+
     def names(self, role: int = PARAM) -> List[str]:
         """The tensors of a role (PARAM, EMA, OPT_STATE, STATE, INPUT, METRIC, OUTPUT), in the document's order."""
         return [t.name.decode() for t in self._tensors(role)]
@@ -686,27 +734,24 @@ class Step:
         self._ready = True
 
     def _run(self, entry: Callable[..., int], values: Dict[str, Any], *more: Any, flags: int = 0, accept: Optional[Callable[[Result], Any]] = None) -> Result:
-        keep, metrics, raised = [], (_f64 * max(len(self._metrics), 1))(), []  # type: List[Any], Any, List[BaseException]
-        batch, result = self._batch(values, keep), _Result(metrics=metrics, metric_capacity=len(self._metrics))
-
-        def told(r: Any) -> Result:
-            return Result(step=r.step, loss=r.loss, metrics=dict(zip(self._metrics, metrics)), seconds=r.ns_total * 1e-9,
-                          finite=not r.flags & NONFINITE, accepted=not r.flags & SKIPPED)
+        call, raised = self._call(values), []  # type: Any, List[BaseException]
 
         def asked(_: Any, r: Any) -> int:
             try:
-                return bool(accept and accept(told(r.contents)))
+                return bool(accept and accept(call.out(r.contents)))
             except BaseException as e:  # the step does not count
                 raised.append(e)
                 return 0
-        batch.flags = flags
+        call.batch.flags = flags
         if accept is not None:
-            keep.append(_ACCEPT(asked))
-            batch.accept = ctypes.cast(keep[-1], _p)
-        self._check(entry(self._instance, ctypes.byref(batch), *more, ctypes.byref(result)))
+            kept = _ACCEPT(asked)
+            call.batch.accept = ctypes.cast(kept, _p)
+        self._check(entry(self._instance, call.told, *more, call.heard))
         if raised:
             raise raised[0]
-        return told(result)
+        out = call.out(call.result)
+        self._ended(call)
+        return out
 
     def step(self, *, on_nonfinite: str = "continue", accept: Optional[Callable[[Result], Any]] = None, _flags: int = 0, **values: Any) -> Result:
         """One training step: inputs by name, and hyper-parameters for this step only. A step whose loss or update is NaN or infinite
@@ -783,14 +828,15 @@ class Step:
         """The model's output by the inputs that it reads: an array of the shape that `stepc explain` shows, or a dict by name where it
         has several; `output` names one. weights: as in `eval`. STEP_ENOTFOUND: no such output or weights; else the errors of `step`."""
         keep: List[Any] = []
-        there = {t.name.decode(): t for t in self._tensors(OUTPUT)}
+        there = self._outputs
         names = list(there) if output is None else [output]
         if not there or any(n not in there for n in names):
             raise StepError(2, 'STEP_ENOTFOUND: infer has no output "%s"; there is %s' % (output, ", ".join(there) or "none"))
-        rooms = [self._room(there[n], keep) for n in names]
+        rooms = [self._room(n, *there[n], keep) for n in names]
         out, arrays = {n: a for n, (a, _) in zip(names, rooms)}, (_ARRAY * len(names))(*(c for _, c in rooms))
-        batch = self._batch(values, keep)
-        self._check(self._infer(self._instance, ctypes.byref(batch), weights.encode(), arrays, ctypes.c_size_t(len(names))))
+        call = self._call(values)
+        self._check(self._infer(self._instance, call.told, weights.encode(), arrays, ctypes.c_size_t(len(names))))
+        self._ended(call)
         return out if len(out) > 1 else out[names[0]]
 
     def infer_rows(self, weights: str = "params", output: Optional[str] = None, **values: Any) -> Any:
@@ -837,7 +883,7 @@ class Step:
         """A copy of a tensor: of the whole one, also where devices hold parts; bfloat16 as its bits (`numbers`). STEP_ENOTFOUND: no
         such tensor; STEP_EINVAL: an input, or before `init` or `load`. Metrics and outputs are those of the last call, zeros before."""
         t, keep = self._find(name), []  # type: Any, List[Any]
-        out, array = self._room(t, keep)
+        out, array = self._room(name, t.dtype, tuple(t.shape[:t.rank]), keep)
         self._check(self._read(self._instance, ctypes.byref(array)))
         return out
 
@@ -963,7 +1009,7 @@ class Step:
                                          not any(s % v.itemsize for s in v.strides)):
                 raise StepError(3, 'STEP_ESHAPE: bind: "%s": expected an array of %s, to be read where it lies; found %s' % (
                     n, np.dtype(_DTYPES.get(code, np.uint8)).name, getattr(v, "dtype", type(v).__name__)))
-        keep: List[Any] = []
+        keep: List[Any] = [values]
         metrics = (_f64 * max(len(self._metrics), 1))()
         batch, result = self._batch(values, keep), _Result(metrics=metrics, metric_capacity=len(self._metrics))
         keep.append(batch)

@@ -31,6 +31,7 @@ done
 "$stepc" compile "$here/two_rates.json" -o "$out/two_rates.so"
 "$python" "$here/host.py" "$out/cookbook_ema.so" cookbook_ema "$out/two_rates.so" "$out/outputs.so"
 "$python" "$here/threads.py" "$stepc" "$root/samples/digits/model.json"
+"$python" "$here/reused.py" "$stepc" "$root/samples/digits/model.json"
 "$python" "$here/views.py" "$stepc" "$root/samples/cookbook/model.json" "$out"
 # The table as functions: in every C and C++ with every entry, as symbols of a library, and from Go; Rust calls the table itself.
 for as in "gcc -std=c99 -x c" "gcc -std=c17 -x c" "g++ -std=c++11 -x c++" "g++ -std=c++20 -x c++"; do
