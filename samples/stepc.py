@@ -582,10 +582,12 @@ class Step:
             if not inside.acquire(False):
                 raise StepError(14, "STEP_EBUSY: %s: another call is inside this instance" % name)
             try:
-                if not arguments[0]:
+                if not arguments[0] and name != "destroy":
                     raise StepError(1, "STEP_EINVAL: %s: this step was closed" % name)
                 return entry(*arguments)
             finally:
+                if name == "destroy":
+                    arguments[0].value = None  # for a thread, too, that comes in with it later
                 inside.release()
         return call
 
@@ -1029,10 +1031,10 @@ class Step:
     def close(self) -> None:
         """Waits for a save that runs, then ends threads and frees the memory, or leaves it to the arrays of a `view` that are still
         there. A second time it does nothing; in the child of a fork the parent's is left alone."""
-        if self._instance and self._process == os.getpid():
-            instance = self._instance
-            self._destroy(instance)
-        self._instance = _p()
+        if self._process == os.getpid():
+            self._destroy(self._instance)
+        else:
+            self._instance = _p()
 
     def __del__(self) -> None:
         try:

@@ -91,4 +91,39 @@ with tempfile.TemporaryDirectory() as folder:  # a save that runs when its step 
 for call in (train, lambda: m["step"], m.names, m.hypers, m.memory, m.init, waits.commit, runs.save, lambda: m.item("a"), lambda: m.step_n(1, image=images[:1], digit=digits[:1]),
              lambda: m.infer(image=image), lambda: m.save("/nowhere"), lambda: m.set("a", 1)):
     refused(stepc.StepError, "closed", call)
+# closing between the steps of other threads: they are told, whenever it is
+switch = sys.getswitchinterval()
+sys.setswitchinterval(1e-6)
+
+
+def until_closed(m, told):
+    while not told or told[-1] == 14:
+        try:
+            m.step(image=image, digit=digit)
+        except stepc.StepError as e:
+            told.append(e.status)
+
+
+def closed_at_last(m):
+    while True:
+        try:
+            return m.close()
+        except stepc.StepError as e:
+            assert e.status == 14, e
+
+
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "step.so")
+    stepc.compile(sys.argv[2], constants={"batch": 8, "hidden": 8}, output=path).close()
+    for _ in range(40):
+        m, told = stepc.Step(path, threads=1), [[] for _ in range(3)]
+        m.init()
+        others = [threading.Thread(target=until_closed, args=(m, one)) for one in told]
+        others += [threading.Thread(target=closed_at_last, args=(m,)) for _ in range(2)]
+        for one in others:
+            one.start()
+        for one in others:
+            one.join()
+        assert [one[-1] for one in told] == [1] * 3, told
+sys.setswitchinterval(switch)
 print("Python host, beside training: all checks passed")
