@@ -414,7 +414,8 @@ class _Call:
     again: the names of the values that it can be filled with again, for another call; None: it cannot."""
 
     def __init__(self, batch: Any, keep: List[Any], metrics: List[str], again: Optional[Tuple[str, ...]]) -> None:
-        self.batch, self.keep, self.again, self.names = batch, keep, again, metrics
+        self.batch, self.keep, self.names = batch, keep, metrics
+        self.again = again if len(keep) == 2 else None  # else it points to what is the caller's, or a copy of it
         self.arrays, self.hypers, self.metrics = list(keep[-2]), list(keep[-1]), (_f64 * max(len(metrics), 1))()
         self.result = _Result(metrics=self.metrics, metric_capacity=len(metrics))
         self.told, self.heard = ctypes.byref(batch), ctypes.byref(self.result)
@@ -736,7 +737,8 @@ class Step:
         self._ready = True
 
     def _run(self, entry: Callable[..., int], values: Dict[str, Any], *more: Any, flags: int = 0, accept: Optional[Callable[[Result], Any]] = None) -> Result:
-        call, raised = self._call(values), []  # type: Any, List[BaseException]
+        call = self._call(values)
+        raised: List[BaseException] = []
 
         def asked(_: Any, r: Any) -> int:
             try:

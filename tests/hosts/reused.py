@@ -61,6 +61,7 @@ with warnings.catch_warnings():
             same(m.eval(image=image, digit=digit), wanted[k])
             del given
             assert gone() is None or gone() is image, name
+assert {names: len(calls) for names, calls in m._calls.items()} == {("image", "digit"): 1, ("digit", "image"): 1}, m._calls
 moved = np.zeros((8, 64), "f4")
 for k, (image, digit) in enumerate(zip(images, digits)):  # one array in other memory
     moved.resize(1 << 16 + k, refcheck=False)
