@@ -276,6 +276,33 @@ static int64_t rows_of_product(const struct plan *p)
     return 0;
 }
 
+/* A gradient of weights over many rows is summed by parts, which the first dimension of the product counts: not with
+ * wide panels, nor where rows lie side by side, no number of parts divides them, or all results would take too much
+ * room. */
+START_TEST(long_sums_have_parts)
+{
+    static const struct {
+        int64_t m, n, k, first;
+        uint32_t panel;
+        bool by_steps;
+    } cases[] = {{128, 100, 8192, 16, 16, true},     {128, 100, 8192, 128, 32, true}, {128, 100, 8192, 128, 16, false},
+                 {128, 100, 1000, 4, 16, true},      {128, 100, 1009, 128, 16, true}, {128, 100, 700, 128, 16, true},
+                 {1024, 1024, 4096, 1024, 16, true}, {512, 512, 8192, 8, 16, true},   {30, 100, 8192, 30, 16, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_columns = cases[i].panel;
+        int64_t m = cases[i].m, n = cases[i].n, k = cases[i].k;
+        bool by_steps = cases[i].by_steps;
+        ir_value a = param(&x, IR_ROLE_INPUT, by_steps ? F32(k, m) : F32(m, k));
+        output(&x, product(&x, a, param(&x, IR_ROLE_INPUT, F32(k, n)), !by_steps, 0));
+        int64_t first = rows_of_product(finish(&x));
+        ck_assert_msg(first == cases[i].first, "%zu: %lld", i, (long long)first);
+        drop(&x);
+    }
+}
+END_TEST
+
 /* Few columns become rows, where rows lie side by side: not where there are as few of these, or they do not. */
 START_TEST(few_columns_become_rows)
 {
@@ -658,11 +685,11 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse",
-                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, narrow_panels,
-                            shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs,
-                            products_of_halves, few_columns_become_rows, large_transpositions_are_stored, taps_of_pairs,
-                            padding_of_a_gpu, operands_of_loops_lie_in_panels, layer_norm_is_two_kernels,
-                            adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
-                            taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
+    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, narrow_panels,
+                                    shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs,
+                                    products_of_halves, few_columns_become_rows, long_sums_have_parts,
+                                    large_transpositions_are_stored, taps_of_pairs, padding_of_a_gpu,
+                                    operands_of_loops_lie_in_panels, layer_norm_is_two_kernels, adam_is_one_kernel,
+                                    layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
+                                    taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
 }
