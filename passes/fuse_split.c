@@ -27,7 +27,8 @@ enum {
     FEW_STEPS = 192,
     MANY_STEPS = 512,
     LEAST_PARTS = 4,
-    MOST_PARTS = 16
+    MOST_PARTS = 16,
+    PANEL_ROWS = 192 /* from which on operands lie in panels (fuse_panels.c) */
 };
 
 static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)
@@ -54,6 +55,13 @@ static bool is_step_major(const struct ir_type *type, struct ir_ints contract)
     return true;
 }
 
+static bool is_one_run(struct ir_ints contract)
+{
+    for (uint32_t i = 1; i < contract.n; i++)
+        if (contract.v[i] != contract.v[i - 1] + 1) return false;
+    return true;
+}
+
 /* Of a CPU. All parts of the result together are not much more than half of what is read, nor leave the caches. */
 static int64_t parts_of_workers(const struct ir_type *x, const struct ir_type *y, const struct ir_node *n)
 {
@@ -66,6 +74,8 @@ static int64_t parts_of_workers(const struct ir_type *x, const struct ir_type *y
             most = (room < PARTS_ELEMENTS ? room : PARTS_ELEMENTS) / (rows * columns);
     parts = parts < LEAST_PARTS ? LEAST_PARTS : parts > MOST_PARTS ? MOST_PARTS : parts;
     if (most > steps / FEW_STEPS) most = steps / FEW_STEPS;
+    bool panels = rows >= PANEL_ROWS && columns >= PANEL_ROWS; /* for all rows, where y lies in runs: heads */
+    if (panels && !is_one_run(n->attr[3])) return 1;
     return parts < most ? parts : most;
 }
 
