@@ -70,11 +70,6 @@ static step_status parse_patterns(struct save_plan *plan, const char *text)
     return s.fault ? rt_fail(plan->t, STEP_EINVAL, "save: slots: a JSON list of patterns: %s", s.fault) : STEP_OK;
 }
 
-static int tensor_order(const void *a, const void *b)
-{
-    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
-}
-
 /* Tensors to save; hyper-parameters that can be set are among them. */
 static step_status collect(struct save_plan *plan)
 {
@@ -89,7 +84,7 @@ static step_status collect(struct save_plan *plan)
         plan->computed |= s->computed != 0;
         plan->tensors[plan->count++] = t;
     }
-    if (plan->count) qsort(plan->tensors, plan->count, sizeof *plan->tensors, tensor_order);
+    if (plan->count) qsort(plan->tensors, plan->count, sizeof *plan->tensors, st_by_name);
     return STEP_OK;
 }
 

@@ -50,6 +50,7 @@ static bool collect(struct rt_job *j, const char *const *patterns, uint32_t patt
             if (rt_slot_role(s) != item + 1 || s->computed || !wanted(patterns, pattern_count, s->name)) continue;
             struct st_tensor t = {
                 .name = s->name, .dtype = s->dtype, .rank = s->rank, .bytes = rt_slot_bytes(s, false)};
+            t.trained = !item && !(s->flags & STEP_FROZEN);
             for (int32_t k = 0; k < s->rank; k++) t.shape[k] = s->shape[k];
             j->slots[n++] = t;
         }
@@ -138,7 +139,7 @@ static step_status take_texts(struct step_instance *t, struct rt_job *j, const s
 
 static struct rt_saved *saved_of(struct step_instance *t)
 {
-    if (!t->saved) t->saved = calloc(1, sizeof *t->saved);
+    if (!t->saved) t->saved = rt_zeroed(sizeof *t->saved);
     return t->saved;
 }
 
@@ -224,7 +225,7 @@ static step_status prepare(struct step_instance *t, struct rt_job *j, const stru
     if (!kept || j->names.lacking || !collect(j, patterns, pattern_count)) return no_memory(t);
     if (!lends || !t->program->lending || !t->program->lending->lend(j, bytes)) rt_job_offsets(j, bytes);
     if ((j->several && !j->several->layout(t, j, bytes)) ||
-        (j->flags && !(j->packed = calloc(j->count + 1, sizeof *j->packed))))
+        (j->flags && !(j->packed = rt_zeroed((j->count + 1) * sizeof *j->packed))))
         return j->status ? rt_fail(t, j->status, "save: %s", j->error) : no_memory(t);
     j->folder = j->names.at;
     j->keep = save->keep ? j->folder + strlen(j->folder) + 1 : NULL;
@@ -242,7 +243,7 @@ static step_status save_directory(struct step_instance *t, const struct step_sav
                                   uint32_t pattern_count, struct step_job **out)
 {
     uint64_t bytes = 0;
-    struct rt_job *j = calloc(1, sizeof *j);
+    struct rt_job *j = rt_zeroed(sizeof *j);
     step_status status = settle(t);
     if (!status && !j) status = no_memory(t);
     if (j) {

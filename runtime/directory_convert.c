@@ -39,7 +39,7 @@ static void copy_texts(struct rt_job *j, const struct st_checkpoint *from)
 static bool take_all(struct rt_job *j, const struct st_new *n, uint64_t bytes, char **memory)
 {
     j->flags = n->flags;
-    j->packed = calloc(j->count + 1, sizeof *j->packed);
+    j->packed = rt_zeroed((j->count + 1) * sizeof *j->packed);
     if (!j->packed || !(j->data = *memory = malloc(bytes + 1))) return false;
     for (uint32_t i = 0; i < n->end[RT_ITEMS] && !j->status; i++)
         j->status = n->fetch(n->user, i, *memory + j->slots[i].offset, j->error);

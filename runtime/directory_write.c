@@ -44,23 +44,22 @@ bool rt_job_fails(struct rt_job *j, const char *doing, const char *name)
 
 /* ---------------------------------------------------------------- what is written */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
-}
-
 static int by_name_of(const void *a, const void *b)
 {
-    return by_name(*(const struct st_tensor *const *)a, *(const struct st_tensor *const *)b);
+    return st_by_name(*(const struct st_tensor *const *)a, *(const struct st_tensor *const *)b);
+}
+
+void *rt_zeroed(size_t bytes)
+{
+    void *at = malloc(bytes);
+    return at ? memset(at, 0, bytes) : NULL;
 }
 
 bool rt_job_room(struct rt_job *j, uint32_t count)
 {
-    size_t files = (ITEMS + j->document_count) * sizeof *j->files;
-    j->files = malloc(files);
+    j->files = rt_zeroed((ITEMS + j->document_count) * sizeof *j->files);
     j->tensors = j->slots = malloc((count + 1) * (sizeof *j->tensors + sizeof *j->in_order + sizeof *j->hashes));
     if (!j->files || !j->slots) return false;
-    memset(j->files, 0, files);
     j->in_order = (const struct st_tensor **)(j->slots + count + 1);
     j->hashes = (char(*)[ST_HASH])(j->in_order + count + 1);
     return true;
@@ -70,7 +69,7 @@ void rt_job_files(struct rt_job *j)
 {
     for (uint32_t item = 0, n = 0; item < ITEMS; item++, n = j->count) {
         if ((j->count = j->end[item + 1]) == n) continue;
-        qsort(&j->slots[n], j->count - n, sizeof *j->slots, by_name);
+        qsort(&j->slots[n], j->count - n, sizeof *j->slots, st_by_name);
         j->files[j->file_count++] = (struct rt_written){.name = rt_item_files[item], .begin = n, .end = j->count};
     }
     for (uint32_t i = 0; i < j->count; i++) j->in_order[i] = &j->slots[i];
@@ -293,11 +292,6 @@ static bool write_documents(struct rt_job *j)
     return good;
 }
 
-static int by_file(const void *a, const void *b)
-{
-    return strcmp(((const struct rt_written *)a)->name, ((const struct rt_written *)b)->name);
-}
-
 static void add_extents(struct st_text *m, const char *key, const int64_t *extents, int32_t rank)
 {
     st_add(m, ",\"%s\":[", key);
@@ -324,7 +318,7 @@ static void add_slots(struct rt_job *j, struct st_text *m)
             st_add(m, ":{\"role\":\"%s\",\"dtype\":\"%s\"", roles[item], rt_dtype_name(t->dtype));
             add_extents(m, "shape", whole->shape, t->rank);
             if (!m->lacking) st_hash_add(&h, m->at + begin, m->length - begin);
-            st_add(m, ",\"pieces\":[");
+            st_add(m, whole->trained ? ",\"trained\":true,\"pieces\":[" : ",\"pieces\":[");
         } else st_add(m, ",");
         st_add(m, "{\"file\":\"%s\",\"key\":", p ? p->name : rt_item_files[item]);
         st_add_quoted(m, t->name);
@@ -359,7 +353,7 @@ static bool write_manifest(struct rt_job *j)
     char sum[ST_HASH];
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &tm);
-    qsort(j->files, j->file_count, sizeof *j->files, by_file);
+    qsort(j->files, j->file_count, sizeof *j->files, st_by_name);
     st_add(&m,
            "{\"stepc_checkpoint\":%d,\"step\":%" PRIu64
            ",\"created\":\"%04d-%02d-%02dT%02d:%02d:%02dZ\",\"seconds\":%lld",

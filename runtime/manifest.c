@@ -96,17 +96,6 @@ static step_status read_member(struct reader *r, const char *name)
     return r->scan.fault || !bytes || !m->hash ? wrong(r, "bytes, hash of a file") : STEP_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct st_member *)a)->name, ((const struct st_member *)b)->name);
-}
-
-static const struct st_member *member_of(const struct st_checkpoint *c, const char *name)
-{
-    struct st_member key = {.name = name};
-    return c->member_count ? bsearch(&key, c->members, c->member_count, sizeof key, by_name) : NULL;
-}
-
 /* ---------------------------------------------------------------- slots */
 
 static step_status read_piece(struct reader *r)
@@ -130,7 +119,7 @@ static step_status read_piece(struct reader *r)
     }
     if (r->scan.fault || !file || !p->key || !p->hash || start < 0 || start != shape)
         return wrong(r, "file, key, start, shape, hash of a piece");
-    const struct st_member *m = member_of(r->c, file);
+    const struct st_member *m = st_search(r->c->members, r->c->member_count, sizeof *m, file);
     size_t n = strlen(file);
     if (!m || n < 12 || strcmp(file + n - 12, ".safetensors") != 0) return wrong(r, "file of a piece");
     p->member = (uint32_t)(m - r->c->members);
@@ -188,6 +177,9 @@ static step_status read_slot(struct reader *r, const char *name)
         if (!key) break;
         if (strcmp(key, "dtype") == 0) dtype = scan_string(&r->scan);
         else if (strcmp(key, "shape") == 0) t->rank = read_extents(&r->scan, t->shape);
+#ifndef STEPC_IN_OBJECT
+        else if (strcmp(key, "trained") == 0) t->trained = scan_skip(&r->scan, DEPTH);
+#endif
         else if (!pieces && strcmp(key, "pieces") == 0) {
             pieces = scan_open(&r->scan, '[');
             while (scan_more(&r->scan, ']')) {

@@ -176,10 +176,7 @@ static int by_offset(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
-}
+int st_by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /* Ranges in order, one after the other, from the beginning of the data to the end of the file. */
 static step_status check_ranges(struct st_check *c)
@@ -196,7 +193,7 @@ static step_status check_ranges(struct st_check *c)
     }
     if (at != c->file_bytes)
         return corrupt(c, NULL, "the file has %" PRIu64 " bytes, its header describes %" PRIu64, c->file_bytes, at);
-    if (f->count) qsort(f->tensors, f->count, sizeof *f->tensors, by_name);
+    if (f->count) qsort(f->tensors, f->count, sizeof *f->tensors, st_by_name);
     for (uint32_t i = 1; i < f->count; i++)
         if (strcmp(f->tensors[i - 1].name, f->tensors[i].name) == 0)
             return corrupt(c, f->tensors[i].name, "is there twice");
@@ -290,10 +287,21 @@ void st_close(struct st_file *f)
     *f = (struct st_file){.path = f->path, .fd = -1};
 }
 
+const void *st_search(const void *all, uint32_t count, size_t bytes, const char *name)
+{
+    for (uint32_t low = 0, middle; low < count;) {
+        const char *at = (const char *)all + (middle = low + (count - low) / 2) * bytes;
+        int order = st_by_name(&name, at);
+        if (!order) return at;
+        if (order > 0) low = middle + 1;
+        else count = middle;
+    }
+    return NULL;
+}
+
 const struct st_tensor *st_find(const struct st_file *f, const char *name)
 {
-    struct st_tensor key = {.name = name};
-    return f->count ? bsearch(&key, f->tensors, f->count, sizeof *f->tensors, by_name) : NULL;
+    return st_search(f->tensors, f->count, sizeof *f->tensors, name);
 }
 
 step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t offset, void *to, uint64_t bytes,

@@ -131,11 +131,6 @@ static void write_config(struct run_naming *n, const struct module *all, uint32_
     }
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
-}
-
 static const struct module *find_module(const struct module *all, uint32_t count, const char *tensor)
 {
     for (const struct module *m = all; m < all + count; m++) {
@@ -146,8 +141,8 @@ static const struct module *find_module(const struct module *all, uint32_t count
     BUG("no module of %s", tensor);
 }
 
-/* Of the tensors of the checkpoint those whose training the optimizer keeps something of: opt_state.PLACE.NAME, the
- * longest NAME that there is. */
+/* A checkpoint that a run wrote says what is trained; one of a file (`checkpoint import`) does not. Of its tensors
+ * those whose training the optimizer keeps something of: opt_state.PLACE.NAME, the longest NAME that there is. */
 static const bool *find_trained(const struct run_naming *n)
 {
     const struct st_file *all = &n->source->c->all;
@@ -175,8 +170,8 @@ static int check_rest(const struct run_naming *n)
         const struct run_exported *e = &n->all[i];
         const char *name = e->from->name;
         const struct st_tensor *own = st_find(all, strncmp(name, "ema.", 4) == 0 ? name + 4 : name);
-        bool changed = e->item || (own && trained[own - all->tensors]);
-        known |= changed;
+        bool changed = e->item || (own && (own->trained || trained[own - all->tensors]));
+        known |= own && own->trained;
         if (!changed || run_is_adapter(e->t.name)) continue;
         if (lost) more++;
         else lost = e->t.name;
@@ -229,7 +224,7 @@ int run_export_peft(struct run_naming *n, const char *folder)
     if (!code && !count) code = cli_failed(n->cli, EXIT_WRONG, "--peft: there are no adapters");
     if (!code) code = run_names_folder(n, folder);
     if (code) return code;
-    qsort(tensors, 2 * count, sizeof *tensors, by_name);
+    qsort(tensors, 2 * count, sizeof *tensors, st_by_name);
     for (uint32_t i = 0; i < 2 * count; i++) x.of[i] = find_module(all, count, tensors[i].name);
     write_config(n, all, count, config);
     const char *text = json_print_lines(config);

@@ -435,16 +435,23 @@ class HuggingFace(runner.Case):
         tensors.write(os.path.join(self.folder, "tokens.safetensors"), [("tokens", "I32", (1, 2, 12), lambda: np.arange(24, dtype=np.int32).reshape(1, 2, 12) % 7)])
         document["adapters"] = [{"type": "lora", "rank": 2, "match": ["**.q_proj"]}]
         for trainable, optimizer, lost in ((["@lora"], "adam", None), (["@lora", "**.scale"], "adam", "input_layernorm.scale\" (and 4 more) changed"), (["@lora", "norm.**"], "adam", "\"norm.scale\" changed"),
-                                           (["@lora", "norm.**"], "sgd", "does not tell")):
+                                           (["@lora", "norm.**"], "sgd", "\"norm.scale\" changed"), (["@lora"], "sgd", None),
+                                           (["@lora", "norm.**"], ["@lora"], "\"norm.scale\" changed")):
             with self.subTest(trainable=trainable, optimizer=optimizer):
-                runner.write_json(path, {**document, "trainable": trainable, "optimizer": {"type": optimizer, "learning_rate": 0.1}, "ema": {"decay": 0.5}})
+                by = {"type": optimizer, "learning_rate": 0.1}
+                if isinstance(optimizer, list):  # SGD, which keeps nothing, beside Adam
+                    by = {"type": "partition", "transforms": {"a": {"type": "adam", "learning_rate": 0.1}, "b": {"type": "sgd", "learning_rate": 0.1}}, "param_labels": {"**.lora_*": "a", "**": "b"}}
+                runner.write_json(path, {**document, "trainable": trainable, "optimizer": by, "ema": {"decay": 0.5}})
                 for folder in (runs, out):
                     shutil.rmtree(folder, ignore_errors=True)
                 runner.call(self.program, "run", compiled(self.folder), "--init", os.path.join(self.folder, "init.safetensors"), "--init-partial", "--steps", "2", "--data", os.path.join(self.folder, "tokens.safetensors"),
                             "--save", saved, "--save-dir", runs)
-                for more in ((), ("--ema",)):
-                    code, _, said = runner.attempt(self.program, "checkpoint", "export", runs, "--hf", "llama", *more, "--peft", "-o", out + "".join(more))
-                    self.assertEqual(code, 1 if optimizer == "adam" and lost else 0, said)
+                copy = os.path.join(self.folder, "converted")
+                shutil.rmtree(copy, ignore_errors=True)
+                runner.call(self.program, "checkpoint", "convert", runs, "-o", copy)
+                for of, more in ((runs, ()), (runs, ("--ema",)), (copy, ())):
+                    code, _, said = runner.attempt(self.program, "checkpoint", "export", of, "--hf", "llama", *more, "--peft", "-o", out + "".join(more))
+                    self.assertEqual(code, int(bool(lost)), said)
                     self.assertIn(lost or "", said)
                     self.assertTrue(lost or not said)
                     shutil.rmtree(out + "".join(more), ignore_errors=True)

@@ -18,6 +18,7 @@ struct st_tensor {
     int32_t rank;
     int64_t shape[8];
     uint64_t offset, bytes; /* offset in the file */
+    uint32_t trained;       /* of a checkpoint: a parameter that is */
 };
 
 struct st_file {
@@ -67,6 +68,10 @@ static inline step_status st_open(struct st_file *f, const char *path, char erro
     return st_open_file(f, path, true, error);
 }
 void st_close(struct st_file *);
+/* Of things that begin with their name, which bytes order; the one of that name among so many bytes each, NULL: none
+ * (an import of bsearch is larger). */
+int st_by_name(const void *, const void *);
+const void *st_search(const void *all, uint32_t count, size_t bytes, const char *name);
 const struct st_tensor *st_find(const struct st_file *, const char *name); /* NULL: none */
 /* `bytes` from `offset` within the tensor; of a file that is closed (fd -1), which is opened for that. */
 step_status st_read(const struct st_file *, const struct st_tensor *, uint64_t offset, void *to, uint64_t bytes,
