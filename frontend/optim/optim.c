@@ -226,10 +226,18 @@ ir_value *optim_first_params(struct optim_transform *t, const char *name, enum i
     return kept;
 }
 
+/* NULL: it is another one's, which is an error. */
 static struct optim_slot *copy_of(struct optim_transform *t, const char *prefix, uint32_t leaf)
 {
     const struct fe_param *p = &t->o->params[leaf];
-    struct optim_slot *s = slot_of(t, arena_format(t->fe->arena, "%s.%s", prefix, p->path), p->type, zero, leaf + 1);
+    const char *name = arena_format(t->fe->arena, "%s.%s", prefix, p->path);
+    uint32_t known = map_get(&t->o->by_name, name);
+    if (known != MAP_NONE && strcmp(t->o->slots.items[known].owner, t->path) != 0) {
+        fe_error(t->fe, t->json, "E0450", "two \"%s\" cannot both keep a copy of parameter \"%s\"", t->row->name,
+                 p->path);
+        return NULL;
+    }
+    struct optim_slot *s = slot_of(t, name, p->type, zero, leaf + 1);
     t->fe->module->slots.items[s->slot].role = IR_ROLE_EMA;
     s->copy = true;
     s->owner = t->path;
@@ -245,13 +253,9 @@ ir_value *optim_copies(struct optim_transform *t, const char *prefix)
         return t->u; /* ends with an error */
     }
     EACH_LEAF(t, i) {
-        uint32_t known = map_get(&t->o->by_name, arena_format(t->fe->arena, "%s.%s", prefix, t->o->params[i].path));
-        if (known != MAP_NONE && strcmp(t->o->slots.items[known].owner, t->path) != 0) {
-            fe_error(t->fe, t->json, "E0450", "two \"%s\" cannot both keep a copy of parameter \"%s\"", t->row->name,
-                     t->o->params[i].path);
-            return t->u;
-        }
-        values[i] = copy_of(t, prefix, i)->now;
+        const struct optim_slot *s = copy_of(t, prefix, i);
+        if (!s) return t->u;
+        values[i] = s->now;
     }
     return values;
 }
@@ -269,7 +273,11 @@ void optim_copies_set(struct optim_transform *t, const char *prefix, const ir_va
         t->o->params = inside.params, t->o->outside = inside.outside;
         return;
     }
-    EACH_LEAF(t, i) copy_of(t, prefix, i)->now = ir_cast(t->b, values[i], t->o->params[i].type.dtype);
+    EACH_LEAF(t, i) {
+        struct optim_slot *s = copy_of(t, prefix, i);
+        if (!s) return;
+        s->now = ir_cast(t->b, values[i], t->o->params[i].type.dtype);
+    }
 }
 
 struct fe_term optim_increment(struct ir_builder *b, struct fe_term count)

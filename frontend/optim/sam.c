@@ -27,10 +27,17 @@ static void sam_opaque(struct optim_transform *t)
     struct ir_builder *b = t->b;
     const char *adv = optim_path(t, "adv_state");
     if (!optim_at_most(t, "sync_period", 100)) return; /* its steps are unrolled */
-    ir_value *u = optim_new_tree(t), *p = optim_new_tree(t);
+    (void)counter(t, "steps_since_sync");              /* which Optax has and leaves at 0 */
+    ir_value *u = optim_new_tree(t), *p = optim_new_tree(t), *before = optim_snapshot(t->o);
+    int64_t period = arg(t, "sync_period")->integer;
     copy_tree(t, u, t->u);
     copy_tree(t, p, t->p);
-    for (int64_t k = 1; k < arg(t, "sync_period")->integer; k++) {
+    if (period == 1) { /* the adversary has a state, and takes no step */
+        run_inner(t, "adv_optimizer", "adv_state", u, p);
+        optim_select(t->o, adv, T(ir_scalar(b, IR_BOOL, 0)), before, false);
+        copy_tree(t, u, t->u);
+    }
+    for (int64_t k = 1; k < period; k++) {
         run_inner(t, "adv_optimizer", "adv_state", u, p);
         ir_value *up = negated(t, u);
         EACH_LEAF(t, i) p[i] = term_cast_like(b, term_add(b, T(p[i]), T(up[i])), T(p[i])).v;

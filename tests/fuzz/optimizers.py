@@ -628,6 +628,8 @@ def make_case(seed, only, steps=None):
         del g.shapes[g.one(g.shapes)]
     name = g.one(only) if only else ("lookahead" if g.chance(0.04) else None)
     optimizer = g.transformation(0, name)
+    while sum(t.startswith("schedule_free") for t in draws.types_in(optimizer)) > 1:  # one eval.NAME: refused
+        optimizer = g.transformation(0, name)
     kinds = set(draws.types_in(optimizer))
     if kinds & OF_LOSS:
         g.quadratic = g.quadratic or g.chance(0.5)

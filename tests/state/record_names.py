@@ -30,6 +30,8 @@ MORE = [
     {"type": "lookahead", "fast_optimizer": {"type": "multi_steps", "opt": ADAM, "every_k_schedule": 2}, "sync_period": 2, "slow_step_size": 0.5},
     {"type": "adafactor", "learning_rate": LR, "min_dim_size_to_factor": 2, "momentum": 0.9, "weight_decay_rate": 0.1, "weight_decay_mask": ["**.kernel"]},
     {"type": "multi_steps", "opt": ADAM, "every_k_schedule": 2, "should_skip_update_fn": {"type": "skip_not_finite"}},
+    {"type": "sam", "optimizer": ADAM, "adv_optimizer": {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9}, "opaque_mode": True},
+    {"type": "sam", "optimizer": ADAM, "adv_optimizer": {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9}, "sync_period": 1, "opaque_mode": True},
 ]
 
 

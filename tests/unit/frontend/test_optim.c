@@ -190,8 +190,8 @@ START_TEST(names_of_state)
                                         "opt_state.2.acc_grads.scale",
                                         "opt_state.2.inner_opt_state.0.nu.scale",
                                         "opt_state.2.mini_step",
-                                        "opt_state.3.base_optimizer_state.1.count",
-                                        "opt_state.4.base_optimizer_state.1.1.count",
+                                        "opt_state.3.inner_state.base_optimizer_state.1.count",
+                                        "opt_state.4.inner_state.base_optimizer_state.1.1.count",
                                         "opt_state.5.0.inner_state.count",
                                         "opt_state.6.0.count",
                                         "step",
@@ -203,8 +203,10 @@ START_TEST(names_of_state)
         "{\"type\": \"identity\"}},"
         " \"labels\": {\"**.kernel\": \"k\", \"**\": \"b\"}},"
         "{\"type\": \"multi_steps\", \"every_k_schedule\": 2, \"opt\": {\"type\": \"adam\", \"learning_rate\": 1}},"
-        "{\"type\": \"schedule_free_sgd\", \"warmup_steps\": 2},"
-        "{\"type\": \"schedule_free_sgd\", \"warmup_steps\": 2, \"weight_decay\": 0.1},"
+        "{\"type\": \"masked\", \"mask\": [\"**.kernel\"], \"inner\": {\"type\": \"schedule_free_sgd\", "
+        "\"warmup_steps\": 2}},"
+        "{\"type\": \"masked\", \"mask\": [\"**.bias\"], \"inner\": {\"type\": \"schedule_free_sgd\", "
+        "\"warmup_steps\": 2, \"weight_decay\": 0.1}},"
         "{\"type\": \"lars\", \"learning_rate\": 1, \"weight_decay\": \"0.1 / (step + 1)\"},"
         "{\"type\": \"lars\", \"learning_rate\": 1, \"weight_decay\": \"0.1 / (step + 1)\", "
         "\"weight_decay_mask\": null}]}",
@@ -330,6 +332,9 @@ START_TEST(refused)
            "\"learning_rate\": 1}, \"sync_period\": 2, \"slow_step_size\": 0.5}, \"sync_period\": 2, "
            "\"slow_step_size\": 0.5}",
            "two \"lookahead\"", "layers.0.kernel", "at /optimizer");
+    REFUSE("{\"type\": \"chain\", \"transforms\": [{\"type\": \"schedule_free_sgd\", \"learning_rate\": 1}, "
+           "{\"type\": \"schedule_free_sgd\", \"learning_rate\": 1}]}",
+           "two \"schedule_free_sgd\"", "layers.0.kernel", "at /optimizer/transforms/1");
     REFUSE("{\"type\": \"named_chain\", \"transforms\": {\"a\": {\"type\": \"named_chain\", \"transforms\": {\"b\": "
            "{\"type\": \"trace\", "
            "\"decay\": 0.9}}}, \"a.b\": {\"type\": \"trace\", \"decay\": 0.9}}}",
