@@ -76,6 +76,9 @@ int way_read_options(const struct way *w, struct fe_options *options)
         if (!equals || equals == values[i]) return cli_usage(cli, "-D %s: expected NAME=VALUE", values[i]);
         defines[i] = (struct fe_define){arena_string_n(cli->arena, values[i], (size_t)(equals - values[i])),
                                         equals + 1};
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(defines[k].name, defines[i].name) == 0)
+                return cli_usage(cli, "-D %s is given twice: %s and %s", defines[i].name, defines[k].value, equals + 1);
     }
     options->defines = defines;
     options->define_count = n;
@@ -111,6 +114,38 @@ static int check_numerics(struct way *w, const char *path)
                      m->after ? m->after : "");
 }
 
+static size_t number_of(const char *pass)
+{
+    size_t count, i = 0;
+    const char *const *passes = pass_names(&count);
+    while (i < count && strcmp(passes[i], pass) != 0) i++;
+    return i;
+}
+
+/* What a text is the result of has been done as was asked for then; that it is asked for as well now may be, or not. */
+static void warn_behind(struct way *w)
+{
+    const struct ir_module *m = w->first;
+    const char *disabled = cli_takes(w->cli, "disable") ? cli_text(w->cli, "disable", NULL) : NULL;
+    const char *asked[][2] = {{"chunk-rows", "chunk"},
+                              {"remat", "remat"},
+                              {"check-finite", m->mesh.axis_count ? "shard" : "memplan"},
+                              {"disable", NULL}};
+    for (size_t i = 0; m->after && i < sizeof asked / sizeof *asked; i++) {
+        const char *pass = asked[i][1], *at = pass ? pass : disabled;
+        if (!cli_takes(w->cli, asked[i][0]) || !cli_count(w->cli, asked[i][0])) continue;
+        for (; at && *at; at = pass ? NULL : at + strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+            const char *name = arena_string_n(w->cli->arena, at, strcspn(at, ","));
+            if (number_of(name) > number_of(m->after)) continue;
+            diag_error(&w->diags, (struct diag_span){0}, "W0109",
+                       "--%s%s%s: pass \"%s\" has run already, the text is the result of \"%s\"", asked[i][0],
+                       pass ? "" : " ", pass ? "" : name, name, m->after)
+                ->severity = DIAG_WARNING;
+            w->diags.errors--;
+        }
+    }
+}
+
 int way_to_module(struct way *w, const char *path, const char *text, size_t length)
 {
     struct fe_options options = {0};
@@ -126,6 +161,7 @@ int way_to_module(struct way *w, const char *path, const char *text, size_t leng
             return cli_usage(w->cli, "-D and --mesh need a document, not a .sir text");
         w->first = ir_parse(text, length, &w->diags);
         if (w->first && !w->diags.errors && (code = check_numerics(w, path))) return code;
+        if (w->first && !w->diags.errors) warn_behind(w);
     } else if ((w->first = fe_compile(path, text, length, &options, &w->diags))) w->first->numerics = numerics(w->cli);
     w->last = w->first;
     way_spent(w, "document", begin);

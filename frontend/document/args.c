@@ -359,6 +359,25 @@ static bool is_called(const struct fe_arg *row, const char *key)
     return !strcmp(row->name, key) || (row->kind == FE_MAP && row->choices && !strcmp(row->choices, key));
 }
 
+/* What begins (X_init, Y_X_init) where "use_X": false says that it is not there. */
+static void warn_of_unused(struct fe *fe, const char *what, const struct fe_arg *rows, uint32_t count,
+                           const struct fe_value *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].kind != FE_BOOL || strncmp(rows[i].name, "use_", 4) != 0 || !out[i].json || out[i].boolean)
+            continue;
+        const char *init = arena_format(fe->arena, "%s_init", rows[i].name + 4);
+        for (uint32_t k = 0; k < count; k++) {
+            size_t length = strlen(rows[k].name), n = strlen(init);
+            bool same = length >= n && !strcmp(rows[k].name + length - n, init) &&
+                        (length == n || rows[k].name[length - n - 1] == '_');
+            if (same && out[k].json && !out[k].null)
+                fe_warning_key(fe, out[k].json, "W0407", "%s: \"%s\" without effect: \"%s\" is false", what,
+                               rows[k].name, rows[i].name);
+        }
+    }
+}
+
 bool fe_args(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
              const char *const *also, struct fe_value *out)
 {
@@ -385,7 +404,9 @@ bool fe_args(struct fe *fe, fe_json object, const char *what, const struct fe_ar
             good = false;
         }
     }
-    return read_absent(fe, object, what, rows, count, meant, out) && good;
+    good = read_absent(fe, object, what, rows, count, meant, out) && good;
+    if (good) warn_of_unused(fe, what, rows, count, out);
+    return good;
 }
 
 bool fe_settings(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,

@@ -917,9 +917,18 @@ class Cli(runner.Case):
         text = self.stepc("compile", self.model, "--stop-after", "autodiff").stdout
         self.assertTrue(text.startswith("module"))
         sir = self.write("half.sir", text)
+        self.assertEqual(self.stepc("compile", sir, "-o", self.path("step.so"), "--remat", "1", "--check-finite", "--disable", "simplify", "--stop-after", "inline").stderr, "")
         self.stepc("compile", sir, "-o", self.path("step.so"))
         self.stepc("compile", self.model, "-o", self.path("same.so"))
         self.assertTrue(os.path.exists(self.path("step.so")))
+        sir = self.write("late.sir", self.stepc("compile", self.model, "--stop-after", "memplan").stdout)  # what has been done is done
+        said = self.stepc("compile", sir, "-o", self.path("step.so"), "--remat", "1", "--chunk-rows", "8", "--check-finite", "--disable", "simplify,join").stderr
+        self.assertEqual(re.findall(r"--(\S+).*?: pass \"(\w+)\" has run", said), [("chunk-rows", "chunk"), ("remat", "remat"), ("check-finite", "memplan"), ("disable", "simplify"), ("disable", "join")], said)
+        self.assertIn("W0109", self.stepc("compile", sir, "-o", self.path("step.so"), "--remat", "0", "-W", "error", code=1).stderr)
+
+    def test_defined_twice(self):
+        """One of two values for a constant would be the other one's."""
+        self.assertIn("-D hidden is given twice: 3 and 4", self.stepc("check", self.model, "-D", "hidden=3", "-D", "hidden=4", code=2).stderr)
 
     def test_dump(self):
         os.mkdir(self.path("ir"))
