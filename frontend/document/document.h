@@ -110,8 +110,9 @@ void fe_sharding_give(struct fe *, const fe_json *entries, struct ir_slot *);
  * taken. */
 uint32_t fe_sharding_name(struct fe *, const char *name, uint32_t used);
 bool fe_sharding_knows(struct fe *, const char *name);
-void fe_sharding_entries(struct fe *, fe_json spec, fe_json *entries); /* at most IR_MAX_RANK; spec may be NULL */
-void fe_sharding_inputs(struct fe *);                                  /* by "axes" and by "inputs" of "sharding" */
+void fe_sharding_suggest(struct fe *, struct diag *, const char *name); /* one of those that it knows */
+void fe_sharding_entries(struct fe *, fe_json spec, fe_json *entries);  /* at most IR_MAX_RANK; spec may be NULL */
+void fe_sharding_inputs(struct fe *);                                   /* by "axes" and by "inputs" of "sharding" */
 bool fe_sharding_length(struct fe *, fe_json spec, const char *what, const char *name, const struct ir_type *);
 void fe_origins(struct fe *); /* origins.c: notes to errors about shapes, where these come from */
 

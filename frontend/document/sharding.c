@@ -44,6 +44,13 @@ bool fe_sharding_knows(struct fe *fe, const char *name)
     return is_axis(fe, name) || is_logical(fe, fe_member(fe, fe_member(fe, fe_root(fe), "sharding"), "rules"), name);
 }
 
+void fe_sharding_suggest(struct fe *fe, struct diag *d, const char *name)
+{
+    axis_names names = {0};
+    list_names(fe, fe_member(fe, fe_member(fe, fe_root(fe), "sharding"), "rules"), &names);
+    fe_suggest(fe, d, name, names.items, names.count);
+}
+
 /* Error for a name that is no mesh axis and, where logical names are allowed, none of these either. */
 static bool unknown_axis(struct fe *fe, fe_json name, bool logical, fe_json rules)
 {

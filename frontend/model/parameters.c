@@ -179,16 +179,18 @@ static bool matches(struct fe *fe, fe_json p, const char *const *paths, bool *in
 {
     uint32_t count;
     const struct fe_param *params = fe_params(fe, &count);
-    bool lora = strcmp(p->string, "@lora") == 0, any = false, changes = false;
+    bool lora = strcmp(p->string, "@lora") == 0, any = false, frozen = false, changes = false;
     if (!lora && !fe_pattern(fe, p, false, paths, count)) return false;
     for (uint32_t i = 0; i < count; i++)
         if (glob_match(lora ? "**.lora_{a,b}" : p->string, paths[i])) {
             in[i] = any = true;
-            changes |= !params[i].statistic && !params[i].fixed;
+            bool still = fe->module->slots.items[params[i].slot].frozen;
+            frozen |= still;
+            changes |= !still && !params[i].statistic && !params[i].fixed;
         }
     if (any && !changes)
-        fe_warning(fe, p, "W0405", "pattern \"%s\" matches nothing that is trained: running statistics alone",
-                   p->string);
+        fe_warning(fe, p, "W0405", "pattern \"%s\" matches nothing that is trained: %s alone", p->string,
+                   frozen ? "frozen parameters" : "running statistics");
     return any;
 }
 

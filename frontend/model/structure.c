@@ -275,10 +275,10 @@ static bool spec_axes(struct fe_block *block, fe_json entry, int64_t *mask, int6
         return true;
     }
     if (!mesh->axis_count) return true;
-    fe_suggest(
+    fe_sharding_suggest(
         fe,
         fe_error(fe, entry, "E0403", "\"%s\" is neither a mesh axis nor a logical name of \"rules\"", entry->string),
-        entry->string, mesh->name, mesh->axis_count);
+        entry->string);
     return false;
 }
 

@@ -65,7 +65,18 @@ bool optim_patterns_match(struct optim_transform *t, fe_json map)
 {
     const char **paths = arena_new_array(t->fe->arena, const char *, t->count + 1);
     for (uint32_t i = 0; i < t->count; i++) paths[i] = t->o->params[i].path;
-    return fe_pattern_map(t->fe, map, "E0420", paths, t->count);
+    bool good = fe_pattern_map(t->fe, map, "E0420", paths, t->count);
+    for (fe_json e = fe_first(t->fe, map); e; e = fe_next(t->fe, e)) {
+        bool frozen = false, trained = !strcmp(e->key, "**");
+        for (uint32_t i = 0; i < t->count; i++) {
+            bool still = t->fe->module->slots.items[t->o->params[i].slot].frozen, met = glob_match(e->key, paths[i]);
+            frozen |= met && still, trained |= met && !still;
+        }
+        if (frozen && !trained)
+            fe_warning_key(t->fe, e, "W0405", "pattern \"%s\" matches nothing that is trained: frozen parameters alone",
+                           e->key);
+    }
+    return good;
 }
 
 bool optim_of_counter(struct optim_transform *t, fe_json text, const char *name, struct fe_term count,

@@ -43,6 +43,11 @@ def defined(params, inputs, text):
                     model={"type": "sequential", "input": "x", "layers": [{"type": "block"}, LINEAR]})
 
 
+def layer(**o):
+    return document(inputs={**INPUTS, "x": {"shape": [8, 2, 4], "axes": ["batch", None, None]}},
+                    model={"type": "sequential", "input": "x", "layers": [o, {"type": "expr", "expr": "mean(x, axis=1)"}, LINEAR]})
+
+
 HIGHEST = "reshape(model, (1, 1, 1, 1, 1, 1, 1, -1))"
 TOLD = [  # a document, the code, what is underlined, and what else is said
     (document(trainable="{first,secnod}.kernel"), "W0405", "secnod", 'did you mean "second"?'),
@@ -55,6 +60,13 @@ TOLD = [  # a document, the code, what is underlined, and what else is said
     (document(adapters=[{"type": "lora", "rank": 2, "match": ["{first,third}"]}]), "W0405", "third", ""),
     (labels(**{"**.kernel": "a", "second.kernel": "b", "**": "b"}), "W0405", '"second.kernel"', '"**.kernel" stands here'),
     (labels(**{"{first,sceond}.kernel": "a", "**": "b"}), "W0405", "sceond", 'did you mean "second"?'),
+    (document(trainable=["first.**"], ema={"decay": 0.5, "only": ["first.bias", "second.bias"]}), "W0405", '"second.bias"', "frozen parameters alone"),
+    (document(trainable=["first.**"], optimizer={"type": "adamw", "learning_rate": 0.1, "mask": ["*.kernel", "second.**"]}), "W0405", '"second.**"', "frozen parameters alone"),
+    (labels(**{"first.**": "a", "second.**": "b", "**": "b"}) | {"trainable": ["first.**", "norm.**"]}, "W0405", '"second.**"', "frozen parameters alone"),
+    (document(mesh=MESH, sharding={"rules": [["embed", "data"]]}, model={"type": "sequential", "input": "x", "layers": [LINEAR, {"type": "sharding_constraint", "spec": [None, "embd"]}]}), "E0403", '"embd"', 'did you mean "embed"?'),
+    (layer(type="linear", features=4, use_bias=False, bias_init={"type": "ones"}), "W0407", '"bias_init"', '"use_bias" is false'),
+    (layer(type="layer_norm", use_scale=False, scale_init={"type": "zeros"}), "W0407", '"scale_init"', '"use_scale" is false'),
+    (layer(type="multi_head_attention", num_heads=2, use_bias=False, out_bias_init={"type": "ones"}), "W0407", '"out_bias_init"', '"use_bias" is false'),
     (axes("bacth", None), "W0403", '"bacth"', 'did you mean "batch"?'),
     (axes("batch", "embd", mesh=MESH, sharding={"rules": [["embed", "data"]]}), "W0403", '"embd"', 'did you mean "embed"?'),
     (document(mesh=MESH, sharding={"rules": [["bacth", "data"]]}), "W0403", '"bacth"', 'did you mean "batch"?'),
@@ -78,6 +90,7 @@ TOLD = [  # a document, the code, what is underlined, and what else is said
     (graph("one"), "W0117", '"two"', "nothing mentions node"),
 ]
 FINE = [  # nothing is told
+    layer(type="linear", features=4, use_bias=True, bias_init={"type": "ones"}), layer(type="multi_head_attention", num_heads=2, use_bias=False, out_bias_init=None),
     document(trainable=["{first,second}.{kernel,bias}", "**.{scale,bias}"]), document(trainable=["**", "first.**"]), labels(**{"first.**": "a", "{second,norm}.**": "b", "**": "a"}),
     axes("batch", "bacth_of_rows", mesh=MESH, sharding={"rules": [["bacth", "data"], ["batch", "data"]]}), axes("batch", "width"), axes("batch", "batches_of_rows"), axes("rows", None), parts(0), parts(2), parts("n", inputs={**INPUTS, "n": {"shape": [], "dtype": "int32"}}),
     document(constants={"grads": 4, "pi": 3.141592653589793}, metrics={"m": "mean(model) * pi"}, model={"type": "linear", "input": "x", "features": "$grads"}),
