@@ -287,11 +287,6 @@ static int check_ends(struct csv *c)
     return 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
-}
-
 static int read_table(struct csv *c, const char *name)
 {
     struct stat s;
@@ -310,7 +305,7 @@ static int read_table(struct csv *c, const char *name)
     if (!code) code = place(c);
     for (uint64_t row = 0; !code && row < c->rows; row++, c->line++) code = read_line(c, row);
     if (!code && c->at[strspn(c->at, " \t\r\n")]) return wrong(c, "the line is empty, and more lines follow");
-    if (!code) qsort(c->f->tensors, c->f->count, sizeof *c->f->tensors, by_name);
+    if (!code) qsort(c->f->tensors, c->f->count, sizeof *c->f->tensors, st_by_name);
     return code;
 }
 

@@ -45,15 +45,10 @@ static step_status fetch_for_file(void *user, uint32_t index, void *to)
     return fetch(user, index, to, s->error);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct run_exported *)a)->t.name, ((const struct run_exported *)b)->t.name);
-}
-
 static int by_item(const void *a, const void *b)
 {
     const struct run_exported *x = a, *y = b;
-    return x->item != y->item ? (x->item > y->item) - (x->item < y->item) : by_name(a, b);
+    return x->item != y->item ? (x->item > y->item) - (x->item < y->item) : st_by_name(a, b);
 }
 
 /* ---------------------------------------------------------------- other names, other dtypes */
@@ -78,7 +73,7 @@ static int rename_all(struct cli *cli, struct run_exported *all, uint32_t *count
         all[kept++].t.name = arena_string_n(cli->arena, name, strlen(name));
     }
     *count = kept;
-    if (kept) qsort(all, kept, sizeof *all, by_name);
+    if (kept) qsort(all, kept, sizeof *all, st_by_name);
     for (uint32_t i = 1; i < kept && !code; i++)
         if (strcmp(all[i - 1].t.name, all[i].t.name) == 0)
             code = cli_failed(cli, EXIT_WRONG, "--map: two tensors become \"%s\": \"%s\" and \"%s\"", all[i].t.name,

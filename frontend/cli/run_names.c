@@ -96,20 +96,10 @@ void run_names_close(struct run_naming *n)
 
 /* ---------------------------------------------------------------- which tensors make which */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct run_exported *)a)->t.name, ((const struct run_exported *)b)->t.name);
-}
-
-static int by_target(const void *a, const void *b)
-{
-    return strcmp(((const struct run_target *)a)->t.name, ((const struct run_target *)b)->t.name);
-}
-
 static const struct run_exported *find(struct run_naming *n, const char *name, bool use)
 {
     struct run_exported key = {.t.name = name};
-    const struct run_exported *e = n->count ? bsearch(&key, n->all, n->count, sizeof key, by_name) : NULL;
+    const struct run_exported *e = n->count ? bsearch(&key, n->all, n->count, sizeof key, st_by_name) : NULL;
     if (e && use) n->used[e - n->all] = true;
     return e;
 }
@@ -225,7 +215,7 @@ int run_names_targets(struct run_naming *n)
     if (lost)
         return cli_failed(n->cli, EXIT_WRONG, "%s: no name for \"%s\"%s: it would be lost; --map renames or skips it",
                           n->what, lost, more ? arena_format(n->cli->arena, " and %" PRIu32 " more", more) : "");
-    if (n->target_count) qsort(n->targets, n->target_count, sizeof *n->targets, by_target);
+    if (n->target_count) qsort(n->targets, n->target_count, sizeof *n->targets, st_by_name);
     for (uint32_t i = 1; i < n->target_count && !code; i++)
         if (strcmp(n->targets[i].t.name, n->targets[i - 1].t.name) == 0)
             code = cli_failed(n->cli, EXIT_WRONG, "%s: two tensors become \"%s\"", n->what, n->targets[i].t.name);

@@ -185,11 +185,6 @@ static int left_over(struct import *im, const struct st_file *file, const struct
 
 /* ---------------------------------------------------------------- all of it */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct part *)a)->t.name, ((const struct part *)b)->t.name);
-}
-
 static int place_all(struct import *im, struct run *like)
 {
     struct cli *cli = im->names.cli;
@@ -210,11 +205,6 @@ static int place_all(struct import *im, struct run *like)
     return code;
 }
 
-static int by_tensor(const void *a, const void *b)
-{
-    return strcmp(((const struct run_exported *)a)->t.name, ((const struct run_exported *)b)->t.name);
-}
-
 /* The file beside the weights that says what a model of them computes, if there is one. */
 static int check_config(struct import *im, struct run *like)
 {
@@ -230,7 +220,7 @@ static int check_config(struct import *im, struct run *like)
         all[i].t = (struct st_tensor){.name = of.name, .rank = of.rank};
         memcpy(all[i].t.shape, of.shape, (size_t)of.rank * sizeof *of.shape);
     }
-    qsort(all, count, sizeof *all, by_tensor);
+    qsort(all, count, sizeof *all, st_by_name);
     struct run_naming names = im->names;
     names.all = all, names.count = count;
     return run_names_compare(&names, path);
@@ -248,7 +238,7 @@ int run_names_import(struct cli *cli, const struct st_file *files, uint32_t coun
     if (!code) code = run_names_open(&im.names);
     if (!code) code = place_all(&im, &like);
     if (!code) code = check_config(&im, &like);
-    qsort(im.parts, code ? 0 : im.count, sizeof *im.parts, by_name);
+    qsort(im.parts, code ? 0 : im.count, sizeof *im.parts, st_by_name);
     struct st_tensor *tensors = arena_new_array(cli->arena, struct st_tensor, im.count + 1);
     for (uint32_t i = 0; i < im.count; i++) tensors[i] = im.parts[i].t;
     struct st_new n = {

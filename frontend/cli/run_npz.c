@@ -182,11 +182,6 @@ static int read_entry(struct zip *z, const unsigned char *e, uint64_t left, uint
     return run_npy_read(z->cli, z->f, name, begin, begin + bytes);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
-}
-
 static int read_entries(struct zip *z)
 {
     uint64_t next = 0;
@@ -197,7 +192,7 @@ static int read_entries(struct zip *z)
     int code = 0;
     for (uint64_t i = 0, at = 0; !code && i < z->entries; i++, at += next)
         code = read_entry(z, directory + at, z->length - at, &next);
-    if (!code) qsort(z->f->tensors, z->f->count, sizeof *z->f->tensors, by_name);
+    if (!code) qsort(z->f->tensors, z->f->count, sizeof *z->f->tensors, st_by_name);
     for (uint32_t i = 1; !code && i < z->f->count; i++)
         if (strcmp(z->f->tensors[i - 1].name, z->f->tensors[i].name) == 0)
             code = cli_failed(z->cli, EXIT_WRONG, "%s holds %s.npy twice", z->f->path, z->f->tensors[i].name);

@@ -12,15 +12,10 @@ struct placed {
     uint32_t file;
 };
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct placed *)a)->name, ((const struct placed *)b)->name);
-}
-
 static const struct placed *find(const struct placed *all, uint32_t count, const char *name)
 {
     struct placed key = {.name = name};
-    return count ? bsearch(&key, all, count, sizeof key, by_name) : NULL;
+    return count ? bsearch(&key, all, count, sizeof key, st_by_name) : NULL;
 }
 
 struct index {
@@ -79,7 +74,7 @@ static int read_index(struct index *x)
                                       : wrong(x, arena_format(arena, "\"%s\": expected the name of a file", v->key));
     }
     if (code) return code;
-    qsort(x->tensors, x->tensor_count, sizeof *x->tensors, by_name);
+    qsort(x->tensors, x->tensor_count, sizeof *x->tensors, st_by_name);
     unsigned long parts = parts_of(*x->files);
     for (uint32_t k = 1; k < x->file_count; k++)
         if (parts_of(x->files[k]) != parts) parts = 0;

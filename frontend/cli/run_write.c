@@ -146,11 +146,6 @@ struct save {
     uint32_t count;
 };
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
-}
-
 static void add_tensor(struct save *s, const struct step_tensor *t)
 {
     struct st_tensor *to = &s->tensors[s->count++];
@@ -247,7 +242,7 @@ int run_save(struct run *r, const char *path, bool all_state)
             bool statistic = st_is_statistic(t.name) && strncmp(t.name, "hyperparameters.", 16) != 0;
             if (all_state || t.role != STEP_STATE || statistic) add_tensor(&s, &t);
         }
-    if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, by_name);
+    if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, st_by_name);
     /* Open until it is written: a reader would see an end. */
     int pipe = run_stopped(r) && !r->place.rank ? open_pipe(path) : -1;
     if (pipe == -2) snprintf(error, sizeof error, "%s: nobody reads this pipe", path), path = NULL;
