@@ -162,7 +162,7 @@ static struct fe_val dropped(struct fe_block *block, const struct fe_adaptable *
     own.path = fe_path_join(s->fe->arena, layer->path, "lora_dropout");
     struct ir_type type = fe_type_at(s, &x);
     if (rate <= 0 || !s->trace->train) return x;
-    struct fe_val keep = fe_block_mask(&own, "dropout", &type, rate);
+    struct fe_val keep = fe_block_mask(&own, "dropout", &type, &x, rate);
     return keep.bad ? keep : fe_where3(s, keep, fe_div(s, x, fe_float(1 - rate)), fe_float(0));
 }
 

@@ -148,14 +148,17 @@ struct fe_val fe_micro_vmap(struct fe_block *, const struct fe_value *args);
 
 /* random.c: the fork of the stream `stream` that a layer with random numbers takes when it is made; then,
  * per call of the layer, a key, and which part of the whole batch's tensor `shape` is; not of_rows: its own in every
- * part. */
+ * part. `like`: what lies as the numbers do, of the same rank; 0: one row after the other. */
 void fe_block_fork(struct fe_block *, const char *stream, bool used);      /* not used: only the draw is taken */
 ir_value fe_rows_within(struct ir_builder *, ir_value rows, int64_t each); /* numbers of rows of which each of `rows`,
                                                                             * by its number, holds so many in a run */
-bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape, bool of_rows,
+/* Whether rows, each with a run of others, lie one after the other along dimension 0, in a trace that sees some. */
+bool fe_rows_are_first(const struct fe_site *, ir_value like);
+bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape, bool of_rows, ir_value like,
                    struct fe_drawn *); /* NULL: that of key 0 */
 /* A mask that is true with the probability 1 - rate: what dropout keeps. */
-struct fe_val fe_block_mask(struct fe_block *, const char *stream, const struct ir_type *shape, double rate);
+struct fe_val fe_block_mask(struct fe_block *, const char *stream, const struct ir_type *shape,
+                            const struct fe_val *like, double rate);
 
 /* Helpers of layers/: numerics shared by several layers. */
 bool fe_block_float_input(struct fe_block *, uint32_t index);

@@ -52,9 +52,100 @@ ir_value fe_rows_within(struct ir_builder *b, ir_value rows, int64_t each)
     return ir_reshape(b, at, 1, one);
 }
 
+/* ---------------------------------------------------------------- where rows lie */
+
+/* Along a dimension [before, rows, after], flattened: so where a reshape has put others before or behind the rows. */
+struct lie {
+    int64_t before, after; /* 0: not known */
+};
+
+struct search {
+    const struct ir_func *f;
+    int64_t rows, batched; /* how many there are; the first parameters have them along dimension 0 */
+    struct map seen;       /* value and dimension: into `lies` */
+    VEC(struct lie) lies;
+};
+
+static bool is_in(const struct ir_ints *list, int64_t dim, int64_t *at)
+{
+    for (*at = 0; *at < list->n; ++*at)
+        if (list->v[*at] == dim) return true;
+    return false;
+}
+
+/* The dimension of operand k that is this one of the result; -1: none. */
+static int64_t dim_of_operand(const struct ir_func *f, const struct ir_node *n, uint32_t k, int64_t dim)
+{
+    const struct ir_ints *a = n->attr;
+    int64_t rank = ir_type(f, n->args[k])->rank, at;
+    switch (n->op) {
+    case OP_transpose: return a[0].v[dim];
+    case OP_broadcast: return is_in(&a[0], dim, &at) ? at : -1;
+    case OP_take: {
+        int64_t own = ir_type(f, n->args[1])->rank, behind = dim - a[0].v[0];
+        if (behind >= 0 && behind < own) return k ? behind : -1;
+        return k ? -1 : behind < 0 ? dim : dim - own + 1;
+    }
+    case OP_dot: { /* batch, free of x, free of y; or free of x first */
+        int64_t batch = a[0].n, x = ir_type(f, n->args[0])->rank - batch - a[2].n, first = a[6].n ? x : 0;
+        if (dim >= first && dim < first + batch) return a[k].v[dim - first];
+        int64_t free = dim < first ? dim : dim - batch - (k ? x : 0), unused;
+        if (k != (dim >= batch + x)) return -1;
+        for (at = 0; at < rank; at++)
+            if (!is_in(&a[k], at, &unused) && !is_in(&a[2 + k], at, &unused) && !free--) return at;
+        return -1;
+    }
+    default: break;
+    }
+    if (n->op < OP_reduce_sum || n->op > OP_argmin) return rank == n->type.rank ? dim : -1;
+    for (at = 0; at < rank; at++) {
+        int64_t unused;
+        if (!is_in(&a[0], at, &unused) && !dim--) return at;
+    }
+    return -1;
+}
+
+static struct lie lie_of(struct search *s, ir_value v, int64_t dim)
+{
+    const struct ir_node *n = ir_get(s->f, v);
+    const uint64_t key = (uint64_t)v * IR_MAX_RANK + (uint64_t)dim;
+    struct lie found = {0};
+    int64_t extent = n->type.dim[dim], stride = 1, behind = 1, alone = 0;
+    uint32_t known = map_get_number(&s->seen, key);
+    if (known != MAP_NONE) return s->lies.items[known];
+    for (int64_t i = 0; i < n->type.rank; i++) alone += n->type.dim[i] == s->rows;
+    for (int64_t i = dim + 1; i < n->type.rank; i++) behind *= n->type.dim[i];
+    if (n->op == OP_param && !dim && n->attr[0].v[0] < s->batched) found = (struct lie){1, 1};
+    else if (n->op == OP_proj && extent == s->rows && alone == 1) found = (struct lie){1, 1}; /* of a loop */
+    for (uint32_t k = 0; k < n->arg_count && !found.after && extent && extent % s->rows == 0; k++) {
+        const struct ir_type *t = ir_type(s->f, n->args[k]);
+        int64_t from = n->op == OP_reshape ? -1 : dim_of_operand(s->f, n, k, dim);
+        if (from >= 0 && from < t->rank && t->dim[from] == extent) found = lie_of(s, n->args[k], from);
+        for (int64_t i = n->op == OP_reshape ? t->rank - 1 : -1; i >= 0 && !found.after; stride *= t->dim[i--]) {
+            struct lie l = lie_of(s, n->args[k], i);
+            int64_t after = l.after * stride / behind; /* from one row to the next: in elements, then along dim */
+            if (!after || l.after * stride % behind || extent % (after * s->rows)) continue;
+            found = (struct lie){extent / (after * s->rows), after};
+        }
+    }
+    map_set_number(&s->seen, key, (uint32_t)s->lies.count);
+    vec_push(s->seen.arena, &s->lies, found);
+    return found;
+}
+
+static struct lie rows_in(const struct fe_site *s, ir_value like, uint32_t dim)
+{
+    const struct fe_rows *rows = s->trace->rows;
+    struct search search = {s->b->f, rows->count, ir_get(s->b->f, rows->numbers)->attr[0].v[0], MAP(s->fe->arena), {0}};
+    return lie_of(&search, like, dim);
+}
+
+bool fe_rows_are_first(const struct fe_site *s, ir_value like) { return rows_in(s, like, 0).before == 1; }
+
 /* Which part of the whole tensor one of this shape is, in a trace that sees some rows: the dimension where the two
- * differ holds the rows (or a run of equal length for each). False: an error was recorded. */
-static bool part_of_whole(struct fe_block *block, uint32_t counter, const struct ir_type *shape, struct fe_part *part)
+ * differ holds the rows (or several numbers for each, as those of `like` lie). False: an error was recorded. */
+static bool part_of_whole(struct fe_block *block, uint32_t counter, const struct ir_type *shape, ir_value like,
+                          struct fe_part *part)
 {
     struct fe_site *s = &block->site;
     const struct fe_rows *rows = s->trace->rows;
@@ -70,7 +161,22 @@ static bool part_of_whole(struct fe_block *block, uint32_t counter, const struct
             "random numbers of the shape %s in a part of the batch are not supported yet: for the whole batch it is %s",
             ir_type_text(s->fe->arena, shape), ir_type_text(s->fe->arena, &part->whole));
     if (!differ) return true;
-    part->at = ir_cast(s->b, fe_rows_within(s->b, rows->numbers, each), IR_U32);
+    struct lie lie = each > 1 && like ? rows_in(s, like, part->dim) : (struct lie){1, each};
+    if (!lie.after)
+        return fe_block_wrong(block, NULL, "E0111",
+                              "random numbers of the shape %s in a part of the batch are not supported yet: where its "
+                              "rows lie in dimension %u is not known",
+                              ir_type_text(s->fe->arena, shape), (unsigned)part->dim);
+    ir_value at = fe_rows_within(s->b, rows->numbers, lie.after);
+    if (lie.before > 1) {
+        const int64_t two[] = {lie.before, rows->count * lie.after}, one[] = {1};
+        struct ir_type type = ir_type_of(IR_I32, 2, two);
+        ir_value first = ir_number(s->b, type, (double)(part->whole.dim[part->dim] / lie.before));
+        first = ir_binary(s->b, OP_mul, ir_iota(s->b, type, 0), first);
+        at = ir_binary(s->b, OP_add, first, ir_broadcast(s->b, at, 2, two, one));
+        at = ir_reshape(s->b, at, 1, &shape->dim[part->dim]);
+    }
+    part->at = ir_cast(s->b, at, IR_U32);
     return true;
 }
 
@@ -83,7 +189,7 @@ static void part_of_its_own(struct fe_site *s, struct fe_part *part)
     part->at = ir_cast(s->b, first, IR_U32), part->dim = IR_MAX_RANK;
 }
 
-bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_type *shape, bool of_rows,
+bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_type *shape, bool of_rows, ir_value like,
                    struct fe_drawn *out)
 {
     struct fe_site *s = &block->site;
@@ -109,7 +215,7 @@ bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_t
     if (s->trace->notes_random) vec_push(fe->arena, &fe->state->random_calls, call);
     vec_push(fe->arena, &s->trace->own->random_calls, index);
     if (rows && (!of_rows || !ir_type(s->b->f, rows->numbers)->rank)) part_of_its_own(s, &out->part);
-    else if (rows && !part_of_whole(block, index, shape, &out->part)) return false;
+    else if (rows && !part_of_whole(block, index, shape, like, &out->part)) return false;
     out->is_part = out->part.at != 0;
     if (p->stream == FE_NO_DRAW) fork[0] = fork[1] = 0; /* jax.random.key(0) */
     else fe_fork_key(fe, p->stream, p->draw, fork);
@@ -120,11 +226,12 @@ bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_t
     return true;
 }
 
-struct fe_val fe_block_mask(struct fe_block *block, const char *stream, const struct ir_type *shape, double rate)
+struct fe_val fe_block_mask(struct fe_block *block, const char *stream, const struct ir_type *shape,
+                            const struct fe_val *like, double rate)
 {
     struct ir_builder *b = block->site.b;
     struct fe_drawn drawn;
-    if (!fe_block_draw(block, stream, shape, true, &drawn)) return fe_bad();
+    if (!fe_block_draw(block, stream, shape, true, like->tensor, &drawn)) return fe_bad();
     struct ir_type t = *shape;
     t.dtype = IR_F32;
     ir_value u = fe_random(b, drawn.key, &t, FE_DRAW_UNIFORM, 0, 1, drawn.is_part ? &drawn.part : NULL);

@@ -240,12 +240,25 @@ class Meaning(runner.Case):
                  {"name": "l", "type": "linear", "features": 4, "input": "s"}]
         draw = lambda **more: np.array(self.steps(document(model={"type": "graph", "nodes": nodes, "output": "l"}, metrics={"n": "model * 1.0"}, **more), 1)[1][0]["n"])
         np.testing.assert_allclose(draw(accumulate={"microbatch_size": 2}), draw(), rtol=1e-6)  # of one layer by rows, and of the batch
+        self.refused(document(model=model(rows, "reshape(transpose(reshape(l, (-1, 2, 2)), (1, 0, 2)), (-1, 2))", "l * sum(n)"), accumulate={"microbatch_size": 2}), "E0111", "micro_vmap over 4 rows")
         drawn = []
         for more in ({}, {"accumulate": {"microbatch_size": 2}}):
             self.steps(document(model=model({"type": "noise"}, "l", "l * 0 + n"), **more), 1)
             self.stepc("run", self.path("model.json"), "-q", "--infer", self.path("out.safetensors"), "--infer-data", self.path("data.safetensors"))
             drawn.append(safetensors.wide(self.path("out.safetensors"))["model"])
         np.testing.assert_array_equal(*drawn)
+
+    def test_rows_among_others(self):
+        """A microbatch draws what the whole batch does where other dimensions stand before its rows, behind them, or both, as many as they may be."""
+        def drawn(to, back, **more):
+            nodes = [{"name": "l", "type": "linear", "features": 4, "input": "x"}, {"name": "m", "type": "linear", "features": 4, "input": to}, {"name": "d", "type": "dropout", "rate": 0.5, "input": "m + 3"}]
+            return np.array(self.steps(document(model={"type": "graph", "nodes": nodes, "output": back}, metrics={"n": "model * 1.0"}, **more), 1)[1][0]["n"])
+        pair = "stack((l, l + 1), axis=1)"  # [rows, 2, 4]: a microbatch has as many rows
+        for to, back in (("reshape(%s, (-1, 4))" % pair, "reshape(d, (-1, 8))"), ("reshape(transpose(%s, (1, 0, 2)), (-1, 4))" % pair, "reshape(transpose(reshape(d, (2, -1, 4)), (1, 0, 2)), (-1, 8))"),
+                         ("reshape(reshape(transpose(%s, (1, 0, 2)), (2, -1, 2, 2)), (-1, 4))" % pair, "transpose(reshape(d, (2, -1, 4)), (1, 0, 2))[:, 1]")):
+            np.testing.assert_allclose(drawn(to, back, accumulate={"microbatch_size": 2}), drawn(to, back), rtol=1e-6)
+        nodes = [{"name": "l", "type": "linear", "features": 4, "input": "x"}, {"name": "d", "type": "dropout", "rate": 0.5, "input": "concatenate((l, l), axis=0)"}]
+        self.refused(document(model={"type": "graph", "nodes": nodes, "output": "d[:shape(x)[0]]"}, accumulate={"microbatch_size": 2}), "E0111", "where its rows lie in dimension 0 is not known")
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ static struct fe_val attend_with_dropout(struct fe_block *block, const struct fe
     if (!fe_is_none(&mask)) scores = fe_where3(s, mask, scores, fe_float(least));
     struct fe_val weights = scores.bad ? scores : FE_APPLY(s, "softmax", scores);
     for (uint32_t i = 0; a[BROADCAST].boolean && i + 2 < r; i++) t.dim[i] = 1;
-    struct fe_val keep = fe_cast(s, fe_block_mask(block, "dropout", &t, rate), (enum ir_dtype)tq.dtype);
+    struct fe_val keep = fe_cast(s, fe_block_mask(block, "dropout", &t, &scores, rate), (enum ir_dtype)tq.dtype);
     struct fe_val factor = rate < 1 ? fe_div(s, keep, fe_float(1 - rate)) : fe_float(0);
     struct fe_val pair_wv[] = {fe_mul(s, weights, factor), v};
     return pair_wv[0].bad ? fe_bad() : fe_einsum(s, "...hqk,...khd->...qhd", pair_wv, 2);

@@ -24,7 +24,7 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
     if (rate <= 0 || a[2].boolean || !s->trace->train) return block->in[0];
     if (!fe_block_float_input(block, 0)) return fe_bad();
     if (rate >= 1) return fe_full(s, fe_type_at(s, &block->in[0]), 0);
-    struct fe_val keep = fe_block_mask(block, stream, &t, rate);
+    struct fe_val keep = fe_block_mask(block, stream, &t, &block->in[0], rate);
     return fe_where3(s, keep, fe_div(s, block->in[0], fe_float(1 - rate)), fe_float(0));
 }
 

@@ -136,7 +136,8 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
     if (a[SHAPE].null) t = fe_type_at(s, &block->in[0]);
     t.dtype = (uint8_t)dtype_of(&d, &a[DTYPE], (enum ir_dtype)t.dtype);
     if (a[TRAIN_ONLY].boolean && !s->trace->train) return fe_full(s, t, 0);
-    if (!fe_block_draw(block, a[STREAM].string, &t, a[SHAPE].null, &drawn)) return fe_bad();
+    if (!fe_block_draw(block, a[STREAM].string, &t, a[SHAPE].null, a[SHAPE].null ? block->in[0].tensor : 0, &drawn))
+        return fe_bad();
     return fe_stop(s, fe_cast(s, draw(block, &d, a, &drawn, &t), (enum ir_dtype)t.dtype));
 }
 

@@ -268,7 +268,7 @@ static struct fe_val draw_carry(struct fe_block *owner, const char *stream, stru
     struct fe_site *s = &c->block.site;
     struct ir_type type = ir_type_of(c->block.param_dtype, rank, shape);
     struct fe_drawn drawn;
-    if (!fe_block_draw(owner, stream, &type, true, &drawn)) return fe_bad();
+    if (!fe_block_draw(owner, stream, &type, true, 0, &drawn)) return fe_bad();
     if (!used) return fe_none();
     ir_value x = fe_initial_drawn(s->fe, s->b, c->args[CARRY_INIT].json, &drawn, &type);
     return x ? fe_val_tensor(x) : fe_bad();
