@@ -165,10 +165,19 @@ size_t cli_values(const struct cli *cli, const char *name, const char *const **v
 
 /* ---------------------------------------------------------------- messages */
 
+void cli_show(const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        bool c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+        putc((*c < 0x20 && *c != '\n') || *c == 0x7f || c1 ? '?' : *c, stderr);
+        c += c1;
+    }
+}
+
 static void say(const struct cli *cli, const char *format, va_list args)
 {
     fputs(cli->color ? "stepc: \033[1;31merror\033[0m: " : "stepc: error: ", stderr);
-    vfprintf(stderr, format, args);
+    cli_show(arena_vformat(cli->arena, format, args));
     fputs("\n", stderr);
 }
 

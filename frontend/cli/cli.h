@@ -77,6 +77,8 @@ const char *cli_joined(const struct cli *, const char *name, const char *otherwi
 size_t cli_values(const struct cli *, const char *name, const char *const **values);      /* all, in order */
 int cli_tolerance(const struct cli *, const char *name, const char *otherwise, double *); /* 0, or 2 after a message */
 
+/* Text from a document or a user, on standard error: what a terminal would act on is shown as '?'. */
+void cli_show(const char *text);
 /* Messages on standard error: "stepc: error: ...". They return the exit code, so that `return cli_usage(...)`. */
 int cli_usage(const struct cli *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_failed(const struct cli *, int exit_code, const char *format, ...) __attribute__((format(printf, 3, 4)));

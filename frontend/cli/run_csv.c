@@ -29,6 +29,7 @@ struct csv {
         uint64_t position; /* among the numbers of a row */
     } *columns;
     uint64_t *widths; /* by tensor: numbers of a row */
+    struct map bound; /* tensor and position: a column has it */
 };
 
 static int wrong(const struct csv *c, const char *why)
@@ -155,9 +156,8 @@ static int bind_column(struct csv *c, struct csv_column *to)
     if (to->position >= c->widths[tensor])
         return wrong(c, arena_format(c->r->cli->arena, "column \"%s\": a row of this input has %" PRIu64 " number%s",
                                      to->name, c->widths[tensor], c->widths[tensor] == 1 ? "" : "s"));
-    for (const struct csv_column *other = c->columns; other < to; other++)
-        if (other->tensor == to->tensor && other->position == to->position)
-            return wrong(c, arena_format(c->r->cli->arena, "column \"%s\" is there twice", to->name));
+    if (!map_set_number(&c->bound, (uint64_t)to->tensor << 48 | to->position, 1))
+        return wrong(c, arena_format(c->r->cli->arena, "column \"%s\" is there twice", to->name));
     return 0;
 }
 
@@ -312,7 +312,7 @@ static int read_table(struct csv *c, const char *name)
 int run_csv_open(struct run *r, struct st_file *f, const char *name, const char *path)
 {
     *f = (struct st_file){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
-    struct csv c = {.r = r, .f = f};
+    struct csv c = {.r = r, .f = f, .bound = MAP(r->cli->arena)};
     int code = read_table(&c, name);
     free(c.text);
     if (c.memory && c.memory != MAP_FAILED) munmap(c.memory, c.bytes);

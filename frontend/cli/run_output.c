@@ -123,8 +123,10 @@ void run_show_evaluated(struct run *r, uint64_t step)
     run_end_progress_line(r);
     for (size_t i = 0, k = 0; !r->cli->quiet && i < r->metric_count; i++) {
         double value = r->metrics[i].rank ? 0 : r->eval_sums[k++];
-        if (run_is_evaluated(&r->metrics[i]))
-            fprintf(stderr, "step %llu  eval_%s %.6g\n", (unsigned long long)step, r->metrics[i].name, value);
+        if (!run_is_evaluated(&r->metrics[i])) continue;
+        fprintf(stderr, "step %llu  eval_", (unsigned long long)step);
+        cli_show(r->metrics[i].name);
+        fprintf(stderr, " %.6g\n", value);
     }
 }
 

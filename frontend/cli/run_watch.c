@@ -53,12 +53,13 @@ static int read_part(struct run *r, struct run_watch *w, int option, const char 
     return 0;
 }
 
-/* Names of metrics may hold colons: the direction is the first part after one. */
+/* Names of metrics may hold colons: the direction is the last part that is one, as parts behind it have a value. */
 static int read_rule(struct run *r, struct run_watch *w, int option)
 {
-    const char *at = strstr(w->text, ":min"), *max = strstr(w->text, ":max");
-    if (!at || (max && max < at)) at = max;
-    if (!at || at == w->text || (at[4] && at[4] != ':')) return wrong(r, w, "", "expected METRIC:min or METRIC:max");
+    const char *at = NULL;
+    for (const char *c = w->text; (c = strchr(c, ':')); c++)
+        if ((!strncmp(c, ":min", 4) || !strncmp(c, ":max", 4)) && (!c[4] || c[4] == ':') && c > w->text) at = c;
+    if (!at) return wrong(r, w, "", "expected METRIC:min or METRIC:max");
     w->metric = arena_string_n(r->cli->arena, w->text, (size_t)(at - w->text));
     struct str key = STR(r->cli->arena); /* in the JSON of the item */
     str_add(&key, ",");

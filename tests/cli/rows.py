@@ -6,6 +6,7 @@ usage: rows.py STEPC
 """
 import json
 import os
+import resource
 import struct
 import sys
 
@@ -212,7 +213,7 @@ class Rows(runner.SharedCase):
                 kept = {int(name[5:]) for name in os.listdir(folder) if name.startswith("step-")}  # of equally good ones the newest
                 values = {line["step"]: sign * line[metric] for line in lines[:last] if metric in line}
                 self.assertTrue(last in kept and len(kept) <= 2 and min(values[step] for step in kept if step in values) == min(values.values()), kept)
-        odd = 'log(\\ "mean")'  # one that is never finite, in a run of several parts
+        odd = 'log(\\ "mean"):minutes:min'  # one that is never finite, in a run of several parts
         self.write("odd.json", json.dumps({**MODEL, "metrics": {odd: "log(mean(model) * 0 - 1)"}}))
         for steps, last in ((3, 3), (4, 4), (9, 5), (12, 5)):
             code, said = self.run_stepc("run", self.path("odd.json"), "--steps", str(steps), *data[:2], "--save-dir", self.path("odd"), "--resume", "auto", "--stop-when", odd + ":max:patience=5")
@@ -222,10 +223,27 @@ class Rows(runner.SharedCase):
         for args, code, says in ((("--reduce-on-plateau", "loss:min:factor=1"), 2, "between 0 and 1"), (("--reduce-on-plateau", "loss:min:of=rate"), 1, "rate"),
                                  (("--reduce-on-plateau", "loss:min:patience=1.5"), 2, "from 1 on"), (("--stop-when", "loss:min:factor=0.5"), 2, "unknown part"),
                                  (("--stop-when", "eval_los:min"), 1, 'did you mean "eval_loss"?'), (("--stop-when", "loss"), 2, "METRIC:min or METRIC:max"),
-                                 (("--stop-when", "loss:min:patience=0"), 2, "from 1 on"), (("--stop-when", "loss:min:for=3"), 2, "unknown part"),
+                                 (("--stop-when", "a\x1b[31m\u009b:min"), 1, 'no metric "a?[31m?" of one'), (("--stop-when", "loss:min:patience=0"), 2, "from 1 on"), (("--stop-when", "loss:min:for=3"), 2, "unknown part"),
                                  (("--keep-best", "loss:min"), 2, "needs --save-dir"), (("--keep-best", "loss:min:patience=3", "--save-dir", self.path("d")), 2, "unknown part")):
             self.assertIn(says, self.run_to("model.so", "--steps", "1", *data, *args, code=code))
         self.assertIn("--eval-every N", self.run_to("model.so", "--steps", "1", *data[:3], "--stop-when", "eval_loss:min", code=2))
+
+    def test_wide_table(self):
+        """Four times as many columns take about four times as long, not sixteen."""
+        spent = []
+        for wide in (15000, 60000):
+            self.write("wide.json", json.dumps({"stepc": 1, "name": "wide", "inputs": {"x": {"shape": [4, wide], "axes": ["batch", None]}}, "model": {"type": "linear", "features": 1, "input": "x"},
+                                                "loss": "mean(model**2)", "optimizer": {"type": "sgd", "learning_rate": 0.0}}))
+            self.stepc("compile", self.path("wide.json"), "-q", "-o", self.path("wide.so"))
+            self.write("wide.csv", ",".join("x.%d" % i for i in range(wide)) + ("\n" + ",".join(["1"] * wide)) * 4)
+            best = float("inf")
+            for _ in range(3):
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                self.stepc("run", self.path("wide.so"), "-q", "--steps", "1", "--data", self.path("wide.csv"))
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                best = min(best, after.ru_utime - before.ru_utime)
+            spent.append(best)
+        self.assertLess(spent[1], 7 * spent[0] + 0.2)
 
     def test_tokens(self):
         """20 windows of 5 tokens, the last token only as what follows; over their end as other rows."""
