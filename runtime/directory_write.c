@@ -57,7 +57,7 @@ void *rt_zeroed(size_t bytes)
 
 bool rt_job_room(struct rt_job *j, uint32_t count)
 {
-    j->files = rt_zeroed((ITEMS + j->document_count) * sizeof *j->files);
+    j->files = rt_zeroed((ITEMS + j->document_count + 1) * sizeof *j->files);
     j->tensors = j->slots = malloc((count + 1) * (sizeof *j->tensors + sizeof *j->in_order + sizeof *j->hashes));
     if (!j->files || !j->slots) return false;
     j->in_order = (const struct st_tensor **)(j->slots + count + 1);
@@ -347,7 +347,7 @@ static bool write_manifest(struct rt_job *j)
 {
     struct st_text m = {0};
     struct st_hash h;
-    struct rt_written w = {0};
+    struct rt_written *w = &j->files[j->file_count]; /* behind those that it lists */
     struct tm tm;
     struct timespec now;
     char sum[ST_HASH];
@@ -373,9 +373,9 @@ static bool write_manifest(struct rt_job *j)
     if (!m.lacking) st_hash_add(&h, m.at, m.length);
     st_hash_end(&h, sum);
     st_add(&m, "\"self\":\"%s\"}", sum);
-    int fd = st_fits(&m, ST_MANIFEST_BYTES) ? create(j, &w, &h, ST_MANIFEST)
+    int fd = st_fits(&m, ST_MANIFEST_BYTES) ? create(j, w, &h, ST_MANIFEST)
                                             : (rt_job_fails(j, "manifest", ST_MANIFEST), -1);
-    bool good = fd >= 0 && finish(j, fd, &w, &h, write_part(j, fd, &w, &h, m.at, m.length));
+    bool good = fd >= 0 && finish(j, fd, w, &h, write_part(j, fd, w, &h, m.at, m.length));
     free(m.at);
     return good;
 }
@@ -391,17 +391,14 @@ static void point_latest(const struct rt_job *j)
     if (!rt_move(j->parent, name, "latest", 0)) st_call(unlinkat, j->parent, name, 0);
 }
 
-/* Whether all is there that was written: others than stepc remove files, too, while the directory has no name yet. */
+/* Whether all is there that was written, the manifest too: others than stepc remove files while the directory has no
+ * name yet. */
 static bool is_there(struct rt_job *j)
 {
     struct stat s;
-    for (uint32_t i = 0; i < j->file_count; i++) {
-        if (!st_call(newfstatat, j->at, j->files[i].name, &s, AT_SYMLINK_NOFOLLOW) &&
-            (uint64_t)s.st_size == j->files[i].bytes)
-            continue;
-        errno = ENOENT;
-        return rt_job_fails(j, "was removed by others", j->files[i].name);
-    }
+    for (const struct rt_written *w = j->files; w <= j->files + j->file_count; w++)
+        if (st_call(newfstatat, j->at, w->name, &s, AT_SYMLINK_NOFOLLOW) || (uint64_t)s.st_size != w->bytes)
+            return errno = ENOENT, rt_job_fails(j, "was removed by others", w->name);
     return true;
 }
 

@@ -150,10 +150,10 @@ static bool name_files(struct layout *l)
     struct rt_job *j = l->j;
     uint32_t n = 0, cells = ITEMS * l->writers;
     for (uint32_t k = 0; k < cells; k++) n += l->chunks[k];
-    j->files = realloc(j->files, (n + j->document_count) * sizeof *j->files + n * NOTE);
+    j->files = realloc(j->files, (n + j->document_count + 1) * sizeof *j->files + n * NOTE);
     if (!j->files) return false;
-    memset(j->files, 0, (n + j->document_count) * sizeof *j->files);
-    char *names = (char *)(j->files + n + j->document_count);
+    memset(j->files, 0, (n + j->document_count + 1) * sizeof *j->files);
+    char *names = (char *)(j->files + n + j->document_count + 1);
     j->file_count = n;
     n = 0;
     for (uint32_t item = 0; item < ITEMS; item++) {

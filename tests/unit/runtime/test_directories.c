@@ -5,11 +5,14 @@
 #include "tests/unit/suite.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <math.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -244,6 +247,58 @@ START_TEST(jobs)
         if (i != 1) ck_assert_int_eq(rt_job_wait(all[i], 0), STEP_OK);
         if (i != 1) rt_job_free(all[i]);
     }
+    remove_folder();
+}
+END_TEST
+
+/* What others do to a file, once, while the manifest beside it is synced: between the last file and the name. */
+static const char *taken;
+static bool shortened;
+
+long syscall(long number, ...)
+{
+    static long (*real)(long, ...);
+    char at[512], link[64];
+    long a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
+    va_end(list);
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "syscall");
+    if (number == SYS_fsync && taken) {
+        snprintf(link, sizeof link, "/proc/self/fd/%ld", a[0]);
+        ssize_t n = readlink(link, at, sizeof at - 100);
+        char *name = n > 13 ? at + n - 13 : at;
+        if (n > 13 && strncmp(name, "manifest.json", 13) == 0) {
+            strcpy(name, taken);
+            taken = NULL;
+            ck_assert_int_eq(shortened ? truncate(at, 7) : unlink(at), 0);
+        }
+    }
+    return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+START_TEST(taken_by_others)
+{
+    static const char *const names[] = {"params.safetensors", "state.safetensors", "items/loader.json",
+                                        "manifest.json"};
+    struct step_item item = {sizeof item, "loader", "{\"at\":7}"};
+    make_folder();
+    struct step_instance *t = trained(1, 1);
+    struct step_save save = into_folder();
+    save.items = &item, save.item_count = 1;
+    for (int i = 0; i < 8; i++) {
+        taken = names[i / 2], shortened = i % 2;
+        step_status status = rt_save(t, &save, NULL);
+        ck_assert_ptr_null(taken);
+        ck_assert_msg(status == STEP_EIO && strstr(rt_last_error(t), names[i / 2]), "%s: %s", names[i / 2],
+                      rt_last_error(t));
+        ck_assert_int_eq(access(in_folder("step-%d", 1), F_OK), -1);
+        ck_assert_int_eq(rmdir(folder), 0); /* nothing was left */
+    }
+    ck_assert_int_eq(rt_save(t, &save, NULL), STEP_OK);
+    ck_assert_int_eq(load_from(t, folder, 0), STEP_OK);
+    rt_destroy(t);
     remove_folder();
 }
 END_TEST
@@ -558,6 +613,7 @@ END_TEST
 
 int main(void)
 {
-    return run_case("directories", CASE_OF(120, checksums, checksums_by_any_vectors, numbers, saves_and_loads, jobs,
-                                           refusals, some_slots, pieces, every_byte_of_a_manifest, random_damage));
+    return run_case("directories",
+                    CASE_OF(120, checksums, checksums_by_any_vectors, numbers, saves_and_loads, jobs, taken_by_others,
+                            refusals, some_slots, pieces, every_byte_of_a_manifest, random_damage));
 }
