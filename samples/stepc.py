@@ -856,14 +856,21 @@ class Step:
         if not rows:
             raise StepError(3, "STEP_ESHAPE: there are no rows")
         whole = [n for n in values if n in size and n not in split and len(values[n]) == rows and size[n] == batch]
+
+        def filled(part: Dict[str, Any], left: int, of: Any) -> Dict[str, Any]:
+            """A whole batch: behind the rows that are left what `of` makes of the first one."""
+            return {n: np.concatenate([v, np.repeat(of(v[:1]), batch - left, 0)]) if n in split or n in whole else v for n, v in part.items()}
+
+        def ask(part: Dict[str, Any]) -> Dict[Optional[str], Any]:
+            y = self.infer(weights, output, **part)
+            return y if isinstance(y, dict) else {None: y}
+
         for begin in range(0, rows, batch):
             part = {n: v[begin:begin + batch] if n in split or n in whole else v for n, v in values.items()}
             left = rows - begin
-            filled = lambda fill: {n: np.concatenate([v, np.repeat(fill(v), batch - left, 0)]) if n in split or n in whole else v for n, v in part.items()}
-            ask = lambda part: (lambda y: y if isinstance(y, dict) else {None: y})(self.infer(weights, output, **part))
-            parts.append(ask(filled(lambda v: np.zeros_like(v[:1])) if left < batch else part))
+            parts.append(ask(filled(part, left, np.zeros_like) if left < batch else part))
         by_row = lambda y: y.ndim and len(y) == batch
-        again = ask(filled(lambda v: v[:1])) if rows % batch else {}  # what fills the last batch makes no difference
+        again = ask(filled(part, left, np.copy)) if rows % batch else {}  # what fills the last batch makes no difference
         for n, y in (parts[0] if rows % batch else {}).items():
             if by_row(y) and again[n][:left].tobytes() != parts[-1][n][:left].tobytes():
                 raise StepError(3, 'STEP_ESHAPE: "%s" of a row depends on the others of its batch, and the last %d of %d rows are no whole batch of %d' % (n or output or "model", left, rows, batch))
