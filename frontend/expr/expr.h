@@ -48,6 +48,7 @@ struct fe_env {
     const struct fe_env *outer;
     const char *name;
     struct fe_val value;
+    bool own; /* not of the language: the document calls so what it has here, or a formula that it does not see */
 };
 /* The nodes of one graph, of which there may be thousands: found by name instead of one after another. */
 struct fe_names {
@@ -56,6 +57,7 @@ struct fe_names {
     const struct fe_env *outer; /* of the first */
 };
 const struct fe_env *fe_bind(struct arena *, const struct fe_env *outer, const char *name, struct fe_val);
+const struct fe_env *fe_bind_own(struct arena *, const struct fe_env *outer, const char *name, struct fe_val);
 const struct fe_env *fe_env_find(const struct fe *, const struct fe_env *, const char *name); /* NULL: there is none */
 /* A name of a graph and which one it is. */
 struct fe_graph_env {

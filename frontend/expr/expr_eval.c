@@ -178,7 +178,14 @@ static struct fe_val unknown_name(struct fe_site *s, const char *name, const str
 const struct fe_env *fe_bind(struct arena *arena, const struct fe_env *outer, const char *name, struct fe_val value)
 {
     struct fe_env *e = arena_new(arena, struct fe_env);
-    *e = (struct fe_env){outer, name, value};
+    *e = (struct fe_env){outer, name, value, false};
+    return e;
+}
+
+const struct fe_env *fe_bind_own(struct arena *arena, const struct fe_env *outer, const char *name, struct fe_val value)
+{
+    struct fe_env *e = arena_new(arena, struct fe_env);
+    *e = (struct fe_env){outer, name, value, true};
     return e;
 }
 
@@ -234,16 +241,6 @@ static void warn_of_constant(struct fe_site *s, const char *name, const char *ot
         diag_note(fe->diags, d, (struct diag_span){own->key_offset, own->key_length}, "the constant stands here");
 }
 
-/* Whether the language gives the name; what the document calls so itself, as a node, is nearer than a constant. */
-static bool is_given(const struct fe *fe, const struct fe_env *e)
-{
-    static const char *const names[] = {"model", "loss", "grads", "updates", "hyperparams", "params", "loss_scale",
-                                        "x",     "step", "g",     "p",       "SHAPE",       "scores", "gradient_step"};
-    bool given = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) given |= !strcmp(names[i], e->name);
-    return given && graph_of(fe, e) == MAP_NONE;
-}
-
 /* A parameter of a definition is both, and the same. */
 static bool is_number(const struct fe_val *v, const struct fe_scope *c)
 {
@@ -260,8 +257,7 @@ struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_e
         const struct fe_env *e = fe_env_find(s->fe, env, name);
         if (e && is_ambiguous(s, e)) return fe_bad();
         const struct fe_scope *c = s->frame ? NULL : fe_constant(s->fe, name);
-        if (e && c && is_given(s->fe, e) && !is_number(&e->value, c))
-            warn_of_constant(s, name, fe_describe(s, &e->value), true);
+        if (e && c && !e->own && !is_number(&e->value, c)) warn_of_constant(s, name, fe_describe(s, &e->value), true);
         if (e) return rest ? member(s, &e->value, e->name, rest) : e->value;
         bool params = !s->frame && !strcmp(name, "params");
         struct fe_val v;

@@ -225,7 +225,7 @@ static bool define_params(struct fe_block *block, fe_json params, const struct f
         fe->constants = inside;
         fe_constant_push(fe, p->key, value, integer);
         inside = fe->constants;
-        *env = fe_bind(fe->arena, *env, p->key, fe_val_number(value, integer));
+        *env = fe_bind_own(fe->arena, *env, p->key, fe_val_number(value, integer));
     }
     fe->constants = good ? inside : caller;
     return good;
@@ -245,7 +245,7 @@ static bool define_inputs(struct fe_block *block, fe_json inputs, const struct f
     for (fe_json c = fe_first(fe, inputs); c; c = fe_next(fe, c), n++) {
         if (c->kind != JSON_STRING)
             return fe_wrong(fe, c, "E0101", "the name of an input is a string, found %s", fe_kind_name(c));
-        if (n < block->in_count) *env = fe_bind(fe->arena, *env, c->string, block->in[n]);
+        if (n < block->in_count) *env = fe_bind_own(fe->arena, *env, c->string, block->in[n]);
     }
     if (n != block->in_count)
         return fe_block_wrong(block, NULL, "E0113", "block \"%s\" takes %u inputs, found %u", block->type, (unsigned)n,

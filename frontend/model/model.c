@@ -33,7 +33,7 @@ static const struct fe_env *input_env(struct fe *fe, struct fe_trace *trace)
         struct ir_type type = slot->type;
         if (trace->rows && fe_input_batched(fe, i)) type.dim[0] = trace->rows->count;
         ir_value v = trace->inputs[i] ? trace->inputs[i] : ir_number(trace->b, type, 0);
-        env = fe_bind(fe->arena, env, slot->name, fe_input_value(trace->b, v));
+        env = fe_bind_own(fe->arena, env, slot->name, fe_input_value(trace->b, v));
     }
     return env;
 }

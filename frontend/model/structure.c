@@ -131,7 +131,7 @@ static const struct fe_env *bind(struct fe *fe, struct fe_names *names, const st
                                  struct fe_val value)
 {
     struct fe_env *e = arena_new(fe->arena, struct fe_env);
-    *e = (struct fe_env){outer, name, value};
+    *e = (struct fe_env){outer, name, value, true};
     struct fe_graph_env at = {names, (uint32_t)names->list.count};
     if (!fe->graph_env.arena) fe->graph_env = MAP(fe->arena);
     map_set_number(&fe->graph_env, (uint64_t)(uintptr_t)e, (uint32_t)fe->graph_envs.count);

@@ -17,7 +17,7 @@ static const struct fe_env *scope_of(struct custom *c, struct fe_env *scope, uin
     for (size_t i = 0; i < c->ready; i++) {
         const struct custom_name *n = &c->names.items[i];
         if (!n->values) continue;
-        scope[i] = (struct fe_env){outer, n->name, n->values[n->leaf ? leaf : 0]};
+        scope[i] = (struct fe_env){outer, n->name, n->values[n->leaf ? leaf : 0], n->json != NULL};
         outer = &scope[i];
     }
     return outer;
@@ -406,7 +406,7 @@ void transform_custom(struct optim_transform *t)
     if (t->fe->diags->errors > errors) return;
 
     for (int i = 0; i < FORMS; i++) {
-        forms[i] = (struct fe_env){c.base, custom_forms[i].name, {.kind = FE_VAL_FORM, .form = &form}};
+        forms[i] = (struct fe_env){c.base, custom_forms[i].name, {.kind = FE_VAL_FORM, .form = &form}, false};
         c.base = &forms[i];
     }
     c.scope = scope_new(&c);

@@ -125,7 +125,7 @@ static bool decay_by(struct optim_transform *t, struct fe_term step, struct fe_t
 {
     struct fe_term rate = number(t, "decay_rate");
     struct fe_env env = {t->o->trace->env, "decay_rate",
-                         rate.v ? fe_val_tensor(rate.v) : fe_val_number(rate.number, false)};
+                         rate.v ? fe_val_tensor(rate.v) : fe_val_number(rate.number, false), false};
     const struct fe_env *before = t->o->trace->env;
     t->o->trace->env = &env;
     bool good = optim_of_counter(t, arg(t, "decay_rate_fn")->json, "step", step, decay);

@@ -5,8 +5,8 @@
 
 static ir_value measure(struct optim_transform *t, fe_json text)
 {
-    struct fe_env params = {t->o->trace->env, "params", optim_tree_value(t, t->p)},
-                  updates = {&params, "updates", optim_tree_value(t, t->u)};
+    struct fe_env params = {t->o->trace->env, "params", optim_tree_value(t, t->p), false},
+                  updates = {&params, "updates", optim_tree_value(t, t->u), false};
     return optim_evaluate(t, text, &updates);
 }
 

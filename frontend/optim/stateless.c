@@ -25,11 +25,11 @@ static void per_leaf(struct optim_transform *t, bool trees)
     fe_json f = arg(t, "f")->json;
     ir_value *given = optim_new_tree(t);
     EACH_LEAF(t, i) given[i] = t->u[i];
-    struct fe_env params = {t->o->trace->env, "params", optim_tree_value(t, t->p)},
-                  updates = {&params, "updates", optim_tree_value(t, given)};
+    struct fe_env params = {t->o->trace->env, "params", optim_tree_value(t, t->p), false},
+                  updates = {&params, "updates", optim_tree_value(t, given), false};
     EACH_LEAF(t, i) {
-        struct fe_env param = {trees ? &updates : t->o->trace->env, "param", fe_val_tensor(t->p[i])};
-        struct fe_env update = {&param, "update", fe_val_tensor(given[i])};
+        struct fe_env param = {trees ? &updates : t->o->trace->env, "param", fe_val_tensor(t->p[i]), false};
+        struct fe_env update = {&param, "update", fe_val_tensor(given[i]), false};
         ir_value value = optim_evaluate(t, f, &update);
         if (!value) return;
         const struct ir_type *type = ir_type(t->b->f, value), *want = &t->o->params[i].type;

@@ -240,7 +240,7 @@ const struct fe_env *fe_step_outer_env(struct fe_step *s, struct fe_trace *trace
     const struct fe_env *env = NULL;
     for (uint32_t i = 0; i < s->input_count; i++) {
         const char *name = s->module->slots.items[s->inputs[i]].name;
-        env = fe_bind(fe->arena, env, name, fe_input_value(trace->b, trace->inputs[i]));
+        env = fe_bind_own(fe->arena, env, name, fe_input_value(trace->b, trace->inputs[i]));
     }
     ir_value *values = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; i < s->param_count; i++) values[i] = fe_trace_param(fe, trace, i);

@@ -91,7 +91,7 @@ static struct fe_val draw(struct fe_block *block, const struct distribution *d, 
     const struct fe_part *part = drawn->is_part ? &drawn->part : NULL;
     struct fe_val u = fe_val_tensor(fe_random(s->b, drawn->key, &t, d->drawing, d->low, d->high, part));
     if (!d->formula) return u;
-    struct fe_env p = {NULL, "p", fe_float((double)(float)a[P].number)}, env = {&p, "u", u};
+    struct fe_env p = {NULL, "p", fe_float((double)(float)a[P].number), true}, env = {&p, "u", u, true};
     struct expr_fault fault;
     struct expr_node *tree = expr_parse(s->fe->arena, d->formula, &fault);
     if (!tree) BUG("the formula %s: %s", d->formula, fault.message);

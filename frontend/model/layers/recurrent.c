@@ -460,7 +460,7 @@ static struct fe_val apply_bidirectional(struct fe_block *block, const struct fe
     struct fe_val outputs[] = {there.items[1], back.items[1]}, carries[] = {there.items[0], back.items[0]};
     struct fe_val y;
     if (a[6].given && !a[6].null) { /* NNX's merge_fn(a, b) */
-        const struct fe_env first = {block->env, "a", outputs[0]}, both_ways = {&first, "b", outputs[1]};
+        const struct fe_env first = {block->env, "a", outputs[0], false}, both_ways = {&first, "b", outputs[1], false};
         y = fe_expr(s->fe, s->trace, a[6].json, &both_ways);
         if (!fe_as_tensor(s, &y)) return fe_bad();
     } else y = FE_APPLY(s, "concatenate", fe_tuple(s, outputs, 2), fe_int(-1));
