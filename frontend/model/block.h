@@ -13,10 +13,18 @@ struct fe_stream {
     uint32_t count;
 };
 
+/* Where rows lie: along a dimension [before, rows, after], flattened, so where a reshape has put others before or
+ * behind them. `after` 0: not known. */
+struct fe_lie {
+    int64_t before, after, dim;
+};
+
 /* What a call of a random layer drew in the trace that sees the whole batch; the layer is known by its counter. */
 struct fe_random_call {
     uint32_t counter;
     struct ir_type type;
+    struct fe_lie lie;
+    bool apart; /* as in fe_rows */
 };
 
 struct fe_adaptable;
@@ -44,7 +52,9 @@ struct fe_known_block {
 
 struct fe_trace_own {
     VEC(uint32_t) random_calls; /* so far: the counter of each */
-    ir_value *values;           /* per parameter, 0 = not made */
+    struct map lie_of;          /* by value and dimension: into `lies`, while random_calls are noted */
+    VEC(struct fe_lie) lies;
+    ir_value *values; /* per parameter, 0 = not made */
     uint32_t capacity;
     struct map claimed; /* parameter paths used in this trace */
     struct map names;   /* explicit names of blocks, by path */
@@ -152,8 +162,8 @@ struct fe_val fe_micro_vmap(struct fe_block *, const struct fe_value *args);
 void fe_block_fork(struct fe_block *, const char *stream, bool used);      /* not used: only the draw is taken */
 ir_value fe_rows_within(struct ir_builder *, ir_value rows, int64_t each); /* numbers of rows of which each of `rows`,
                                                                             * by its number, holds so many in a run */
-/* Whether rows, each with a run of others, lie one after the other along dimension 0, in a trace that sees some. */
-bool fe_rows_are_first(const struct fe_site *, ir_value like);
+struct fe_lie fe_rows_in(const struct fe_site *,
+                         ir_value); /* those of the batch, in the trace that notes random_calls */
 bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape, bool of_rows, ir_value like,
                    struct fe_drawn *); /* NULL: that of key 0 */
 /* A mask that is true with the probability 1 - rate: what dropout keeps. */

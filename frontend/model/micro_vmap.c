@@ -172,8 +172,10 @@ static void number_rows(struct rows *r, const struct fe_rows *seen)
     bool one = seen && seen->numbers && !ir_type(r->b->f, seen->numbers)->rank;
     int64_t around = one ? 1 : seen && seen->numbers ? seen->count : 0;
     r->apart = seen && (seen->apart || (around && r->count % around));
-    if (!r->apart && around > 0 && !one && around != r->count)
-        r->apart = !fe_rows_are_first(&r->block->site, r->whole[0]);
+    if (!seen && r->block->site.trace->notes_random) {
+        struct fe_lie lie = fe_rows_in(&r->block->site, r->whole[0]);
+        r->apart = lie.after && (lie.dim || lie.before > 1);
+    }
     if (!around || r->apart) r->whole[r->inputs] = ir_iota(r->b, ir_type_of(IR_I32, 1, &r->count), 0);
     else if (!one && around == r->count) r->whole[r->inputs] = seen->numbers;
     else r->whole[r->inputs] = fe_rows_within(r->b, seen->numbers, r->count / around);

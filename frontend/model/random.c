@@ -30,16 +30,17 @@ void fe_block_fork(struct fe_block *block, const char *stream, bool used)
     else if (!block->site.fe->state->declared && !block->sharing) fe_draw(block->site.fe, stream, &at, &draw);
 }
 
-/* What this call drew, or one like it of the same layer before, in the trace that saw the whole batch. */
-static const struct ir_type *whole_of(const struct fe_site *s, uint32_t counter)
+/* What this call drew, or one like it of the same layer before, in the trace that saw the whole batch; NULL: it was not
+ * noted, as where nothing sees a part. */
+static const struct fe_random_call *whole_of(const struct fe_site *s, uint32_t counter)
 {
     const struct fe_state *state = s->fe->state;
     size_t before = 0;
     for (size_t i = 0; i < s->trace->own->random_calls.count; i++)
         before += s->trace->own->random_calls.items[i] == counter;
     for (size_t i = 0; i < state->random_calls.count; i++)
-        if (state->random_calls.items[i].counter == counter && !--before) return &state->random_calls.items[i].type;
-    BUG("a call of a random layer was not noted");
+        if (state->random_calls.items[i].counter == counter && !--before) return &state->random_calls.items[i];
+    return NULL;
 }
 
 ir_value fe_rows_within(struct ir_builder *b, ir_value rows, int64_t each)
@@ -53,18 +54,6 @@ ir_value fe_rows_within(struct ir_builder *b, ir_value rows, int64_t each)
 }
 
 /* ---------------------------------------------------------------- where rows lie */
-
-/* Along a dimension [before, rows, after], flattened: so where a reshape has put others before or behind the rows. */
-struct lie {
-    int64_t before, after; /* 0: not known */
-};
-
-struct search {
-    const struct ir_func *f;
-    int64_t rows, batched; /* how many there are; the first parameters have them along dimension 0 */
-    struct map seen;       /* value and dimension: into `lies` */
-    VEC(struct lie) lies;
-};
 
 static bool is_in(const struct ir_ints *list, int64_t dim, int64_t *at)
 {
@@ -105,42 +94,56 @@ static int64_t dim_of_operand(const struct ir_func *f, const struct ir_node *n, 
     return -1;
 }
 
-static struct lie lie_of(struct search *s, ir_value v, int64_t dim)
+/* Whether a value is an input with a batch; *rows: how many there are in that. */
+static bool is_batched(const struct fe_site *s, ir_value v, int64_t *rows)
 {
-    const struct ir_node *n = ir_get(s->f, v);
-    const uint64_t key = (uint64_t)v * IR_MAX_RANK + (uint64_t)dim;
-    struct lie found = {0};
-    int64_t extent = n->type.dim[dim], stride = 1, behind = 1, alone = 0;
-    uint32_t known = map_get_number(&s->seen, key);
-    if (known != MAP_NONE) return s->lies.items[known];
-    for (int64_t i = 0; i < n->type.rank; i++) alone += n->type.dim[i] == s->rows;
-    for (int64_t i = dim + 1; i < n->type.rank; i++) behind *= n->type.dim[i];
-    if (n->op == OP_param && !dim && n->attr[0].v[0] < s->batched) found = (struct lie){1, 1};
-    else if (n->op == OP_proj && extent == s->rows && alone == 1) found = (struct lie){1, 1}; /* of a loop */
-    for (uint32_t k = 0; k < n->arg_count && !found.after && extent && extent % s->rows == 0; k++) {
-        const struct ir_type *t = ir_type(s->f, n->args[k]);
-        int64_t from = n->op == OP_reshape ? -1 : dim_of_operand(s->f, n, k, dim);
-        if (from >= 0 && from < t->rank && t->dim[from] == extent) found = lie_of(s, n->args[k], from);
-        for (int64_t i = n->op == OP_reshape ? t->rank - 1 : -1; i >= 0 && !found.after; stride *= t->dim[i--]) {
-            struct lie l = lie_of(s, n->args[k], i);
-            int64_t after = l.after * stride / behind; /* from one row to the next: in elements, then along dim */
-            if (!after || l.after * stride % behind || extent % (after * s->rows)) continue;
-            found = (struct lie){extent / (after * s->rows), after};
-        }
+    const uint32_t *slots;
+    bool found = false;
+    for (uint32_t i = fe_inputs(s->fe, &slots); i-- > 0;) {
+        if (!fe_input_batched(s->fe, i) || !s->trace->inputs[i]) continue;
+        *rows = ir_type(s->b->f, s->trace->inputs[i])->dim[0];
+        found |= s->trace->inputs[i] == v;
     }
-    map_set_number(&s->seen, key, (uint32_t)s->lies.count);
-    vec_push(s->seen.arena, &s->lies, found);
     return found;
 }
 
-static struct lie rows_in(const struct fe_site *s, ir_value like, uint32_t dim)
+static struct fe_lie lie_of(const struct fe_site *s, ir_value v, int64_t dim)
 {
-    const struct fe_rows *rows = s->trace->rows;
-    struct search search = {s->b->f, rows->count, ir_get(s->b->f, rows->numbers)->attr[0].v[0], MAP(s->fe->arena), {0}};
-    return lie_of(&search, like, dim);
+    const struct ir_node *n = ir_get(s->b->f, v);
+    const uint64_t key = (uint64_t)v * IR_MAX_RANK + (uint64_t)dim;
+    struct fe_trace_own *own = s->trace->own;
+    struct fe_lie found = {0};
+    int64_t extent = n->type.dim[dim], stride = 1, behind = 1, alone = 0, rows = 1;
+    if (!own->lie_of.arena) own->lie_of = MAP(s->fe->arena);
+    uint32_t known = map_get_number(&own->lie_of, key);
+    if (known != MAP_NONE) return own->lies.items[known];
+    bool input = is_batched(s, v, &rows);
+    for (int64_t i = 0; i < n->type.rank; i++) alone += n->type.dim[i] == rows;
+    for (int64_t i = dim + 1; i < n->type.rank; i++) behind *= n->type.dim[i];
+    if ((input && !dim) || (n->op == OP_proj && extent == rows && alone == 1)) found = (struct fe_lie){1, 1, dim};
+    for (uint32_t k = 0; k < n->arg_count && !found.after && extent && rows && extent % rows == 0; k++) {
+        const struct ir_type *t = ir_type(s->b->f, n->args[k]);
+        int64_t from = n->op == OP_reshape ? -1 : dim_of_operand(s->b->f, n, k, dim);
+        if (from >= 0 && from < t->rank && t->dim[from] == extent) found = lie_of(s, n->args[k], from);
+        for (int64_t i = n->op == OP_reshape ? t->rank - 1 : -1; i >= 0 && !found.after; stride *= t->dim[i--]) {
+            struct fe_lie l = lie_of(s, n->args[k], i);
+            int64_t after = l.after * stride / behind; /* from one row to the next: in elements, then along dim */
+            if (!after || l.after * stride % behind || extent % (after * rows)) continue;
+            found = (struct fe_lie){extent / (after * rows), after, dim};
+        }
+    }
+    found.dim = dim;
+    map_set_number(&own->lie_of, key, (uint32_t)own->lies.count);
+    vec_push(s->fe->arena, &own->lies, found);
+    return found;
 }
 
-bool fe_rows_are_first(const struct fe_site *s, ir_value like) { return rows_in(s, like, 0).before == 1; }
+struct fe_lie fe_rows_in(const struct fe_site *s, ir_value v)
+{
+    struct fe_lie lie = {0};
+    for (uint32_t i = 0; v && i < ir_type(s->b->f, v)->rank && !lie.after; i++) lie = lie_of(s, v, i);
+    return lie;
+}
 
 /* Which part of the whole tensor one of this shape is, in a trace that sees some rows: the dimension where the two
  * differ holds the rows (or several numbers for each, as those of `like` lie). False: an error was recorded. */
@@ -150,7 +153,9 @@ static bool part_of_whole(struct fe_block *block, uint32_t counter, const struct
     struct fe_site *s = &block->site;
     const struct fe_rows *rows = s->trace->rows;
     uint32_t differ = 0;
-    part->whole = *whole_of(s, counter);
+    const struct fe_random_call *call = whole_of(s, counter);
+    if (!call) BUG("a call of a random layer was not noted");
+    part->whole = call->type;
     for (uint32_t i = 0; i < shape->rank && part->whole.rank == shape->rank; i++)
         if (part->whole.dim[i] != shape->dim[i]) part->dim = i, differ++;
     int64_t each = differ ? shape->dim[part->dim] / rows->count : 1;
@@ -161,8 +166,8 @@ static bool part_of_whole(struct fe_block *block, uint32_t counter, const struct
             "random numbers of the shape %s in a part of the batch are not supported yet: for the whole batch it is %s",
             ir_type_text(s->fe->arena, shape), ir_type_text(s->fe->arena, &part->whole));
     if (!differ) return true;
-    struct lie lie = each > 1 && like ? rows_in(s, like, part->dim) : (struct lie){1, each};
-    if (!lie.after)
+    struct fe_lie lie = each > 1 && like ? call->lie : (struct fe_lie){1, each, part->dim};
+    if (lie.dim != part->dim || lie.before * lie.after != each)
         return fe_block_wrong(block, NULL, "E0111",
                               "random numbers of the shape %s in a part of the batch are not supported yet: where its "
                               "rows lie in dimension %u is not known",
@@ -205,15 +210,19 @@ bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_t
             if (s->trace->own->random_calls.items[i] == index)
                 count = ir_binary(s->b, OP_add, count, ir_number(s->b, p->type, 1));
     const struct fe_rows *rows = s->trace->rows;
-    struct fe_random_call call = {index, *shape};
+    struct fe_random_call call = {index, *shape, {0}, rows && rows->apart};
     if (!s->trace->train) fe->state->draws_always = true;
-    if (rows && rows->apart && of_rows)
+    if (s->trace->notes_random) {
+        if (!rows) call.lie = fe_rows_in(s, like);
+        vec_push(fe->arena, &fe->state->random_calls, call);
+    }
+    vec_push(fe->arena, &s->trace->own->random_calls, index);
+    const struct fe_random_call *noted = s->trace->notes_random ? NULL : whole_of(s, index);
+    if (rows && of_rows && !s->trace->notes_random && (rows->apart || (noted && noted->apart)))
         return fe_block_wrong(block, NULL, "E0111",
                               "random numbers in a micro_vmap over %lld rows of a part of the batch are not supported "
                               "yet: the part has other rows",
                               (long long)rows->count);
-    if (s->trace->notes_random) vec_push(fe->arena, &fe->state->random_calls, call);
-    vec_push(fe->arena, &s->trace->own->random_calls, index);
     if (rows && (!of_rows || !ir_type(s->b->f, rows->numbers)->rank)) part_of_its_own(s, &out->part);
     else if (rows && !part_of_whole(block, index, shape, like, &out->part)) return false;
     out->is_part = out->part.at != 0;
