@@ -107,20 +107,28 @@ static bool is_batched(const struct fe_site *s, ir_value v, int64_t *rows)
     return found;
 }
 
+/* Of what loops over time make: the first dimension with so many, but for the time. */
+static int64_t row_dim(const struct ir_func *f, const struct ir_node *proj, int64_t rows)
+{
+    const struct ir_node *loop = ir_get(f, proj->args[0]);
+    int64_t dim = loop->op == OP_scan && proj->attr[0].v[0] >= loop->attr[0].v[0];
+    while (dim < proj->type.rank && proj->type.dim[dim] != rows) dim++;
+    return dim;
+}
+
 static struct fe_lie lie_of(const struct fe_site *s, ir_value v, int64_t dim)
 {
     const struct ir_node *n = ir_get(s->b->f, v);
     const uint64_t key = (uint64_t)v * IR_MAX_RANK + (uint64_t)dim;
     struct fe_trace_own *own = s->trace->own;
     struct fe_lie found = {0};
-    int64_t extent = n->type.dim[dim], stride = 1, behind = 1, alone = 0, rows = 1;
+    int64_t extent = n->type.dim[dim], stride = 1, behind = 1, rows = 1;
     if (!own->lie_of.arena) own->lie_of = MAP(s->fe->arena);
     uint32_t known = map_get_number(&own->lie_of, key);
     if (known != MAP_NONE) return own->lies.items[known];
     bool input = is_batched(s, v, &rows);
-    for (int64_t i = 0; i < n->type.rank; i++) alone += n->type.dim[i] == rows;
     for (int64_t i = dim + 1; i < n->type.rank; i++) behind *= n->type.dim[i];
-    if ((input && !dim) || (n->op == OP_proj && extent == rows && alone == 1)) found = (struct fe_lie){1, 1, dim};
+    if ((input && !dim) || (n->op == OP_proj && dim == row_dim(s->b->f, n, rows))) found = (struct fe_lie){1, 1, dim};
     for (uint32_t k = 0; k < n->arg_count && !found.after && extent && rows && extent % rows == 0; k++) {
         const struct ir_type *t = ir_type(s->b->f, n->args[k]);
         int64_t from = n->op == OP_reshape ? -1 : dim_of_operand(s->b->f, n, k, dim);
