@@ -60,14 +60,21 @@ static struct custom_text text_of(struct custom *c, fe_json json)
     return (struct custom_text){json, json ? fe_expr_tree(c->fe, json) : NULL};
 }
 
+/* The name of `custom` that an expression itself stands for or calls a method of: m, m.sum(). NULL: none. */
+static struct custom_name *name_of(struct custom *c, const struct expr_node *n)
+{
+    size_t length = n->text ? strcspn(n->text, ".") : 0;
+    bool method = n->kind == EXPR_CALL && n->text[length] && !fe_function_find(fe_library(c->fe), n->text);
+    return method || n->kind == EXPR_NAME ? custom_name(c, n->text, length) : NULL;
+}
+
 /* Notes what an expression uses; true: it has a value per parameter. Inside a form names stand for whole trees. */
 bool custom_walk(struct custom *c, fe_json json, const struct expr_node *n, bool inside, size_t limit)
 {
     bool leaf = false;
     if (!n) return false;
-    if (n->kind == EXPR_NAME) {
-        struct custom_name *name = custom_name(c, n->text, strcspn(n->text, "."));
-        if (!name) return false;
+    struct custom_name *name = name_of(c, n);
+    if (name) {
         name->used = true;
         if (strcmp(name->name, "step") == 0 || strcmp(name->name, "count_inc") == 0) c->counted = true;
         if (c->t->o->no_value && strcmp(name->name, "value") == 0)
@@ -76,7 +83,7 @@ bool custom_walk(struct custom *c, fe_json json, const struct expr_node *n, bool
         if ((size_t)(name - c->names.items) >= limit)
             fe_error_in(c->fe, json, n->at, n->length, "E0301", "\"%s\" has no value yet: %s", name->name,
                         name->kind == LET ? "\"let\" is read from top to bottom" : "slots are not known here");
-        return name->leaf && !inside;
+        leaf = name->leaf && !inside;
     }
     if (n->kind == EXPR_CALL && custom_form(n->text) >= 0) inside = true;
     for (uint32_t i = 0; i < n->count; i++) leaf |= custom_walk(c, json, n->items[i], inside, limit);

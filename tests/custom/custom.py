@@ -91,6 +91,16 @@ class Custom(runner.Case):
                 compiled = i % 2 == 0
                 self.assertEqual(self.trained("custom", wrap(own), compiled, []), self.trained("built_in", wrap(adam), compiled, []))
 
+    def test_methods(self):
+        """m.sum() is sum(m), also in what it says of m: one value per parameter, used, asks for the step."""
+        self.data()
+        optimizer = lambda g_mean, m_sum, step: {
+            "type": "custom", "hyperparams": {"lr": 0.1}, "slots": {"m": {}, "t": {"per": "tree"}}, "let": {"z": g_mean, "own": "lr.astype('float32')"},
+            "update": {"m": "g - z", "t": "tree_norm(%s)" % g_mean, "g": "-own * %s * (g - z + 0.1 * %s + t)" % (step, m_sum)}}
+        trained = [self.trained("model", optimizer(*words), False, []) for words in
+                   (("g.mean()", "m.sum()", "step.astype('float32')"), ("mean(g)", "sum(m)", "astype(step, 'float32')"))]
+        self.assertEqual(*trained)
+
     def test_exchanged_slots(self):
         """Each becomes what the other was, also where the last kernel that reads one of them could store what the other becomes."""
         self.data()
@@ -176,6 +186,8 @@ class Custom(runner.Case):
                 ({"update": {"g": "g * p"}, "let": {"p": "g"}}, ["E0110", '"p" has a meaning already', "/optimizer/let/p"]),
                 ({"update": {"g": "g * a"}, "let": {"a": "b", "b": "g"}}, ["E0301", '"b" has no value yet', "/optimizer/let/a"]),
                 ({"update": {"g": "g * d", "d": "d + sum(g**2)"}, **slot(per="tree")}, ["E0452", "tree_sum", "/optimizer/update/d"]),
+                ({"update": {"g": "g * d", "d": "d + g.sum()"}, **slot(per="tree")}, ["E0452", "tree_sum", "/optimizer/update/d"]),
+                ({"update": {"g": "g * a"}, "let": {"a": "b.sum()", "b": "g"}}, ["E0301", '"b" has no value yet', "/optimizer/let/a"]),
                 ({"update": {"g": "g * d", "d": "d + tree_sum(g**2) * ones(2)"}, **slot(per="tree")}, ["E0452", "float32[2]", "/optimizer/update/d"]),
                 ({"update": {"g": "g * d", "d": "d"}, **slot(per="tree", shape=[2])}, ["E0452", "scalar", "/optimizer/slots/d/shape"]),
                 ({"update": {"g": "g * d", "d": "sum(g, axis=0)"}, **slot()}, ["E0452", 'slot "d" is float32[3, 5]', "layers.0.kernel", "/optimizer/update/d"]),
