@@ -11,6 +11,7 @@ import sys
 
 import torch
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
@@ -18,15 +19,31 @@ import tensors
 import tensor_trees
 
 
+def numpy_has(dtype):
+    try:
+        return dtype == torch.bfloat16 or torch.zeros((), dtype=dtype).numpy() is not None
+    except (TypeError, RuntimeError):
+        return False
+
+
 def read(path):
     if not os.path.exists(os.path.join(path, ".metadata")):
         raise tensors.Bad("%s is no checkpoint of torch.distributed.checkpoint: it has no .metadata" % path)
-    reader = dcp.FileSystemReader(path)
-    entries = reader.read_metadata().state_dict_metadata
-    state = {name: torch.empty(tuple(e.size), dtype=e.properties.dtype) for name, e in entries.items() if isinstance(e, TensorStorageMetadata)}
+    try:
+        return _read(path)
+    except (Exception, CheckpointException) as e:
+        cause = next((cause for cause, _ in getattr(e, "failures", {}).values()), e)
+        raise tensors.Bad("%s cannot be read: %s: %s" % (path, type(cause).__name__, str(cause).split("\n")[0])) from e
+
+
+def _read(path):
+    entries = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
+    there = {name: e for name, e in entries.items() if isinstance(e, TensorStorageMetadata)}
+    state = {name: torch.empty(tuple(e.size), dtype=e.properties.dtype) for name, e in there.items() if numpy_has(e.properties.dtype)}
     dcp.load(state, storage_reader=dcp.FileSystemReader(path), no_dist=True)
     bits = {name: t.view(torch.uint16) if t.dtype == torch.bfloat16 else t for name, t in state.items()}  # NumPy has no bfloat16
-    return [(name, t.numpy(), state[name].dtype == torch.bfloat16) for name, t in bits.items()], [name for name in entries if name not in state]
+    leaves = [(name, bits[name].numpy() if name in bits else e.properties, e.properties.dtype == torch.bfloat16) for name, e in there.items()]
+    return leaves, [name for name in entries if name not in there]
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ NAMES = {np.dtype(t).newbyteorder("="): name for name, t in tensors.DTYPES.items
 
 
 def dtype_of(name, array, bits):
-    kind = array.dtype.newbyteorder("=")
+    kind = getattr(array.dtype, "newbyteorder", lambda _: array.dtype)("=")  # of PyTorch: one that NumPy has not
     if not bits and kind not in NAMES:
         raise tensors.Bad("\"%s\" has the dtype %s, which is not supported" % (name, array.dtype))
     return "BF16" if bits else NAMES[kind]

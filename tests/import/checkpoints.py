@@ -75,6 +75,13 @@ class Checkpoints(runner.Case):
         dcp.save({**a, "half": torch.from_numpy(BITS.view("i2").copy()).view(torch.bfloat16), "text": "no tensor"}, checkpoint_id=self.path("saved"), no_dist=True)
         self.comes_back("dcp_to_stepc.py", self.path("saved"))
         self.assertIn("no .metadata", self.tool("dcp_to_stepc.py", self.folder, code=1))
+        narrow = torch.ones(2).to(torch.float8_e4m3fn)  # NumPy has no such dtype
+        dcp.save({"narrow": narrow, "wide.w": torch.ones(2)}, checkpoint_id=self.path("narrow"), no_dist=True)
+        self.assertIn('error: "narrow" has the dtype torch.float8_e4m3fn, which is not supported', self.tool("dcp_to_stepc.py", self.path("narrow"), code=1))
+        self.assertIn("left out: narrow", self.tool("dcp_to_stepc.py", self.path("narrow"), "--prefix", "wide"))
+        os.remove(self.path("narrow/__0_0.distcp"))
+        said = self.tool("dcp_to_stepc.py", self.path("narrow"), code=1)
+        self.assertTrue("error: %s cannot be read: FileNotFoundError" % self.path("narrow") in said and "Traceback" not in said, said)
 
     def test_what_they_share(self):
         """Names, dtypes and mistakes, without a library."""
