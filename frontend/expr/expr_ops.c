@@ -242,8 +242,8 @@ static struct fe_val power(struct fe_site *s, struct fe_val a, struct fe_val b)
 {
     if (b.kind == FE_VAL_NUMBER && a.kind == FE_VAL_TENSOR) {
         double n = b.number;
-        bool whole = n == floor(n) && fabs(n) <= 1024;
         bool real = ir_dtype_is_float((enum ir_dtype)fe_type_at(s, &a).dtype);
+        bool whole = n == floor(n) && fabs(n) <= (real ? 1024 : 0x1p53);
         if (b.python != FE_PY_FLOAT && whole && n == 0) {
             struct ir_type t = fe_type_at(s, &a);
             return fe_tensor_val(ir_number(s->b, t, 1), a.weak);
