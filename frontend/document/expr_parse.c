@@ -379,7 +379,7 @@ static struct expr_node *parse_postfix(struct parser *p)
     while (base) {
         bool value = base->kind == EXPR_CALL || base->kind == EXPR_INDEX || base->kind == EXPR_METHOD ||
                      base->kind == EXPR_PART || base->kind == EXPR_TUPLE || base->kind == EXPR_BINARY ||
-                     base->kind == EXPR_UNARY || base->kind == EXPR_NAME;
+                     base->kind == EXPR_UNARY || base->kind == EXPR_NAME || base->kind == EXPR_IF;
         if (accept(p, "[")) base = parse_index(p, base);
         else if (value && sign_is(p, ".") && p->token.length == 1) {
             advance(p);

@@ -134,6 +134,8 @@ static const struct {
     {"-b", 0, "no sign"},
     {"max(x, where=b)", 0, "initial"},
     {"x ** i", 0, ""},
+    {"i ** -2000", 0, "negative power"},
+    {"(x if 1 > 0 else y).sum()", 0, ""},
     {"1 / 0", 0, "division by zero"},
     {"softmax_cross_entropy_with_integer_labels(x, v)", 45, "integer dtype"},
     {"huber_loss(i)", 11, "floating point"},
