@@ -32,6 +32,8 @@ FUNCTIONS = {  # expression of the matrices `model`; b: inputs; the same in NumP
     "singular values": ("svd(model)[1]", lambda a, b: np.linalg.svd(a)[1]),
     "singular vectors": ("svd(model + diag(arange(%(n)d)) * 9.0)[0] ** 2 + svd(model + diag(arange(%(n)d)) * 9.0)[2] ** 2",
                          lambda a, b: (lambda u, s, v: u ** 2 + v ** 2)(*np.linalg.svd(a + 9 * np.diag(np.arange(a.shape[-1]))))),
+    "vectors beyond": ("swapaxes(svd(model[..., 3:, :])[2][..., -3:, :], -1, -2) @ svd(model[..., 3:, :])[2][..., -3:, :]",
+                       lambda a, b: (lambda v: turn(v) @ v)(np.linalg.svd(a[..., 3:, :])[2][..., -3:, :])),
     "eigenvalues": ("eigh(model + swapaxes(model, -1, -2))[0]", lambda a, b: np.linalg.eigh(a + turn(a))[0]),
     "eigenvectors": ("eigh(model + swapaxes(model, -1, -2) + diag(arange(%(n)d)) * 9.0)[1] ** 2",
                      lambda a, b: np.linalg.eigh(a + turn(a) + 9 * np.diag(np.arange(a.shape[-1])))[1] ** 2),

@@ -208,6 +208,10 @@ static bool tall_svd(struct fe_site *s, struct fe_val x, bool vectors, bool full
         moved = fe_add(s, moved, fe_mul(s, beyond, fe_expand(s, inverse, 1)));
     }
     struct fe_val parts[] = {fe_op2(s, OP_surrogate, u, moved), fe_slice_axis(s, all, 2, n, full ? m : n)};
+    if (full && m > n) { /* what stays orthogonal to u; which vectors these are of their space has no derivative */
+        struct fe_val into = fe_mul(s, fe_product(s, fe_turned(s, parts[1]), moves), fe_expand(s, inverse, 1));
+        parts[1] = fe_op2(s, OP_surrogate, parts[1], neg(s, fe_product(s, u, fe_turned(s, into))));
+    }
     out->v = fe_op2(s, OP_surrogate, v, fe_product(s, v, of_v));
     if (parts[0].bad || parts[1].bad || out->v.bad || out->s.bad) return false;
     out->u = full && m > n ? fe_join(s, parts, 2, 2) : parts[0];
