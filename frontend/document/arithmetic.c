@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { LONGEST = 64 * 1024 };
+static const double largest = 9007199254740991.0;
 
 struct number {
     double value;
@@ -79,7 +80,7 @@ static struct number binary(struct sum *s, const struct expr_node *n)
     struct number r = {fe_python_number(n->op, a.value, b.value),
                        integer && n->op != EXPR_OP_DIV && !(power && b.value < 0)};
     if (!isfinite(r.value)) return wrong(s, n->sign, length, "the result is too large for a number (overflow)");
-    if (r.integer && fabs(r.value) > 9007199254740991.0)
+    if (r.integer && fabs(r.value) > largest)
         return wrong(s, n->sign, length, "the result is an integer beyond 2^53-1 (overflow)");
     return r;
 }
@@ -90,6 +91,7 @@ static struct number evaluate(struct sum *s, const struct expr_node *n)
     switch (n->kind) {
     case EXPR_NUMBER:
         if (!isfinite(n->number)) return wrong(s, n->at, n->length, "it is too large for a number");
+        if (n->integer && n->number > largest) return wrong(s, n->at, n->length, "it is an integer beyond 2^53-1");
         return (struct number){n->number, n->integer};
     case EXPR_NAME:
     case EXPR_CONSTANT: return name(s, n);

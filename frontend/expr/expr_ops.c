@@ -156,6 +156,21 @@ struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, str
 
 /* ---------------------------------------------------------------- operators */
 
+/* Why two Python numbers have no result, or none that a double holds as Python's integers do; NULL: they have. */
+static const char *no_result(enum expr_operator op, double x, double y, bool integer)
+{
+    const double most = 9007199254740991.0;
+    bool first = integer && fabs(x) > most, second = integer && fabs(y) > most, compares = op >= EXPR_OP_EQ;
+    if ((op == EXPR_OP_DIV || op == EXPR_OP_FLOORDIV || op == EXPR_OP_MOD) && y == 0) return "division by zero";
+    if (op == EXPR_OP_POW && x == 0 && y < 0) return "zero to a negative power: division by zero";
+    if (op == EXPR_OP_POW && x < 0 && isfinite(x) && isfinite(y) && y != floor(y))
+        return "a negative number to a fractional power";
+    if (op == EXPR_OP_MUL || op == EXPR_OP_DIV || op == EXPR_OP_POW ||
+        (compares ? !first || !second : !first && !second))
+        return NULL; /* right but for rounding, or by far */
+    return "integers beyond 2^53-1 are rounded: no sums, remainders or comparisons of these";
+}
+
 /* Two Python numbers. */
 static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const struct fe_val *a,
                                  const struct fe_val *b)
@@ -164,8 +179,8 @@ static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const
     bool integer = a->python != FE_PY_FLOAT && b->python != FE_PY_FLOAT;
     bool flags = a->python == FE_PY_BOOL && b->python == FE_PY_BOOL;
     struct fe_val r;
-    if ((op == EXPR_OP_DIV || op == EXPR_OP_FLOORDIV || op == EXPR_OP_MOD) && y == 0)
-        return fe_fail(s, "E0311", "division by zero");
+    const char *why = no_result(op, x, y, integer);
+    if (why) return fe_fail(s, "E0311", "%s", why);
     switch (op) {
     case EXPR_OP_ADD:
     case EXPR_OP_SUB:
@@ -186,7 +201,6 @@ static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const
     case EXPR_OP_SHL:
     case EXPR_OP_SHR: {
         if (!integer) return fe_fail(s, "E0310", "bit operations need integers");
-        if (fabs(x) > 9007199254740991.0) return fe_fail(s, "E0310", "bit operations need integers below 2^53");
         int64_t i = fe_whole(x), j = fe_whole(y);
         if ((op == EXPR_OP_SHL || op == EXPR_OP_SHR) && (j < 0 || j > 31))
             return fe_fail(s, "E0311", "a shift by %lld is outside 0 to 31", (long long)j);

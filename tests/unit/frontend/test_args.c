@@ -110,6 +110,7 @@ START_TEST(arithmetic)
                {"\"$0**-1\"", "division by zero"},
                {"\"$10**hidden**hidden\"", "overflow"},
                {"\"$9007199254740991+1\"", "2^53-1"},
+               {"\"$9007199254740993-9007199254740990\"", "2^53-1"},
                {"\"$1e999\"", "too large"},
                {"\"$hiden+1\"", ":1:3: error[E0108]"},
                {"\"$2 * hiden\"", "did you mean \"hidden\"?"},
