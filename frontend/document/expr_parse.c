@@ -117,10 +117,12 @@ static void read_sign(struct parser *p, struct token *t)
     }
 }
 
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
 static void advance(struct parser *p)
 {
     p->end = p->token.at + p->token.length;
-    while (p->text[p->at] == ' ' || p->text[p->at] == '\t' || p->text[p->at] == '\n' || p->text[p->at] == '\r') p->at++;
+    while (is_blank(p->text[p->at])) p->at++;
     struct token t = {.at = p->at};
     const char *s = p->text + p->at;
     if (!*s) t.kind = TOK_END;
@@ -236,7 +238,7 @@ static struct expr_node *parse_call(struct parser *p, const char *name, uint32_t
         const char *keyword = NULL;
         if (p->token.kind == TOK_NAME) { /* name= but not name== */
             const char *s = p->text + p->at;
-            while (*s == ' ') s++;
+            while (is_blank(*s)) s++;
             if (*s == '=' && s[1] != '=') {
                 keyword = p->token.text;
                 advance(p);

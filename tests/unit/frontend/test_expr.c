@@ -136,6 +136,7 @@ static const struct {
     {"x ** i", 0, ""},
     {"i ** -2000", 0, "negative power"},
     {"(x if 1 > 0 else y).sum()", 0, ""},
+    {"sum(x, axis\n\t= 0)", 0, ""},
     {"1 / 0", 0, "division by zero"},
     {"x * (2**60 + 1 - 2**60)", 5, "beyond 2^53-1"},
     {"x * (3**40 % 7)", 5, "beyond 2^53-1"},
