@@ -263,7 +263,9 @@ def _wrap(name, thing):
         if isinstance(result, _optax.GradientTransformation):
             return _recorded(result, lambda: _object(name, thing, args, kwargs))
         if name == "MultiSteps":
-            return _recorded(result.gradient_transformation(), lambda: _object(name, thing, args, kwargs))
+            out = _recorded(result.gradient_transformation(), lambda: _object(name, thing, args, kwargs))
+            out.gradient_transformation, out.has_updated = lambda: out, result.has_updated  # what Optax's class has besides
+            return out
         if inspect.isfunction(result) and ("schedule" in name or "decay" in name):
             return RecordedSchedule(result, _object(name, thing, args, kwargs))
         return result

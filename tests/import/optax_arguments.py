@@ -250,6 +250,10 @@ class Arguments(runner.Case):
                     self.refused(words, act)
         self.assertEqual([noise(key).document["key"] for key in (typed, old, 3)[-1 if optax.VERSION < (0, 2, 7) else 0:]][-1], 3)
         self.assertEqual(optax.with_extra_args_support(optax.sgd(0.1)).document, optax.sgd(0.1).document)
+        steps = optax.MultiSteps(optax.sgd(0.1), 2)
+        state = steps.gradient_transformation().init(PARAMS)
+        self.assertEqual(steps.gradient_transformation().document, steps.document)
+        self.assertEqual([bool(steps.has_updated(s)) for s in (state, steps.update(PARAMS, state, PARAMS)[1])], [False, False])
         self.assertEqual(optax.inject_stateful_hyperparams(optax.sgd)(0.1).document, optax.inject_hyperparams(optax.sgd)(0.1).document)
         self.assertEqual(optax.inject_hyperparams(inner_factory=optax.contrib.prodigy, static_args="betas", hyperparam_dtype=jnp.float32)(0.5).document,
                          {"type": "inject_hyperparams", "opt": {"type": "prodigy", "learning_rate": 0.5}, "static_args": ["betas"], "hyperparam_dtype": "float32"})
