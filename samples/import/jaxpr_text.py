@@ -102,8 +102,8 @@ class Text:
         self.nodes, self.count, self.taken = nodes, 0, {*taken}  # nodes None: one text; taken: names of other things
         self.on_call, self.why, self.constants = on_call, why or {}, {}  # on_call(equation, texts, values): texts of the results, or why there are none
 
-    def spell(self, equation, a):
-        """The expression of one equation; a: expressions of its operands, safe as operands."""
+    def spell(self, equation, a, never_negative=False):
+        """The expression of one equation; a: expressions of its operands, safe as operands; never_negative: of indices."""
         name, p = equation.primitive.name, equation.params
         shape = lambda i: equation.invars[i].aval.shape
         out = equation.outvars[0].aval
@@ -115,8 +115,9 @@ class Text:
             return "(%s %s %s)" % (a[0], BINARY[name], a[1])
         if name in CALLED:
             return "%s(%s, %s)" % (CALLED[name], a[0], a[1])
-        if name in REDUCED:
-            return "%s(%s, axis=%s)" % (REDUCED[name], a[0], _tuple(p["axes"]))
+        if name in REDUCED and not (name in ("reduce_and", "reduce_or") and out.dtype != bool):  # of integers: bit by bit
+            text = "%s(%s, axis=%s)" % (REDUCED[name], a[0], _tuple(p["axes"]))
+            return "astype(%s, '%s')" % (text, out.dtype.name) if out.dtype.kind in "iu" and out.dtype.itemsize < 4 else text  # sum widens them
         if name in ("argmax", "argmin"):
             return "%s(%s, axis=%d)" % (name, a[0], p["axes"][0])
         if name in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"):
@@ -171,7 +172,13 @@ class Text:
                 raise NotCovered("a gather that fills with %s" % p["fill_value"])
             for function, axis in (("take", _taken_axis(equation)), ("take_along_axis", _along_axis(equation))):
                 if axis is not None:
-                    return "%s(%s, reshape(%s, %s), axis=%d%s)" % (function, a[0], a[1], _tuple(shape(1)[:-1]), axis, outside)
+                    index, extent = a[1], shape(0)[axis]
+                    known = re.fullmatch(r"(?:reshape\()?where\(\((.+) < 0\), \(\1 \+ %d\), \1\)(?:, \([\d, ]*\)\))?" % extent, index)
+                    if known and not outside:
+                        index = known[1]  # counted from the end as there
+                    elif not never_negative:  # what is left below 0 is outside
+                        index = "maximum(%s, 0)" % index if outside else "where((%s < 0), %d, %s)" % (index, extent, index)
+                    return "%s(%s, reshape(%s, %s), axis=%d%s)" % (function, a[0], index, _tuple(shape(1)[:-1]), axis, outside)
         if name == "dynamic_slice" and all(re.fullmatch(r"\(?-?\d+\)?", b) for b in a[1:]):
             begin = [min(max(int(b.strip("()")), 0), n - k) for b, n, k in zip(a[1:], shape(0), p["slice_sizes"])]
             return "%s[%s]" % (a[0], ", ".join("%d:%d" % (b, b + k) for b, k in zip(begin, p["slice_sizes"])))
@@ -275,7 +282,8 @@ class Text:
             return [("top_k(%s, %d)[%d]" % (a[0], p["k"], i), None) for i in range(len(eqn.outvars))]
         if len(eqn.outvars) != 1:
             raise NotCovered("the operation \"%s\" of the traced call" % name)
-        return [(self.hold(self.spell(eqn, a), wanted[0]), None)]
+        never_negative = name == "gather" and (eqn.invars[1].aval.dtype.kind == "u" or value[1] is not None and bool(np.all(np.asarray(value[1]) >= 0)))
+        return [(self.hold(self.spell(eqn, a, never_negative), wanted[0]), None)]
 
     def held(self, text, times):
         return text if text.startswith("@") else self.hold(text, times)

@@ -238,6 +238,19 @@ class Conversion(unittest.TestCase):
             document, _ = convert(model)  # made anew it has no bias, so it is no layer
             self.assertNotIn("linear", [n["type"] for n in document["model"]["nodes"]])
 
+    def test_indices(self):
+        """Indices outside of either end, and sums of integers of few bits, which wrap."""
+        layer, x = nnx.Linear(4, 4, rngs=nnx.Rngs(0)), np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+        convert = lambda call, given: nnx_to_stepc.convert(layer, optax.sgd(0.1), {"x": x, "given": given}, "mean(model)", call, stepc=runner.Case.program)
+        at = np.array([[0, -4], [-5, 3], [-9, 4]], np.int32)
+        for take in (lambda y, at, mode: jnp.take_along_axis(y, at, axis=1, mode=mode), lambda y, at, mode: jnp.take(y, at, axis=1, mode=mode)):
+            for mode in (None, "clip"):
+                filled = lambda y: jnp.where(jnp.isnan(y), 0.5, y)
+                convert(lambda model, x, given: filled(take(model(x), given, mode)), at)
+        reduced = lambda initial, op: lambda model, x, given: model(x) * jax.lax.reduce(given, given.dtype.type(initial), op, (0,))
+        convert(reduced(0, jax.lax.add), np.full((100, 4), 3, np.uint8))
+        self.refused(["reduce_or"], convert, reduced(0, jax.lax.bitwise_or), np.array([[1, 2, 4, 8], [8, 1, 1, 1]], np.int32))
+
 
 def overwrites_count(self, x):
     self.count.value = self.count.value * 0.9 + 0.1 * x.mean()
