@@ -17,19 +17,10 @@ enum {
     LEAST_STEPS = 128, /* of a part */
     LAUNCH_STEPS = 256 /* at least that many fewer one after the other, for another launch */
 };
-/* Of a CPU: elements of all parts at most, columns of a panel at most, rows and columns at least, steps of a part at
- * least and about, parts. */
-enum {
-    PARTS_ELEMENTS = 1 << 21,
-    NARROW_PANEL = 16,
-    WORKER_ROWS = 32,
-    WORKER_COLUMNS = 64,
-    FEW_STEPS = 192,
-    MANY_STEPS = 512,
-    LEAST_PARTS = 4,
-    MOST_PARTS = 16,
-    PANEL_ROWS = 192 /* from which on operands lie in panels (fuse_panels.c) */
-};
+/* Of a CPU: columns of a panel at most, rows and columns at least, rows from which on operands lie in panels; steps of
+ * a part at least and about, parts, elements of all results. */
+enum { NARROW_PANEL = 16, WORKER_ROWS = 32, WORKER_COLUMNS = 64, PANEL_ROWS = 192 };
+enum { FEW_STEPS = 192, MANY_STEPS = 512, LEAST_PARTS = 4, MOST_PARTS = 16, PARTS_ELEMENTS = 1 << 21 };
 
 static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)
 {
