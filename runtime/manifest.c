@@ -159,7 +159,7 @@ static step_status check_pieces(struct reader *r, const struct st_tensor *t)
         if (p->stored && (p->stored > p->bytes || p->stored < p->bytes / ST_PACKED_MOST)) all = UINT64_MAX;
     }
     return all >> 48 || filled != all
-               ? damaged(r, "tensor \"%.200s\": pieces overlap, lie outside, are too many or do not fill it", t->name)
+               ? damaged(r, "tensor \"%.200s\": pieces overlap, lie outside or do not fill it", t->name)
                : STEP_OK;
 }
 

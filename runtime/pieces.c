@@ -298,8 +298,7 @@ static step_status open_ranks(struct step_instance *t, struct rt_job *j)
         if (j->at >= 0) j->lock = openat(j->at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (j->lock < 0)
             status = rt_fail(t, STEP_EIO,
-                             "save: %s/%s: %s: processes that save together need a directory that all of them see and "
-                             "may write to",
+                             "save: %s/%s: %s: ranks save into a directory that all of them see and may write to",
                              j->folder, j->name, strerror(errno));
         else st_call(flock, j->lock, LOCK_EX | LOCK_NB);
     }
@@ -314,7 +313,7 @@ static bool lost(struct rt_job *j, uint32_t rank, const char *why)
     return false;
 }
 
-static const char GONE[] = "is gone", LATE[] = "has not written its part: nothing has grown for too long",
+static const char GONE[] = "is gone", LATE[] = "has written nothing of its part for too long",
                   UNSAID[] = "did not commit it";
 
 /* Whether files grow; asked again and again. */
