@@ -5,10 +5,9 @@
 #include "passes/fuse.h"
 #include <string.h>
 
-/* Rows below which a product packs for itself what it reads, and elements of y that are as well read where they stand,
- * also where panels are narrow: workers would share out columns, of which so few lie side by side, and what is done
- * with the product would walk all rows for each of these. */
-enum { PANEL_ROWS = 192, PANEL_ELEMENTS = 100000, NARROW = 16 /* columns */, NARROW_ELEMENTS = 4000 };
+/* Elements of y that are as well read where they stand, also where panels are narrow: workers would share out columns,
+ * of which so few lie side by side, and what is done with the product would walk all rows for each of these. */
+enum { PANEL_ELEMENTS = 100000, NARROW_ELEMENTS = 4000 };
 /* Steps, rows and columns at least of products whose operands get a step more for it to be an even number. */
 enum { EVEN_LEAST = 32 };
 /* The same of products in loops with weights that stay: rows of one round and elements. */
@@ -175,7 +174,7 @@ ir_value fuse_even(struct ir_builder *b, const struct ir_node *node, const ir_va
 static int64_t least_elements(const struct fuse_panels *p, const struct ir_type *y, struct ir_ints contract)
 {
     bool turned = contract.n && contract.v[contract.n - 1] + 1 == y->rank;
-    return p->columns <= NARROW && !turned ? NARROW_ELEMENTS : PANEL_ELEMENTS;
+    return p->columns <= FUSE_NARROW_PANEL && !turned ? NARROW_ELEMENTS : PANEL_ELEMENTS;
 }
 
 bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value v)
@@ -189,10 +188,10 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     int64_t k = pass_extent(y, n->attr[3]), elements = ir_type_elements(y);
     const struct fuse_loop *loop = loop_of(p, f, n);
     double rows = rows_of(f, n);
-    if (loop && rows >= ROUND_ROWS && rows * loop->times >= PANEL_ROWS) {
+    if (loop && rows >= ROUND_ROWS && rows * loop->times >= FUSE_PANEL_ROWS) {
         if (elements < ROUND_ELEMENTS || elements < k * p->columns) return false;
-    } else if (elements < least_elements(p, y, n->attr[3]) || elements > ir_type_elements(x) || rows < PANEL_ROWS ||
-               elements < 2 * k * p->columns) {
+    } else if (elements < least_elements(p, y, n->attr[3]) || elements > ir_type_elements(x) ||
+               rows < FUSE_PANEL_ROWS || elements < 2 * k * p->columns) {
         return false;
     }
     if (is_slices(f, n->args[0])) return false;

@@ -17,9 +17,8 @@ enum {
     LEAST_STEPS = 128, /* of a part */
     LAUNCH_STEPS = 256 /* at least that many fewer one after the other, for another launch */
 };
-/* Of a CPU: columns of a panel at most, rows and columns at least, rows from which on operands lie in panels; steps of
- * a part at least and about, parts, elements of all results. */
-enum { NARROW_PANEL = 16, WORKER_ROWS = 32, WORKER_COLUMNS = 64, PANEL_ROWS = 192 };
+/* Of a CPU: rows and columns at least, steps of a part at least and about, parts, elements of all results at most. */
+enum { WORKER_ROWS = 32, WORKER_COLUMNS = 64 };
 enum { FEW_STEPS = 192, MANY_STEPS = 512, LEAST_PARTS = 4, MOST_PARTS = 16, PARTS_ELEMENTS = 1 << 21 };
 
 static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)
@@ -65,7 +64,7 @@ static int64_t parts_of_workers(const struct ir_type *x, const struct ir_type *y
             most = (room < PARTS_ELEMENTS ? room : PARTS_ELEMENTS) / (rows * columns);
     parts = parts < LEAST_PARTS ? LEAST_PARTS : parts > MOST_PARTS ? MOST_PARTS : parts;
     if (most > steps / FEW_STEPS) most = steps / FEW_STEPS;
-    bool panels = rows >= PANEL_ROWS && columns >= PANEL_ROWS; /* for all rows, where y lies in runs: heads */
+    bool panels = rows >= FUSE_PANEL_ROWS && columns >= FUSE_PANEL_ROWS; /* for all rows, where y lies in runs: heads */
     if (panels && !is_one_run(n->attr[3])) return 1;
     return parts < most ? parts : most;
 }
@@ -90,7 +89,7 @@ static struct fuse_cut cut_of(const struct pass_options *o, const struct ir_type
 bool fuse_wants_split(const struct pass_options *o, const struct ir_func *f, ir_value v, struct arena *scratch)
 {
     const struct ir_node *n = ir_get(f, v);
-    bool narrow = o->panel_columns && o->panel_columns <= NARROW_PANEL;
+    bool narrow = o->panel_columns && o->panel_columns <= FUSE_NARROW_PANEL;
     if ((!o->blocks && !narrow) || n->op != OP_dot || !ir_dtype_is_float((enum ir_dtype)n->type.dtype)) return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
     if (n->attr[4].n || n->attr[5].n || n->attr[6].n) return false;

@@ -106,8 +106,8 @@ struct rt_pieces { /* pieces.c */
 extern const struct rt_pieces rt_pieces;
 step_status rt_pieces_read(struct rt_load_plan *, uint32_t slot, char *to, char *error); /* of rt_directories */
 
-/* The directory to write in, with its lock; false: the error is set. */
 void *rt_zeroed(size_t bytes); /* of malloc; an import of calloc is larger */
+/* The directory to write in, with its lock; false: the error is set. */
 bool rt_make_temporary(struct rt_job *);
 void *rt_write_job(void *job);               /* what a thread runs */
 void rt_end_job(struct rt_job *, bool good); /* not good: what was written goes */

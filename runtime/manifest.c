@@ -178,7 +178,8 @@ static step_status read_slot(struct reader *r, const char *name)
         if (strcmp(key, "dtype") == 0) dtype = scan_string(&r->scan);
         else if (strcmp(key, "shape") == 0) t->rank = read_extents(&r->scan, t->shape);
 #ifndef STEPC_IN_OBJECT
-        else if (strcmp(key, "trained") == 0) t->trained = scan_skip(&r->scan, DEPTH);
+        else if (strcmp(key, "trained") == 0)
+            t->trained = scan_skip(&r->scan, DEPTH) && strncmp(r->scan.at - 4, "true", 4) == 0;
 #endif
         else if (!pieces && strcmp(key, "pieces") == 0) {
             pieces = scan_open(&r->scan, '[');

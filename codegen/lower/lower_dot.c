@@ -362,7 +362,8 @@ static void loops(struct lower_dot_product *p)
     bool grouped = p->by_columns && (panels_parallel || best != UINT32_MAX);
     if (grouped && !panels_parallel) { /* a worker has whole products: as many panels as are packed at a time */
         int64_t most = GROUP_BYTES / 4 / (dot_packed_k(p) * p->panel_columns + PACKED_APART);
-        team = (all_panels_count + most - 1) / (most ? most : 1);
+        if (most < 1) most = 1;
+        team = (all_panels_count + most - 1) / most;
     }
     p->group = grouped ? (all_panels_count + team - 1) / team : 1;
     groups = (all_panels_count + p->group - 1) / p->group;

@@ -357,8 +357,9 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
     struct fe_value v[MAX_ROWS] = {0};
     uint32_t key[2];
     int64_t elements = ir_type_elements(&p->type);
-    /* One row, so that tensors of all shapes have the same code; on a mesh, which cuts dimensions, as it is. */
-    if (!b->f->module->mesh.axis_count) d.type = ir_type_of(IR_F32, 1, &elements);
+    /* One row, so that tensors of all shapes have the same code; on a mesh, which cuts dimensions, as it is, as where
+     * positions along it would be no int32. */
+    if (!b->f->module->mesh.axis_count && elements <= INT32_MAX) d.type = ir_type_of(IR_F32, 1, &elements);
     d.type.dtype = IR_F32;
     fe_fork_key(fe, p->stream, p->draw, key);
     d.k0 = u32(&d, key[0]);

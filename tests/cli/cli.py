@@ -913,6 +913,13 @@ class Cli(runner.Case):
         self.assertEqual(int(safetensors.header(self.path("final"))["__metadata__"]["step"]), steps)
         self.no_leavings()
 
+    def test_positions_of_initial_values(self):
+        """Tensors are drawn as one row, as long as a position along it is an int32."""
+        for features, row in ((40000, "iota dim=0 : uint32[1600000000]"), (50000, "iota dim=0 : uint32[50000, 50000]")):
+            document = {"stepc": 1, "name": "huge", "inputs": {"x": {"shape": [1, features], "axes": ["batch", None]}}, "loss": "mean(model)",
+                        "model": {"type": "linear", "input": "x", "features": features}, "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+            self.assertIn(row, self.stepc("compile", self.write("huge.json", json.dumps(document)), "--stop-after", "inline").stdout)
+
     def test_stop_and_continue(self):
         text = self.stepc("compile", self.model, "--stop-after", "autodiff").stdout
         self.assertTrue(text.startswith("module"))
