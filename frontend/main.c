@@ -394,6 +394,8 @@ int main(int argc, char **argv)
 {
     for (int fd = 0; fd < 3; fd++) /* what is closed fails when it is used, and no file takes its place */
         if (fcntl(fd, F_GETFD) < 0) open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+    /* A line is one write: of ranks whose messages share a terminal or a pipe, each stays whole. */
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
     keep_memory();
     return cli_with_stack(work, argc, argv);
 }

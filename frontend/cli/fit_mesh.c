@@ -247,11 +247,11 @@ int cli_fit_mesh(struct cli *cli, const char *path, const char *text, size_t len
     add_trials(&f, 0, f.devices, "");
     if (f.trials.count == MOST_TRIALS) return cli_usage(cli, "--fit: more than %d meshes to try", MOST_TRIALS - 1);
     for (size_t i = 0; i < f.trials.count; i++) {
-        if (cli->progress) fprintf(stderr, "\r%zu of %zu meshes", i + 1, f.trials.count);
+        if (cli->progress) fprintf(stderr, "\r%zu of %zu meshes", i + 1, f.trials.count), fflush(stderr);
         int code = try_one(&f, &f.trials.items[i]);
         if (code) return code;
     }
-    if (cli->progress) fputs("\r\033[K", stderr);
+    if (cli->progress) fputs("\r\033[K", stderr), fflush(stderr);
     qsort(f.trials.items, f.trials.count, sizeof *f.trials.items, by_cost);
     int code = cli_count(cli, "json") ? print_json(&f) : print(&f);
     return code ? code : f.trials.items[0].found.fits ? 0 : EXIT_WRONG;

@@ -10,6 +10,7 @@ import pty
 import re
 import resource
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -309,6 +310,16 @@ class Cli(runner.Case):
         with open(self.bad, "rb") as f:
             self.assertEqual(f.read()[span["byte_start"]:span["byte_end"]], b'"optimiser"')
         self.assertEqual(lines[0]["rendered"], p.stderr)
+
+    def test_a_line_is_one_write(self):
+        """Of programs that share a terminal or a pipe, as ranks do, no message tears another. A socket of datagrams keeps writes apart."""
+        for args, code, pieces in ((("run", "nothing"), 3, 1), (("compil",), 2, 1), (("check", self.bad), 1, 5)):
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with ours, theirs:
+                self.assertEqual(subprocess.run([self.program, *args], stderr=theirs.fileno(), stdout=subprocess.DEVNULL).returncode, code)
+                theirs.close()
+                writes = list(iter(lambda: ours.recv(1 << 16), b""))
+            self.assertTrue(len(writes) >= pieces and all(w.endswith(b"\n") for w in writes), writes)
 
     def test_standard_input(self):
         with open(self.bad) as f:
