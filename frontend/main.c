@@ -394,8 +394,11 @@ int main(int argc, char **argv)
 {
     for (int fd = 0; fd < 3; fd++) /* what is closed fails when it is used, and no file takes its place */
         if (fcntl(fd, F_GETFD) < 0) open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
-    /* A line is one write: of ranks whose messages share a terminal or a pipe, each stays whole. */
-    setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
+    /* A line is one write: of ranks whose messages share a terminal or a pipe, each stays whole. The C library's own
+     * buffer holds 1 to 4 KiB, whatever size it is asked for; this one is there until exit() has written what it holds.
+     */
+    char line[1 << 14];
+    setvbuf(stderr, line, _IOLBF, sizeof line);
     keep_memory();
-    return cli_with_stack(work, argc, argv);
+    exit(cli_with_stack(work, argc, argv));
 }

@@ -247,7 +247,7 @@ int cli_fit_mesh(struct cli *cli, const char *path, const char *text, size_t len
     add_trials(&f, 0, f.devices, "");
     if (f.trials.count == MOST_TRIALS) return cli_usage(cli, "--fit: more than %d meshes to try", MOST_TRIALS - 1);
     for (size_t i = 0; i < f.trials.count; i++) {
-        if (cli->progress) fprintf(stderr, "\r%zu of %zu meshes", i + 1, f.trials.count), fflush(stderr);
+        if (cli->progress) fprintf(stderr, "\r%zu of %zu meshes", i + 1, f.trials.count);
         int code = try_one(&f, &f.trials.items[i]);
         if (code) return code;
     }

@@ -52,6 +52,6 @@ int cli_watch(struct cli *cli, int (*check)(struct cli *))
         if (!cli->quiet) fprintf(stderr, "stepc: note: waiting for another %s; Ctrl-C ends it\n", path);
         while (state_of(cli) == seen) nanosleep(&pause, NULL);
         nanosleep(&pause, NULL); /* an editor may write in several steps */
-        if (cli->progress) fputs("\033[H\033[2J", stderr), fflush(stderr);
+        if (cli->progress) fputs("\033[H\033[2J", stderr);
     }
 }
