@@ -125,10 +125,7 @@ struct fuse_sums {
 /* fuse_panels.c: operands of large products in panels of `columns` (0: none are). Of a module, with the loops that
  * there are; is the product one that reads them; the product that does; a loop with what its body takes in panels, 0:
  * nothing. */
-enum {
-    FUSE_PANEL_ROWS = 192, /* below which a product packs for itself what it reads */
-    FUSE_NARROW_PANEL = 16 /* columns at most of those with 16 registers */
-};
+enum { FUSE_PANEL_ROWS = 192 /* below which a product packs for itself what it reads */ };
 struct fuse_loop;
 struct fuse_panels {
     struct arena *arena;

@@ -5,9 +5,11 @@
 #include "passes/fuse.h"
 #include <string.h>
 
-/* Elements of y that are as well read where they stand, also where panels are narrow: workers would share out columns,
- * of which so few lie side by side, and what is done with the product would walk all rows for each of these. */
-enum { PANEL_ELEMENTS = 100000, NARROW_ELEMENTS = 4000 };
+/* Elements of y from which on panels pay, by how wide these are: y that lies in rows, and y whose columns are rows in
+ * memory. (Of narrow panels workers share out columns where there are fewer elements, of which so few lie side by side,
+ * and what is done with the product would walk all rows for each of these.) */
+static const int64_t least_elements[2][2] = {{4000, 100000}, {16000, 2000}};
+enum { NARROW_PANEL = 16 /* columns at most of those with 16 registers */ };
 /* Steps, rows and columns at least of products whose operands get a step more for it to be an even number. */
 enum { EVEN_LEAST = 32 };
 /* The same of products in loops with weights that stay: rows of one round and elements. */
@@ -170,13 +172,6 @@ ir_value fuse_even(struct ir_builder *b, const struct ir_node *node, const ir_va
     return ir_dot(b, x, y, node->attr[0], node->attr[1], node->attr[2], node->attr[3]);
 }
 
-/* Columns that are rows in memory are turned, which a copy does no faster. */
-static int64_t least_elements(const struct fuse_panels *p, const struct ir_type *y, struct ir_ints contract)
-{
-    bool turned = contract.n && contract.v[contract.n - 1] + 1 == y->rank;
-    return p->columns <= FUSE_NARROW_PANEL && !turned ? NARROW_ELEMENTS : PANEL_ELEMENTS;
-}
-
 bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f, v);
@@ -188,9 +183,10 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     int64_t k = pass_extent(y, n->attr[3]), elements = ir_type_elements(y);
     const struct fuse_loop *loop = loop_of(p, f, n);
     double rows = rows_of(f, n);
+    bool turned = n->attr[3].n && n->attr[3].v[n->attr[3].n - 1] + 1 == y->rank;
     if (loop && rows >= ROUND_ROWS && rows * loop->times >= FUSE_PANEL_ROWS) {
         if (elements < ROUND_ELEMENTS || elements < k * p->columns) return false;
-    } else if (elements < least_elements(p, y, n->attr[3]) || elements > ir_type_elements(x) ||
+    } else if (elements < least_elements[p->columns > NARROW_PANEL][turned] || elements > ir_type_elements(x) ||
                rows < FUSE_PANEL_ROWS || elements < 2 * k * p->columns) {
         return false;
     }

@@ -6,8 +6,8 @@
  *
  * A GPU has more blocks than there are tiles of the result, also of a layer of a small model; what another launch costs
  * is estimated, not measured. Workers of a CPU, who would share out rows or columns and each read and pack all of the
- * other operand, have parts of both instead, which are read once (measured with AVX2: 1.0 to 1.6 times as fast; with
- * wider vectors it was not). */
+ * other operand, have parts of both instead, which are read once (measured with AVX2 and AVX-512: 1.0 to 1.6 times as
+ * fast). */
 #include "passes/fuse.h"
 
 enum {
@@ -52,36 +52,49 @@ static bool is_one_run(struct ir_ints contract)
     return true;
 }
 
-/* Of a CPU. All parts of the result together are not much more than half of what is read, nor leave the caches. */
-static int64_t parts_of_workers(const struct ir_type *x, const struct ir_type *y, const struct ir_node *n)
+/* Of a CPU, about and at most. All parts of the result together are not much more than half of what is read, nor leave
+ * the caches. */
+static int64_t parts_of_workers(const struct ir_type *x, const struct ir_type *y, const struct ir_node *n,
+                                int64_t *most)
 {
     int64_t steps = pass_extent(x, n->attr[2]), read = ir_type_elements(x) + ir_type_elements(y);
     int64_t rows = ir_type_elements(x) / steps, columns = ir_type_elements(y) / steps;
     bool plain = n->type.dtype == IR_F32 && !n->attr[0].n && is_step_major(x, n->attr[2]) &&
                  is_step_major(y, n->attr[3]);
-    if (!plain || rows < WORKER_ROWS || columns < WORKER_COLUMNS) return 1;
-    int64_t parts = steps / MANY_STEPS, room = read / 8 * 5,
-            most = (room < PARTS_ELEMENTS ? room : PARTS_ELEMENTS) / (rows * columns);
-    parts = parts < LEAST_PARTS ? LEAST_PARTS : parts > MOST_PARTS ? MOST_PARTS : parts;
-    if (most > steps / FEW_STEPS) most = steps / FEW_STEPS;
     bool panels = rows >= FUSE_PANEL_ROWS && columns >= FUSE_PANEL_ROWS; /* for all rows, where y lies in runs: heads */
-    if (panels && !is_one_run(n->attr[3])) return 1;
-    return parts < most ? parts : most;
+    *most = 1;
+    if (!plain || rows < WORKER_ROWS || columns < WORKER_COLUMNS || (panels && !is_one_run(n->attr[3]))) return 1;
+    int64_t parts = steps / MANY_STEPS, room = read / 8 * 5;
+    parts = parts < LEAST_PARTS ? LEAST_PARTS : parts > MOST_PARTS ? MOST_PARTS : parts;
+    *most = (room < PARTS_ELEMENTS ? room : PARTS_ELEMENTS) / (rows * columns);
+    if (*most > steps / FEW_STEPS) *most = steps / FEW_STEPS;
+    return parts < *most ? parts : *most;
+}
+
+/* An even number of parts, up to half as many more, for workers that are an even number, too. */
+static struct fuse_cut cut_for_workers(const int64_t *extent, uint32_t count, int64_t parts, int64_t most)
+{
+    struct fuse_cut cut = fuse_find_cut(extent, count, parts), even = cut;
+    for (int64_t more = parts; even.all % 2 && ++more <= most && more <= parts * 3 / 2;)
+        even = fuse_find_cut(extent, count, more);
+    return even.all % 2 ? cut : even;
 }
 
 static struct fuse_cut cut_of(const struct pass_options *o, const struct ir_type *x, const struct ir_type *y,
                               const struct ir_node *n)
 {
-    int64_t steps = pass_extent(x, n->attr[2]), batch = pass_extent(x, n->attr[0]), extent[IR_MAX_RANK];
+    int64_t steps = pass_extent(x, n->attr[2]), batch = pass_extent(x, n->attr[0]), extent[IR_MAX_RANK],
+            most = steps / LEAST_STEPS;
     struct fuse_cut none = {.all = 1};
     if (!steps || !ir_type_elements(&n->type) || n->attr[2].n >= IR_MAX_RANK) return none;
     for (uint32_t i = 0; i < n->attr[2].n; i++) extent[i] = x->dim[n->attr[2].v[i]];
     if (!o->blocks) {
-        struct fuse_cut cut = fuse_find_cut(extent, n->attr[2].n, parts_of_workers(x, y, n));
+        int64_t parts = parts_of_workers(x, y, n, &most);
+        struct fuse_cut cut = cut_for_workers(extent, n->attr[2].n, parts, most);
         return cut.all >= LEAST_PARTS ? cut : none;
     }
     int64_t tiles = batch * tiles_of(ir_type_elements(x) / (steps * batch), ir_type_elements(y) / (steps * batch));
-    int64_t wanted = o->blocks / tiles, most = steps / LEAST_STEPS;
+    int64_t wanted = o->blocks / tiles;
     struct fuse_cut cut = fuse_find_cut(extent, n->attr[2].n, wanted < most ? wanted : most);
     return steps - steps / cut.all >= LAUNCH_STEPS ? cut : none;
 }
@@ -89,8 +102,8 @@ static struct fuse_cut cut_of(const struct pass_options *o, const struct ir_type
 bool fuse_wants_split(const struct pass_options *o, const struct ir_func *f, ir_value v, struct arena *scratch)
 {
     const struct ir_node *n = ir_get(f, v);
-    bool narrow = o->panel_columns && o->panel_columns <= FUSE_NARROW_PANEL;
-    if ((!o->blocks && !narrow) || n->op != OP_dot || !ir_dtype_is_float((enum ir_dtype)n->type.dtype)) return false;
+    if ((!o->blocks && !o->panel_columns) || n->op != OP_dot || !ir_dtype_is_float((enum ir_dtype)n->type.dtype))
+        return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
     if (n->attr[4].n || n->attr[5].n || n->attr[6].n) return false;
     if (x->rank == IR_MAX_RANK || y->rank == IR_MAX_RANK || n->type.rank + n->attr[2].n > IR_MAX_RANK) return false;

@@ -20,7 +20,7 @@ enum {
 /* Of products whose columns are shared out: rows and elements of y at least, bytes of x that are packed at a time; of
  * those whose k-major rows are, rows at least, or many steps. */
 enum { FEW_BLOCKS = 4, APART_LEAST = 192, LEAST_ROWS = 64, LEAST_ELEMENTS = 100000, MANY_ROWS_BYTES = 2 << 20 };
-/* Elements of y at least, where several are side by side, with 16 registers; with more it was not measured. */
+/* Elements of y at least, where several are side by side. */
 enum { LEAST_OF_SEVERAL = 8000 };
 /* Of sums that go by blocks of k while the tiles wait: steps of a block about, elements that wait at most. */
 enum {

@@ -86,7 +86,7 @@ void dot_choose_way(struct lower_dot_product *p)
     bool several = l->axes[AXIS_B].extent > 1;
     bool plain = !(several && p->matrix) && l->axes[AXIS_M].parts == 1 && l->axes[AXIS_N].parts == 1 &&
                  l->axes[AXIS_K].parts == 1 && !p->leaf && !l->target->cuda;
-    int64_t least = several && l->target->vector_registers < 32 ? LEAST_OF_SEVERAL : LEAST_ELEMENTS;
+    int64_t least = several ? LEAST_OF_SEVERAL : LEAST_ELEMENTS;
     p->by_columns = plain && (several ? p->n >= LEAST_ROWS : p->n > p->m) &&
                     (p->columns || (p->m >= LEAST_ROWS && p->n * p->k >= least));
     bool apart = plain && rows_apart(p) && p->n >= LEAST_ROWS && (p->m >= APART_LEAST || p->k > LONG_K) &&
@@ -314,6 +314,18 @@ void dot_choose_blocks(struct lower_dot_product *p)
 
 /* ---------------------------------------------------------------- chunks and locals */
 
+/* At most so many row blocks for a chunk, and not less than half of that, so that two workers, who begin with half of
+ * the chunks each, have about as many blocks. */
+static int64_t balanced(int64_t all, int64_t most)
+{
+    int64_t best = most, least = INT64_MAX;
+    for (int64_t chunk = most; chunk > 0 && chunk >= most / 2; chunk--) {
+        int64_t first = (all + chunk - 1) / chunk / 2 * chunk, more = first > all - first ? first : all - first;
+        if (more < least) least = more, best = chunk;
+    }
+    return best;
+}
+
 /* Rows whose part of x stays in the second cache beside a panel; where workers share them out, chunks enough for a
  * team, but each of them reads all panels. A panel that is packed for a chunk serves more of them. */
 static int64_t chunk_of_tall(const struct lower_dot_product *p, int64_t all, bool parallel)
@@ -326,7 +338,8 @@ static int64_t chunk_of_tall(const struct lower_dot_product *p, int64_t all, boo
     /* few rows that are turned over many steps: dearer to pack for every panel than panels are for every block */
     if (p->matrix && p->pack_rows && p->x.pair != 1 && p->k > BLOCK_K && all <= FEW_BLOCKS) wanted = all;
     if (parallel && count < wanted) count = wanted;
-    return (all + count - 1) / count;
+    int64_t chunk = (all + count - 1) / count;
+    return parallel ? balanced(all, chunk) : chunk;
 }
 
 void dot_choose_chunks(struct lower_dot_product *p, bool parallel)

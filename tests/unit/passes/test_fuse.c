@@ -101,7 +101,7 @@ START_TEST(large_operands_lie_in_panels)
     struct fixture x;
     start(&x);
     x.options.panel_columns = 32;
-    ir_value w = param(&x, IR_ROLE_PARAM, F32(400, 333)), small = param(&x, IR_ROLE_PARAM, F32(400, 64));
+    ir_value w = param(&x, IR_ROLE_PARAM, F32(400, 333)), small = param(&x, IR_ROLE_PARAM, F32(400, 39));
     ir_value a = param(&x, IR_ROLE_INPUT, F32(600, 400)), b = param(&x, IR_ROLE_INPUT, F32(700, 400));
     output(&x, ir_unary(&x.b, OP_neg, product(&x, a, w, 1, 0)));
     output(&x, product(&x, b, w, 1, 0));
@@ -115,20 +115,26 @@ START_TEST(large_operands_lie_in_panels)
 }
 END_TEST
 
-/* Narrow panels pay from fewer elements on: not of columns that are rows in memory, nor of the smallest, whose lines
- * fit into the first cache. */
-START_TEST(narrow_panels)
+/* From how many elements on panels pay goes by their width and by whether columns are rows in memory. Operands of less
+ * than two panels have none. */
+START_TEST(small_panels)
 {
-    for (uint32_t columns = 16; columns <= 32; columns += 16) {
+    static const struct {
+        int64_t k, n;
+        uint32_t columns; /* of a panel */
+        bool turned, packed;
+    } cases[] = {{128, 100, 16, false, true}, {128, 100, 32, false, false}, {128, 128, 32, false, true},
+                 {128, 256, 16, true, false}, {128, 100, 32, true, true},   {30, 64, 32, true, false},
+                 {128, 30, 16, false, false}, {128, 60, 32, true, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fixture x;
         start(&x);
-        x.options.panel_columns = columns;
-        ir_value w = param(&x, IR_ROLE_PARAM, F32(128, 256)), turned = param(&x, IR_ROLE_PARAM, F32(256, 128));
-        ir_value small = param(&x, IR_ROLE_PARAM, F32(128, 30)), a = param(&x, IR_ROLE_INPUT, F32(600, 128));
-        output(&x, product(&x, a, w, 1, 0));
-        output(&x, product(&x, a, turned, 1, 1));
-        output(&x, product(&x, a, small, 1, 0));
-        ck_assert_uint_eq(kinds(finish(&x), GROUP_MAP), columns == 16 ? 1 : 0);
+        x.options.panel_columns = cases[i].columns;
+        int64_t k = cases[i].k, n = cases[i].n;
+        ir_value w = param(&x, IR_ROLE_PARAM, cases[i].turned ? F32(n, k) : F32(k, n));
+        output(&x, product(&x, param(&x, IR_ROLE_INPUT, F32(600, k)), w, 1, cases[i].turned));
+        uint32_t packed = kinds(finish(&x), GROUP_MAP);
+        ck_assert_msg(packed == cases[i].packed, "%zu: %u", i, packed);
         drop(&x);
     }
 }
@@ -276,18 +282,19 @@ static int64_t rows_of_product(const struct plan *p)
     return 0;
 }
 
-/* A gradient of weights over many rows is summed by parts, which the first dimension of the product counts: not with
- * wide panels, nor where rows lie side by side, no number of parts divides them, or all results would take too much
- * room. */
+/* A gradient of weights over many rows is summed by parts, which the first dimension of the product counts: not
+ * where rows lie side by side, no number of parts divides them, or all results would take too much room. Up to half as
+ * many more of them make their number even. */
 START_TEST(long_sums_have_parts)
 {
     static const struct {
         int64_t m, n, k, first;
         uint32_t panel;
         bool by_steps;
-    } cases[] = {{128, 100, 8192, 16, 16, true},     {128, 100, 8192, 128, 32, true}, {128, 100, 8192, 128, 16, false},
-                 {128, 100, 1000, 4, 16, true},      {128, 100, 1009, 128, 16, true}, {128, 100, 700, 128, 16, true},
-                 {1024, 1024, 4096, 1024, 16, true}, {512, 512, 8192, 8, 16, true},   {30, 100, 8192, 30, 16, true}};
+    } cases[] = {{128, 100, 8192, 16, 16, true},  {128, 100, 8192, 16, 32, true}, {128, 100, 8192, 128, 16, false},
+                 {512, 512, 3000, 6, 32, true},   {128, 100, 2625, 5, 32, true},  {128, 100, 1000, 4, 16, true},
+                 {128, 100, 1009, 128, 16, true}, {128, 100, 700, 128, 16, true}, {1024, 1024, 4096, 1024, 16, true},
+                 {512, 512, 8192, 8, 16, true},   {30, 100, 8192, 30, 16, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fixture x;
         start(&x);
@@ -685,7 +692,7 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, narrow_panels,
+    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, small_panels,
                                     shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs,
                                     products_of_halves, few_columns_become_rows, long_sums_have_parts,
                                     large_transpositions_are_stored, taps_of_pairs, padding_of_a_gpu,
