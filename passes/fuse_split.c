@@ -17,8 +17,9 @@ enum {
     LEAST_STEPS = 128, /* of a part */
     LAUNCH_STEPS = 256 /* at least that many fewer one after the other, for another launch */
 };
-/* Of a CPU: rows and columns at least, steps of a part at least and about, parts, elements of all results at most. */
-enum { WORKER_ROWS = 32, WORKER_COLUMNS = 64 };
+/* Of a CPU: rows and columns at least, columns where steps are not so many, steps of a part at least and about, parts,
+ * elements of all results at most. */
+enum { WORKER_ROWS = 32, WORKER_COLUMNS = 32, WIDE_COLUMNS = 64, NARROW_STEPS = 4096 };
 enum { FEW_STEPS = 192, MANY_STEPS = 512, LEAST_PARTS = 4, MOST_PARTS = 16, PARTS_ELEMENTS = 1 << 21 };
 
 static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)
@@ -61,9 +62,10 @@ static int64_t parts_of_workers(const struct ir_type *x, const struct ir_type *y
     int64_t rows = ir_type_elements(x) / steps, columns = ir_type_elements(y) / steps;
     bool plain = n->type.dtype == IR_F32 && !n->attr[0].n && is_step_major(x, n->attr[2]) &&
                  is_step_major(y, n->attr[3]);
+    bool wide = columns >= (steps < NARROW_STEPS ? WIDE_COLUMNS : WORKER_COLUMNS);
     bool panels = rows >= FUSE_PANEL_ROWS && columns >= FUSE_PANEL_ROWS; /* for all rows, where y lies in runs: heads */
     *most = 1;
-    if (!plain || rows < WORKER_ROWS || columns < WORKER_COLUMNS || (panels && !is_one_run(n->attr[3]))) return 1;
+    if (!plain || !wide || rows < WORKER_ROWS || (panels && !is_one_run(n->attr[3]))) return 1;
     int64_t parts = steps / MANY_STEPS, room = read / 8 * 5;
     parts = parts < LEAST_PARTS ? LEAST_PARTS : parts > MOST_PARTS ? MOST_PARTS : parts;
     *most = (room < PARTS_ELEMENTS ? room : PARTS_ELEMENTS) / (rows * columns);

@@ -286,12 +286,32 @@ static void set_parts(struct lower_axis *axis, const int64_t *part, uint32_t cou
     axis->parts = count;
 }
 
+/* Takes from lines of the image those that batches are made of, the first ones: parts of a sum (fuse_split.c), of which
+ * a batch has one or more whole images. False: batches are something else. */
+static bool take_batches(const struct lower_dot_product *p, int64_t *line, uint32_t *lines)
+{
+    const struct lower_dot_operand *x = &p->x;
+    int64_t rest = p->l->axes[AXIS_B].extent, part[IR_MAX_RANK];
+    uint32_t count = 0, kept = 0;
+    if (!x->count[AXIS_B]) return true;
+    if (x->count[AXIS_B] != 1 || !is_by_steps(p)) return false;
+    if (x->run[AXIS_B][0].stride * rest != ir_type_elements(ir_type(p->l->f, x->value))) return false;
+    while (count < *lines && rest % line[count] == 0) part[count] = line[count], rest /= line[count], count++;
+    if (rest > 1 && (count == *lines || line[count] % rest)) return false;
+    if (rest > 1) line[count] /= rest;
+    for (uint32_t i = count; i < *lines; i++) line[kept++] = line[i];
+    if (rest > 1) part[count++] = rest;
+    set_parts(&p->l->axes[AXIS_B], part, count);
+    *lines = kept;
+    return true;
+}
+
 /* The parts that the axes of a view of taps have: lines of the image, taps and their runs. */
 void dot_find_parts(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
     const struct plan_taps *t = lower_taps_of(l, p->x.value);
-    if (!t || p->x.count[AXIS_B] || p->x.count[AXIS_M] > 1 || p->x.count[AXIS_K] > 1) return;
+    if (!t || p->x.count[AXIS_M] > 1 || p->x.count[AXIS_K] > 1) return;
     bool whole = t->steps.items[0] == (int64_t)t->size; /* the innermost digit goes on where a run ends */
     int64_t tap[IR_MAX_RANK + 1], line[IR_MAX_RANK];
     uint32_t taps = 0, lines = 0;
@@ -299,6 +319,7 @@ void dot_find_parts(struct lower_dot_product *p)
     tap[taps++] = (int64_t)t->size / (p->pairs ? 2 : 1) * (whole ? t->radix.items[0] : 1);
     for (uint32_t i = 0; i < t->outer; i++)
         if (ir_type(l->f, t->slice)->dim[i] != 1) line[lines++] = ir_type(l->f, t->slice)->dim[i];
+    if (!take_batches(p, line, &lines)) return;
     bool by_steps = is_by_steps(p);
     set_parts(&l->axes[by_steps ? AXIS_M : AXIS_K], tap, taps);
     if (lines) set_parts(&l->axes[by_steps ? AXIS_K : AXIS_M], line, lines);
@@ -310,7 +331,7 @@ void dot_find_parts(struct lower_dot_product *p)
 static int64_t block_bytes(const struct lower_dot_product *p, int64_t steps)
 {
     const struct lower *l = p->l;
-    int64_t under = 0, all = l->axes[AXIS_K].extent;
+    int64_t under = 0, all = l->axes[AXIS_B].extent * l->axes[AXIS_K].extent;
     for (size_t i = 0; i < l->group->inputs.count && is_by_steps(p); i++) {
         const struct ir_type *type = ir_type(l->f, l->group->inputs.items[i]);
         int64_t bytes = ir_type_elements(type) * (int64_t)ir_dtype_bytes((enum ir_dtype)type->dtype);
