@@ -14,7 +14,8 @@ enum {
     LEAST_NARROW = 16, /* steps of k from which on 16-bit rows are widened before the tile */
     TEAM_CHUNKS = 16,
     LEAST_PACKED_ROWS = 4, /* from which on columns that are rows in memory are packed */
-    TURNED_ROWS = 6,       /* up to which they are turned for each tile, with 16 registers */
+    TURNED_ROWS = 14,      /* up to which they are turned for each tile, with 32 registers */
+    TURNED_ROWS_FEW = 6,   /* and with 16 */
     SMALL_STEPS = 32       /* of a product whose tiles go by their cost, at least */
 };
 /* Of products whose columns are shared out: rows and elements of y at least, bytes of x that are packed at a time; of
@@ -34,18 +35,8 @@ enum {
  * distances are copied; those half as far apart, seven of a tile's 14 in a set, are faster read where they stand. */
 enum { WAY_BYTES = 4096, WAYS = 8 };
 
-/* Steps of k that a load of the tile, and one of what is packed, is ahead. With 32 registers panels of more
- * blocks of lanes by lanes, or all of them of as many as so many of these, pay for the code that turns them there. */
-enum {
-    TURNED_BLOCKS = 64,
-    TURNED_PANELS = 8,
-    CACHE_LINE = 64,
-    AHEAD_TILE = 64,
-    AHEAD_PACKED = 16,
-    AHEAD_TURNED = 64,
-    AHEAD_TAPS = 24,
-    LEAST_AHEAD = 4
-};
+/* Steps of k that a load of the tile, and one of what is packed, is ahead. */
+enum { CACHE_LINE = 64, AHEAD_TILE = 64, AHEAD_PACKED = 16, AHEAD_TURNED = 64, AHEAD_TAPS = 24, LEAST_AHEAD = 4 };
 
 /* What it counts times that a tile has fewer rows: in a convolution; in a product, where the code of a tile takes along
  * what follows it, of many multiply-adds and of few; in a last panel, whose code is not shared. */

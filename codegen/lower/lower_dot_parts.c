@@ -42,6 +42,14 @@ static bool is_by_steps(const struct lower_dot_product *p)
     return runs && p->x.run[AXIS_K][runs - 1].stride != (p->pairs ? 2 : 1);
 }
 
+/* Parts of a sum (fuse_split.c): of whole images, or of lines. */
+static bool is_batch_of_images(const struct lower_dot_product *p)
+{
+    const struct lower_dot_operand *x = &p->x;
+    return x->count[AXIS_B] == 1 && is_by_steps(p) &&
+           x->run[AXIS_B][0].stride * x->run[AXIS_B][0].extent == ir_type_elements(ir_type(p->l->f, x->value));
+}
+
 /* Cycles of a step of k over all rows and columns: two multiply-adds or loads each, of which four wait for one. */
 static double cost_of(int64_t rows, int64_t vectors)
 {
@@ -286,16 +294,14 @@ static void set_parts(struct lower_axis *axis, const int64_t *part, uint32_t cou
     axis->parts = count;
 }
 
-/* Takes from lines of the image those that batches are made of, the first ones: parts of a sum (fuse_split.c), of which
- * a batch has one or more whole images. False: batches are something else. */
+/* Takes from lines of the image those that batches are made of, the first ones. False: batches are something else. */
 static bool take_batches(const struct lower_dot_product *p, int64_t *line, uint32_t *lines)
 {
     const struct lower_dot_operand *x = &p->x;
     int64_t rest = p->l->axes[AXIS_B].extent, part[IR_MAX_RANK];
     uint32_t count = 0, kept = 0;
     if (!x->count[AXIS_B]) return true;
-    if (x->count[AXIS_B] != 1 || !is_by_steps(p)) return false;
-    if (x->run[AXIS_B][0].stride * rest != ir_type_elements(ir_type(p->l->f, x->value))) return false;
+    if (!is_batch_of_images(p)) return false;
     while (count < *lines && rest % line[count] == 0) part[count] = line[count], rest /= line[count], count++;
     if (rest > 1 && (count == *lines || line[count] % rest)) return false;
     if (rest > 1) line[count] /= rest;
@@ -331,7 +337,7 @@ void dot_find_parts(struct lower_dot_product *p)
 static int64_t block_bytes(const struct lower_dot_product *p, int64_t steps)
 {
     const struct lower *l = p->l;
-    int64_t under = 0, all = l->axes[AXIS_B].extent * l->axes[AXIS_K].extent;
+    int64_t under = 0, all = l->axes[AXIS_K].extent * (is_batch_of_images(p) ? l->axes[AXIS_B].extent : 1);
     for (size_t i = 0; i < l->group->inputs.count && is_by_steps(p); i++) {
         const struct ir_type *type = ir_type(l->f, l->group->inputs.items[i]);
         int64_t bytes = ir_type_elements(type) * (int64_t)ir_dtype_bytes((enum ir_dtype)type->dtype);
@@ -385,6 +391,10 @@ static void choose_packing(struct lower_dot_product *p, int64_t rows)
     bool several = p->panels + (p->tail_columns > 0) > 1;
     bool many = p->l->target->vector_registers >= 32; /* then a step's panel is two lines of the cache */
     int64_t least = is_by_steps(p) ? many ? LEAST_PACKED : LEAST_PACKED / 3 : LEAST_PACKED / 2;
+    const struct lower_dot_operand *y = &p->y;
+    uint32_t runs = y->count[AXIS_K];
+    bool far = many && runs && y->run[AXIS_K][runs - 1].stride >= 2 * p->panel_columns;
+    if (far) several = true, least = 64;
     p->pack = p->l->lane_stride != 1 || p->pairs ? rows >= 4 : several && p->packed_k > 64 && rows >= least;
     if (p->packed_k * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
 }

@@ -167,7 +167,7 @@ static uint32_t vectors_of_small(const struct lower_dot_product *p, int64_t whol
 static bool is_turned(const struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
-    int64_t rows = l->target->vector_registers < 32 ? TURNED_ROWS : LEAST_PACKED_ROWS - 1;
+    int64_t rows = l->target->vector_registers < 32 ? TURNED_ROWS_FEW : TURNED_ROWS;
     return l->lane_stride != 1 && !l->target->cuda && !p->even && !p->leaf && !p->pairs && !p->tall && p->m <= rows &&
            p->width == p->lanes && p->k >= p->lanes && l->axes[AXIS_K].parts == 1 && p->y.count[AXIS_K] == 1 &&
            p->y.run[AXIS_K][0].stride == 1;

@@ -230,9 +230,7 @@ static void pack_transposed(struct lower_dot_product *p, uint32_t vectors, bool 
         if (l->axes[AXIS_K].part[i] > 1) dot_open(p, NEST_SERIAL, AXIS_K, i, l->axes[AXIS_K].part[i], 1, &p->local_k);
     int64_t columns = masked || vectors < p->vectors ? p->tail_columns : p->panel_columns, turned = 0, steps = 0;
     int64_t blocks = columns / p->lanes * (extent / p->lanes);
-    /* With 16 registers lanes are stored one by one: all but a single block pays. */
-    bool several = l->target->vector_registers < 32 && (blocks > 1 || (blocks && p->panels > 1));
-    bool many = several || blocks > TURNED_BLOCKS || blocks * p->panels > TURNED_PANELS * TURNED_BLOCKS;
+    bool many = blocks > 1 || (blocks && p->panels > 1); /* all but a single block pays */
     if (many && !l->target->cuda && p->width == p->lanes) {
         turned = columns / p->lanes * p->lanes, steps = extent / p->lanes * p->lanes;
         pack_turned(p, turned, steps);
