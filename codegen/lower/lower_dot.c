@@ -355,17 +355,20 @@ static void loops(struct lower_dot_product *p)
         if (list[i].extent > largest) largest = list[best = i].extent;
     bool chunks_parallel = p->chunks > 1 && (p->chunks >= largest || largest < 8) &&
                            (p->chunks >= 4 || p->chunks >= all_panels_count);
-    if (p->by_columns) chunks_parallel = false;
+    bool packs = p->pack && !p->tall && all_panels_count >= 4; /* each chunk of rows would pack all panels again */
+    if (p->by_columns || packs) chunks_parallel = false;
     bool panels_parallel = !chunks_parallel && all_panels_count > 1 && largest < 4 && all_panels_count >= largest;
     /* a group reads all of x: not fewer than 8 panels, where there are so many */
     int64_t team = all_panels_count < 8 * TEAM_CHUNKS ? TEAM_CHUNKS / 2 : TEAM_CHUNKS;
+    if (p->pack_rows && all_panels_count < 2 * TEAM_CHUNKS) team = TEAM_CHUNKS / 4; /* or packs */
     bool grouped = p->by_columns && (panels_parallel || best != UINT32_MAX);
     if (grouped && !panels_parallel) { /* a worker has whole products: as many panels as are packed at a time */
         int64_t most = GROUP_BYTES / 4 / (dot_packed_k(p) * p->panel_columns + PACKED_APART);
         if (most < 1) most = 1;
         team = (all_panels_count + most - 1) / most;
     }
-    p->group = grouped ? (all_panels_count + team - 1) / team : 1;
+    p->group = grouped ? dot_balanced(all_panels_count, (all_panels_count + team - 1) / team) : 1;
+    if (panels_parallel && p->group == 1 && !p->rows_stride && !p->narrow) p->pack_rows = false; /* for one panel */
     groups = (all_panels_count + p->group - 1) / p->group;
     if (!chunks_parallel) dot_choose_chunks(p, false);
     if (chunks_parallel || panels_parallel) best = UINT32_MAX;

@@ -7,6 +7,7 @@ enum { AXIS_B, AXIS_M, AXIS_N, AXIS_K };
 enum {
     LONG_K = 2048,
     BLOCK_K = 1024,
+    BLOCK_FAR = 128, /* of y from memory that two tiles read one after the other: the first cache holds so many steps */
     CHUNK_ROWS = 128,
     DIRECT_BYTES = 64 * 1024,
     COSTLY_EPILOGUE = 12,
@@ -32,18 +33,23 @@ enum {
 };
 
 /* Of the first cache, at least: what is so many bytes apart shares a set, which holds so many lines. Rows at such
- * distances are copied; those half as far apart, seven of a tile's 14 in a set, are faster read where they stand. */
-enum { WAY_BYTES = 4096, WAYS = 8 };
+ * distances are copied; those half as far apart, seven of a tile's 14 in a set, are faster read where they stand, and
+ * so are all 14 where a set holds 12 lines: copies for each group of panels took up to a quarter of a product's time.
+ */
+enum { WAY_BYTES = 4096, WAYS = 8, FEW_MORE = 2 };
 
 /* Steps of k that a load of the tile, and one of what is packed, is ahead. */
-enum { CACHE_LINE = 64, AHEAD_TILE = 64, AHEAD_PACKED = 16, AHEAD_TURNED = 64, AHEAD_TAPS = 24, LEAST_AHEAD = 4 };
+enum { CACHE_LINE = 64, LEAST_AHEAD = 4 };
+enum { AHEAD_TILE = 64, AHEAD_PACKED = 16, AHEAD_TURNED = 64, AHEAD_TAPS = 24, AHEAD_FAR = 16 };
 
 /* What it counts times that a tile has fewer rows: in a convolution; in a product, where the code of a tile takes along
- * what follows it, of many multiply-adds and of few; in a last panel, whose code is not shared. */
+ * what follows it, of many multiply-adds and of few, and with 32 registers; in a last panel, whose code is not shared.
+ */
 enum { MANY_STEPS = 1 << 25 };
 #define RAGGED 1.01
 #define RAGGED_CODE 1.1
 #define RAGGED_FEW 1.25
+#define RAGGED_MANY 1.02
 #define LAST_RAGGED 1.15
 
 struct lower_dot_run {
@@ -81,6 +87,7 @@ struct lower_dot_product {
     bool by_columns;              /* they are, because there are more columns than rows */
     bool tall;                    /* tiles are, two vectors wide */
     bool turned;                  /* blocks of y are in registers, for each tile */
+    bool far;                     /* y comes from memory, or from the third cache */
     int64_t blocks, tail_rows;    /* whole row blocks */
     int64_t chunk;                /* row blocks of a chunk */
     int64_t chunks;
@@ -91,6 +98,7 @@ struct lower_dot_product {
     int64_t rows_stride; /* of packed rows that stay rows; 0: they go k-major */
     int64_t packed_rows; /* so many of a block are packed for a step of k: whole vectors if most of it is rows */
     bool pack, pack_rows, local_tile;
+    bool narrow;                  /* rows of 16 bits, which are widened as they are packed */
     bool pack_group;              /* all panels of a group row by row, before the first tile */
     bool pack_once;               /* they are for all chunks of rows, whose loop is inside */
     struct lower_pos chunk_row;   /* where this one stands among all tiles that wait */
@@ -161,7 +169,10 @@ void dot_choose_chunks(struct lower_dot_product *, bool parallel);
 void dot_choose_locals(struct lower_dot_product *, bool panels_parallel);
 /* Rows of the tiles of panels of so many vectors that take the fewest cycles, which go to *cost; `ragged`: what it
  * counts times that some are left over, for which there is code of its own. */
-int64_t dot_rows_of_small(int64_t m, int64_t vectors, double ragged, double *cost);
+int64_t dot_rows_of_small(const struct lower_dot_product *, int64_t vectors, double ragged, double *cost);
+/* At most so many of `all` row blocks, or panels, that a worker takes at once, and not less than half of that, so that
+ * two workers, who begin with half of the chunks each, have about as many of them. */
+int64_t dot_balanced(int64_t all, int64_t most);
 double dot_epilogue_cost(const struct lower_dot_product *); /* of an element, in operations */
 
 /* lower_dot_matrix.c: tiles of a CPU's matrix unit, if it is to be made so: what it wants packed, packing, a tile. */

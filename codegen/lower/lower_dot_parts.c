@@ -50,25 +50,6 @@ static bool is_batch_of_images(const struct lower_dot_product *p)
            x->run[AXIS_B][0].stride * x->run[AXIS_B][0].extent == ir_type_elements(ir_type(p->l->f, x->value));
 }
 
-/* Cycles of a step of k over all rows and columns: two multiply-adds or loads each, of which four wait for one. */
-static double cost_of(int64_t rows, int64_t vectors)
-{
-    double work = (double)(rows * vectors) / 2, loads = (double)(rows + vectors) / 2;
-    double cycles = work > loads ? work : loads;
-    return (cycles < 4 ? 4 : cycles) + 0.2;
-}
-
-static double cost_of_tiles(int64_t m, int64_t rows, int64_t whole, int64_t vectors)
-{
-    double cost = 0;
-    for (int turn = 0; turn < 4; turn++) {
-        int64_t r = turn & 1 ? m % rows : rows, v = turn & 2 ? whole % vectors : vectors,
-                count = (turn & 1 ? 1 : m / rows) * (turn & 2 ? 1 : whole / vectors);
-        if (r && v) cost += (double)count * cost_of(r, v);
-    }
-    return cost;
-}
-
 static void set_rows(struct lower_dot_product *p, int64_t rows)
 {
     p->rows = (uint32_t)rows;
@@ -76,45 +57,21 @@ static void set_rows(struct lower_dot_product *p, int64_t rows)
     p->tail_rows = p->m % rows;
 }
 
-/* Tiles of 16 registers whose rows are not shared out: the last panel, of what is left over, has rows of its own. */
-static void choose_small_tile(struct parts *o, int64_t whole)
+/* By what all tiles cost: the last panel, of what is left over, has rows of its own. */
+static void choose_tile(struct parts *o)
 {
     struct lower_dot_product *p = o->p;
+    int64_t whole = (p->n + p->lanes - 1) / p->lanes;
     double best = 0;
     for (int64_t vectors = whole < 4 ? whole : 4; vectors > 0; vectors--) {
         double cost, last = 0;
-        int64_t rows = dot_rows_of_small(p->m, vectors, RAGGED, &cost), rest = whole % vectors;
-        int64_t last_rows = rest ? dot_rows_of_small(p->m, rest, LAST_RAGGED, &last) : rows;
+        int64_t rows = dot_rows_of_small(p, vectors, RAGGED, &cost), rest = whole % vectors;
+        int64_t last_rows = rest ? dot_rows_of_small(p, rest, LAST_RAGGED, &last) : rows;
         cost = cost * (double)(whole / vectors) + last;
         if (best > 0 && cost >= best) continue;
         best = cost;
         p->vectors = (uint32_t)vectors, o->rows[0] = rows, o->rows[1] = last_rows;
     }
-}
-
-static void choose_any_tile(struct parts *o, int64_t whole)
-{
-    struct lower_dot_product *p = o->p;
-    bool many = p->l->target->vector_registers >= 32;
-    int64_t registers = many ? 32 : 16;
-    double best = 0;
-    for (int64_t vectors = 1; vectors <= (many ? 6 : 4) && vectors <= whole; vectors++) {
-        int64_t most = (registers - 1 - vectors) / vectors;
-        most = most > 14 ? 14 : most;
-        int64_t count = (p->m + most - 1) / most, rows = (p->m + count - 1) / count;
-        double cost = cost_of_tiles(p->m, rows, whole, vectors);
-        for (int64_t r = rows - 1; r > rows * 3 / 4; r--) /* rather none that are left over */
-            if (p->m % r == 0 && p->m % rows && cost_of_tiles(p->m, r, whole, vectors) < 1.03 * cost) rows = r;
-        if (vectors > 1 && cost >= best) continue;
-        best = cost;
-        o->rows[0] = o->rows[1] = rows, p->vectors = (uint32_t)vectors;
-    }
-}
-
-static void choose_tile(struct parts *o, bool small)
-{
-    struct lower_dot_product *p = o->p;
-    (small ? choose_small_tile : choose_any_tile)(o, (p->n + p->lanes - 1) / p->lanes);
     p->panel_columns = p->vectors * p->width;
     p->panels = p->n / p->panel_columns;
     p->tail_columns = p->n % p->panel_columns;
@@ -448,8 +405,7 @@ void dot_parts(struct lower_dot_product *p)
     struct lower *l = p->l;
     struct parts o = {.p = p, .outer = UINT32_MAX};
     const struct lower_axis *m = &l->axes[AXIS_M], *n = &l->axes[AXIS_N], *b = &l->axes[AXIS_B];
-    bool small = l->target->vector_registers < 32 && !is_by_steps(p);
-    choose_tile(&o, small);
+    choose_tile(&o);
     int64_t lines = m->extent / p->m, panels = p->panels + (p->tail_columns > 0), shared = 1;
     uint32_t batch = largest(b, b->parts), line = largest(m, m->parts - 1);
     int64_t blocks = p->blocks + (p->tail_rows > 0);
@@ -458,10 +414,7 @@ void dot_parts(struct lower_dot_product *p)
     if (by_lines && panels >= LEAST_PARALLEL / 2 && m->extent / m->part[line] < LEAST_PACKED) by_lines = false;
     bool by_panels = !by_batch && !by_lines && panels >= LEAST_PARALLEL / 2 && n->parts == 1;
     o.by_blocks = !by_batch && !by_lines && !by_panels && p->blocks > 1;
-    if (o.by_blocks && small) { /* of all panels the same */
-        choose_tile(&o, false);
-        o.by_blocks = p->blocks > 1;
-    }
+    if (o.by_blocks) o.rows[1] = o.rows[0]; /* of all panels the same */
     choose_k(p);
     if (by_batch) {
         dot_open(p, NEST_PARALLEL, AXIS_B, batch, shared = b->part[batch], 1, NULL);

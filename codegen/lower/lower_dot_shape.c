@@ -94,50 +94,65 @@ void dot_choose_way(struct lower_dot_product *p)
     p->tall = p->columns || p->shared_rows || p->by_columns || p->matrix || apart;
 }
 
+/* y would leave the second cache between two tiles that read it. */
+static bool is_far(const struct lower_dot_product *p)
+{
+    const struct ir_type *y = ir_type(p->l->f, p->y.value);
+    int64_t bytes = ir_type_elements(y) * (int64_t)ir_dtype_bytes((enum ir_dtype)y->dtype);
+    return bytes > p->l->target->l2_bytes / 2;
+}
+
 /* Cycles of a step of k over all rows and columns of a tile, as measured with 16 registers: of 15 loads for 14
  * multiply-adds some meet in the same bank, eight multiply-adds do not quite hide that four wait for one, and a panel
- * comes from the second cache. */
-static double cost_of_small(int64_t rows, int64_t vectors)
+ * comes from the second cache. With 32, whose vectors are whole lines, this takes longer, and so do the tile's begin
+ * and end. */
+static double cost_of_small(const struct lower_dot_product *p, int64_t rows, int64_t vectors)
 {
+    bool many = p->l->target->vector_registers >= 32;
     double work = (double)(rows * vectors) / 2, loads = 0.6 * (double)(rows + vectors);
     double cycles = work > loads ? work : loads;
-    return (cycles < 4.6 ? 4.6 : cycles) + 0.2 + 0.1 * (double)vectors;
+    if (cycles < 4.6) cycles = 4.6;
+    return cycles + 0.2 + (many ? 0.25 : 0.1) * (double)vectors + (many && p->k ? 48 / (double)p->k : 0);
 }
 
 /* Vectors have a register each, and one is for what all of them are multiplied with; a single row reads them where they
  * stand. */
-static int64_t most_rows_of_small(int64_t vectors) { return vectors >= 8 ? 1 : (15 - vectors) / vectors; }
-
-static double cost_of_rows(int64_t m, int64_t rows, int64_t vectors, double ragged)
+static int64_t most_rows_of_small(const struct lower_dot_product *p, int64_t vectors)
 {
-    double cost = (double)(m / rows) * cost_of_small(rows, vectors);
-    return m % rows ? ragged * (cost + cost_of_small(m % rows, vectors)) : cost;
+    return vectors >= 8 ? 1 : (p->l->target->vector_registers - 1 - vectors) / vectors;
 }
 
-int64_t dot_rows_of_small(int64_t m, int64_t vectors, double ragged, double *cost)
+static double cost_of_rows(const struct lower_dot_product *p, int64_t m, int64_t rows, int64_t vectors, double ragged)
 {
-    int64_t most = most_rows_of_small(vectors), best = 0;
+    double cost = (double)(m / rows) * cost_of_small(p, rows, vectors);
+    return m % rows ? ragged * (cost + cost_of_small(p, m % rows, vectors)) : cost;
+}
+
+int64_t dot_rows_of_small(const struct lower_dot_product *p, int64_t vectors, double ragged, double *cost)
+{
+    int64_t m = p->m, most = most_rows_of_small(p, vectors), best = 0;
     *cost = 0;
     for (int64_t rows = m < most ? m : most; rows > 0; rows--) {
-        double all = cost_of_rows(m, rows, vectors, ragged);
+        double all = cost_of_rows(p, m, rows, vectors, ragged);
         if (best && all >= *cost) continue;
         *cost = all, best = rows;
     }
     return best;
 }
 
-/* Tiles of 16 registers that go by what all of them cost. Rows of a view, or in several runs, have one that divides
+/* Tiles that go by what all of them cost. Rows of a view, or in several runs, have one that divides
  * them: of what sticks out of a run positions are found by division, step by step. So have those of a few steps, which
  * wait for their stores. */
 static bool is_small(const struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
-    return l->target->vector_registers < 32 && !l->target->cuda && !p->tall && !p->even && is_stored(l, p->x.value) &&
-           p->x.count[AXIS_M] <= 1 && p->k >= SMALL_STEPS;
+    return !l->target->cuda && !p->tall && !p->even && is_stored(l, p->x.value) && p->x.count[AXIS_M] <= 1 &&
+           p->k >= SMALL_STEPS;
 }
 
 static double ragged_of(const struct lower_dot_product *p)
 {
+    if (p->l->target->vector_registers >= 32) return RAGGED_MANY;
     return (double)p->m * (double)p->n * (double)p->k >= MANY_STEPS ? RAGGED_CODE : RAGGED_FEW;
 }
 
@@ -151,12 +166,13 @@ static uint32_t vectors_of_small(const struct lower_dot_product *p, int64_t whol
     double least = 0;
     for (int64_t vectors = 1; vectors <= most && vectors <= whole; vectors++) {
         double cost;
-        int64_t rows = dot_rows_of_small(p->m, vectors, ragged_of(p), &cost), rest = whole % vectors;
+        int64_t rows = dot_rows_of_small(p, vectors, ragged_of(p), &cost), rest = whole % vectors;
         bool cuts = rest && (vectors & (vectors - 1)) && (vectors != 3 || whole % 2 == 0);
-        if (cuts || (vectors > 3 && rows < p->m)) continue;
+        bool strips = vectors == 1 && whole > 1 && p->m > most_rows_of_small(p, 2) && is_far(p);
+        if (cuts || strips || (vectors > 3 && rows < p->m)) continue;
         cost *= (double)(whole / vectors);
-        if (rest && rows) cost += LAST_RAGGED * cost_of_rows(p->m, rows, rest, 1);
-        if (vectors > 1 && cost >= least) continue;
+        if (rest && rows) cost += LAST_RAGGED * cost_of_rows(p, p->m, rows, rest, 1);
+        if (least > 0 && cost >= least) continue;
         least = cost, best = vectors;
     }
     return (uint32_t)best;
@@ -222,7 +238,7 @@ static int64_t rows_of_panels(const struct lower_dot_product *p)
 void dot_choose_rows(struct lower_dot_product *p)
 {
     double cost;
-    p->rows = (uint32_t)(is_small(p) ? dot_rows_of_small(p->m, p->vectors, ragged_of(p), &cost) : rows_of_panels(p));
+    p->rows = (uint32_t)(is_small(p) ? dot_rows_of_small(p, p->vectors, ragged_of(p), &cost) : rows_of_panels(p));
     if (p->shared_rows) p->rows = (uint32_t)ir_type(p->l->f, p->x.value)->dim[ir_type(p->l->f, p->x.value)->rank - 1];
     if (p->rows == 0) p->rows = 1;
     p->blocks = p->m / p->rows;
@@ -285,6 +301,11 @@ void dot_choose_blocks(struct lower_dot_product *p)
                 break;
             }
     }
+    p->far = l->lane_stride == 1 && one_part && is_small(p) && is_far(p);
+    if (p->far && !p->leaf && p->m > p->rows && p->m <= 2 * (int64_t)p->rows && p->k > 2 * BLOCK_FAR) {
+        int64_t count = p->k / BLOCK_FAR;
+        p->block_k = (p->k + count - 1) / count;
+    }
     p->blocks_k = p->k ? p->k / p->block_k : 0;
     p->tail_k = p->k ? p->k % p->block_k : 0;
     bool many_k = p->blocks_k + (p->tail_k > 0) > 1 || p->outer_k != UINT32_MAX;
@@ -300,12 +321,13 @@ void dot_choose_blocks(struct lower_dot_product *p)
     uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
     int64_t lines = (p->rows + p->lanes - 1) / p->lanes * p->lanes;
     p->packed_rows = p->tall && p->rows * 4 >= lines * 3 ? lines : p->rows;
-    bool narrow = is_narrow(p);
+    bool narrow = p->narrow = is_narrow(p);
     p->pack_rows = apart && (narrow ? p->k >= LEAST_NARROW : p->k >= 64 && p->n > 2 * p->panel_columns);
     /* neighbours along k, but the rows of a tile fight for the same set */
     bool along = one_part && (p->tall || narrow) && nk == 1 && nm && distance(p, &p->x, AXIS_K, 0) == 1;
     int64_t apart_bytes = along ? distance(p, &p->x, AXIS_M, nm - 1) * (int64_t)ir_dtype_bytes(p->factor) : 0;
-    bool fight = p->k >= 64 && p->n > 2 * p->panel_columns && apart_bytes % WAY_BYTES == 0 && p->rows > WAYS;
+    bool fight = p->k >= 64 && p->n > 2 * p->panel_columns && apart_bytes % WAY_BYTES == 0 &&
+                 p->rows > l->target->l1_bytes / WAY_BYTES + FEW_MORE;
     if (along && (narrow ? p->k >= LEAST_NARROW : fight)) {
         p->pack_rows = true;
         p->rows_stride = (p->block_k + p->lanes - 1) / p->lanes * p->lanes + p->lanes;
@@ -314,9 +336,7 @@ void dot_choose_blocks(struct lower_dot_product *p)
 
 /* ---------------------------------------------------------------- chunks and locals */
 
-/* At most so many row blocks for a chunk, and not less than half of that, so that two workers, who begin with half of
- * the chunks each, have about as many blocks. */
-static int64_t balanced(int64_t all, int64_t most)
+int64_t dot_balanced(int64_t all, int64_t most)
 {
     int64_t best = most, least = INT64_MAX;
     for (int64_t chunk = most; chunk > 0 && chunk >= most / 2; chunk--) {
@@ -339,7 +359,7 @@ static int64_t chunk_of_tall(const struct lower_dot_product *p, int64_t all, boo
     if (p->matrix && p->pack_rows && p->x.pair != 1 && p->k > BLOCK_K && all <= FEW_BLOCKS) wanted = all;
     if (parallel && count < wanted) count = wanted;
     int64_t chunk = (all + count - 1) / count;
-    return parallel ? balanced(all, chunk) : chunk;
+    return parallel ? dot_balanced(all, chunk) : chunk;
 }
 
 void dot_choose_chunks(struct lower_dot_product *p, bool parallel)

@@ -435,6 +435,7 @@ static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows,
     nest_set(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector), y);
     dot_return(p, &step);
     if (p->tall) prefetch_tile(p);
+    else if (p->far && !p->pack && vectors <= 3) prefetch_operand(p, &p->y, AHEAD_FAR, p->panel_columns);
     else prefetch_taps(p, inner, rows);
     nest_var row = dot_open(p, NEST_UNROLL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, NULL);
     struct lower_pos packed = packed_row(p, row);
