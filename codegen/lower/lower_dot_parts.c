@@ -13,8 +13,7 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 512 * 1024, /* what a block of k may read */
-    LEAST_STEPS = 96,         /* of k between two visits to a tile that waits */
+    LEAST_STEPS = 96, /* of k between two visits to a tile that waits */
     LEAST_PARALLEL = 16,
     LEAST_PACKED = 192 /* rows that a packed panel serves, or panels are shared out instead */
 };
@@ -310,8 +309,8 @@ static bool is_short(const struct lower_dot_product *p, int64_t steps)
 {
     const struct cg_target *t = p->l->target;
     int64_t bytes = block_bytes(p, steps), lines = steps * (CACHE_LINE + p->panel_columns * 4);
-    if (t->vector_registers >= 32) return bytes <= BLOCK_BYTES;
-    if (is_by_steps(p) && (lines < bytes ? lines : bytes) > t->l1_bytes / 8 * 7) return false;
+    bool small = t->vector_registers < 32 && is_by_steps(p);
+    if (small && (lines < bytes ? lines : bytes) > t->l1_bytes / 8 * 7) return false;
     return bytes <= t->l2_bytes / 2;
 }
 
@@ -362,7 +361,7 @@ static void choose_locals(struct parts *o, bool by_panels)
     int64_t rows = local_rows(o), columns = (p->n + p->lanes - 1) / p->lanes * p->lanes;
     for (uint32_t i = 0; i < p->l->axes[AXIS_M].parts; i++) rows *= inside(o, i);
     p->wide = p->local_tile && !by_panels && columns > p->panel_columns && p->l->axes[AXIS_N].parts == 1 &&
-              p->l->target->vector_registers < 32 && rows * columns * 4 <= p->l->target->l2_bytes / 4;
+              rows * columns * 4 <= p->l->target->l2_bytes / 4;
     p->tile_columns = p->wide ? columns : p->panel_columns;
     if (p->pack) p->panel_local = nest_local(&p->l->b, p->factor, p->packed_k * p->panel_columns);
     if (p->local_tile) p->tile_local = nest_local(&p->l->b, p->sum, rows * p->tile_columns);
