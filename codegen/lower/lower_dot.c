@@ -471,7 +471,8 @@ static bool tiles(struct lower_dot_product *p)
     struct lower *l = p->l;
     p->m = last_part(l, AXIS_M), p->n = last_part(l, AXIS_N), p->k = last_part(l, AXIS_K);
     if (probe(p)) return false;
-    p->even = !l->argument[p->x.value] && (l->axes[AXIS_M].parts > 1 || l->axes[AXIS_K].parts > 1);
+    bool parts = l->axes[AXIS_M].parts > 1 || l->axes[AXIS_K].parts > 1 || dot_has_images(p);
+    p->even = !l->argument[p->x.value] && parts;
     p->matrix = dot_wants_matrix(p);
     dot_choose_way(p);
     dot_choose_columns(p);

@@ -183,7 +183,9 @@ void dot_pack_matrix(struct lower_dot_product *, uint32_t rows, const void *); /
 void dot_matrix_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors, bool masked, int64_t steps,
                      bool first);
 
-/* lower_dot_parts.c: the parts of axes, where x is a view of taps; all loops, where axes have parts. */
+/* lower_dot_parts.c: is x a view of taps whose batches are parts of a sum (fuse_split.c), of whole images or lines? The
+ * parts of axes, where it is a view; all loops, where axes have parts. */
+bool dot_has_images(const struct lower_dot_product *);
 void dot_find_parts(struct lower_dot_product *);
 void dot_parts(struct lower_dot_product *);
 

@@ -41,11 +41,10 @@ static bool is_by_steps(const struct lower_dot_product *p)
     return runs && p->x.run[AXIS_K][runs - 1].stride != (p->pairs ? 2 : 1);
 }
 
-/* Parts of a sum (fuse_split.c): of whole images, or of lines. */
-static bool is_batch_of_images(const struct lower_dot_product *p)
+bool dot_has_images(const struct lower_dot_product *p)
 {
     const struct lower_dot_operand *x = &p->x;
-    return x->count[AXIS_B] == 1 && is_by_steps(p) &&
+    return x->count[AXIS_B] == 1 && lower_taps_of(p->l, x->value) && is_by_steps(p) &&
            x->run[AXIS_B][0].stride * x->run[AXIS_B][0].extent == ir_type_elements(ir_type(p->l->f, x->value));
 }
 
@@ -257,7 +256,7 @@ static bool take_batches(const struct lower_dot_product *p, int64_t *line, uint3
     int64_t rest = p->l->axes[AXIS_B].extent, part[IR_MAX_RANK];
     uint32_t count = 0, kept = 0;
     if (!x->count[AXIS_B]) return true;
-    if (!is_batch_of_images(p)) return false;
+    if (!dot_has_images(p)) return false;
     while (count < *lines && rest % line[count] == 0) part[count] = line[count], rest /= line[count], count++;
     if (rest > 1 && (count == *lines || line[count] % rest)) return false;
     if (rest > 1) line[count] /= rest;
@@ -293,7 +292,7 @@ void dot_find_parts(struct lower_dot_product *p)
 static int64_t block_bytes(const struct lower_dot_product *p, int64_t steps)
 {
     const struct lower *l = p->l;
-    int64_t under = 0, all = l->axes[AXIS_K].extent * (is_batch_of_images(p) ? l->axes[AXIS_B].extent : 1);
+    int64_t under = 0, all = l->axes[AXIS_K].extent * (dot_has_images(p) ? l->axes[AXIS_B].extent : 1);
     for (size_t i = 0; i < l->group->inputs.count && is_by_steps(p); i++) {
         const struct ir_type *type = ir_type(l->f, l->group->inputs.items[i]);
         int64_t bytes = ir_type_elements(type) * (int64_t)ir_dtype_bytes((enum ir_dtype)type->dtype);
