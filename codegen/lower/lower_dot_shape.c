@@ -159,9 +159,10 @@ static double ragged_of(const struct lower_dot_product *p)
 /* Where a tile has all rows, a single one has up to eight vectors, four lines of the cache, as each step of k is in
  * lines of its own. Columns that are rows in memory are packed by two vectors: more of them would fight for the same
  * cache sets. Numbers that are no powers of two and do not divide all would cut heads, or what else columns are,
- * anywhere. */
+ * anywhere. With 32 registers packing is counted. */
 static uint32_t vectors_of_small(const struct lower_dot_product *p, int64_t whole)
 {
+    bool many = p->l->target->vector_registers >= 32;
     int64_t most = p->l->lane_stride == 1 ? 8 : whole <= 3 ? 3 : 2, best = 1;
     double least = 0;
     for (int64_t vectors = 1; vectors <= most && vectors <= whole; vectors++) {
@@ -169,7 +170,9 @@ static uint32_t vectors_of_small(const struct lower_dot_product *p, int64_t whol
         int64_t rows = dot_rows_of_small(p, vectors, ragged_of(p), &cost), rest = whole % vectors;
         bool cuts = rest && (vectors & (vectors - 1)) && (vectors != 3 || whole % 2 == 0);
         bool strips = vectors == 1 && whole > 1 && p->m > most_rows_of_small(p, 2) && is_far(p);
-        if (cuts || strips || (vectors > 3 && rows < p->m)) continue;
+        bool all = many && vectors == whole && p->n % p->lanes == 0; /* y as it stands is the panel */
+        if (cuts || strips || (vectors > (all ? 4 : 3) && rows < p->m)) continue;
+        if (many && p->m > 2 * rows && !all) cost += 4 + 1.5 * (double)vectors;
         cost *= (double)(whole / vectors);
         if (rest && rows) cost += LAST_RAGGED * cost_of_rows(p, p->m, rows, rest, 1);
         if (least > 0 && cost >= least) continue;
@@ -267,7 +270,7 @@ static uint32_t choose_outer_k(const struct lower_axis *k)
 static bool packed_already(const struct lower_dot_product *p)
 {
     const struct lower_dot_operand *y = &p->y;
-    return p->l->argument[y->value] && p->l->lane_stride == 1 && !p->pairs && p->panels == 1 && !p->tail_columns &&
+    return is_stored(p->l, y->value) && p->l->lane_stride == 1 && !p->pairs && p->panels == 1 && !p->tail_columns &&
            y->count[AXIS_N] == 1 && y->count[AXIS_K] == 1 && y->run[AXIS_K][0].stride == p->n &&
            y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
 }
