@@ -19,7 +19,7 @@ enum {
 };
 /* Of a CPU: rows and columns at least, columns where steps are not so many, steps of a part at least and about, parts,
  * elements of all results at most. */
-enum { WORKER_ROWS = 32, WORKER_COLUMNS = 32, WIDE_COLUMNS = 64, NARROW_STEPS = 4096 };
+enum { WORKER_ROWS = 32, WORKER_COLUMNS = 32, WIDE_COLUMNS = 64, NARROW_STEPS = 4096, SHARED_PANELS = 8 };
 enum { FEW_STEPS = 192, MANY_STEPS = 512, LEAST_PARTS = 4, MOST_PARTS = 16, PARTS_ELEMENTS = 1 << 21 };
 
 static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)
@@ -54,19 +54,20 @@ static bool is_one_run(struct ir_ints contract)
 }
 
 /* Of a CPU, about and at most. All parts of the result together are not much more than half of what is read, nor leave
- * the caches. */
-static int64_t parts_of_workers(const struct ir_type *x, const struct ir_type *y, const struct ir_node *n,
-                                int64_t *most)
+ * the caches; less where panels are wide and x is packed once for all of them (fuse_panels.c). */
+static int64_t parts_of_workers(const struct pass_options *o, const struct ir_type *x, const struct ir_type *y,
+                                const struct ir_node *n, int64_t *most)
 {
     int64_t steps = pass_extent(x, n->attr[2]), read = ir_type_elements(x) + ir_type_elements(y);
     int64_t rows = ir_type_elements(x) / steps, columns = ir_type_elements(y) / steps;
     bool plain = n->type.dtype == IR_F32 && !n->attr[0].n && is_step_major(x, n->attr[2]) &&
                  is_step_major(y, n->attr[3]);
+    bool shared = o->panel_columns > NARROW && columns > rows && columns >= SHARED_PANELS * o->panel_columns;
     bool wide = columns >= (steps < NARROW_STEPS ? WIDE_COLUMNS : WORKER_COLUMNS);
     bool panels = rows >= FUSE_PANEL_ROWS && columns >= FUSE_PANEL_ROWS; /* for all rows, where y lies in runs: heads */
     *most = 1;
     if (!plain || !wide || rows < WORKER_ROWS || (panels && !is_one_run(n->attr[3]))) return 1;
-    int64_t parts = steps / MANY_STEPS, room = read / 8 * 5;
+    int64_t parts = steps / MANY_STEPS, room = read / 8 * (shared ? 3 : 5);
     parts = parts < LEAST_PARTS ? LEAST_PARTS : parts > MOST_PARTS ? MOST_PARTS : parts;
     *most = (room < PARTS_ELEMENTS ? room : PARTS_ELEMENTS) / (rows * columns);
     if (*most > steps / FEW_STEPS) *most = steps / FEW_STEPS;
@@ -91,7 +92,7 @@ static struct fuse_cut cut_of(const struct pass_options *o, const struct ir_type
     if (!steps || !ir_type_elements(&n->type) || n->attr[2].n >= IR_MAX_RANK) return none;
     for (uint32_t i = 0; i < n->attr[2].n; i++) extent[i] = x->dim[n->attr[2].v[i]];
     if (!o->blocks) {
-        int64_t parts = parts_of_workers(x, y, n, &most);
+        int64_t parts = parts_of_workers(o, x, y, n, &most);
         struct fuse_cut cut = cut_for_workers(extent, n->attr[2].n, parts, most);
         return cut.all >= LEAST_PARTS ? cut : none;
     }
