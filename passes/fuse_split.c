@@ -60,8 +60,8 @@ static int64_t parts_of_workers(const struct pass_options *o, const struct ir_ty
 {
     int64_t steps = pass_extent(x, n->attr[2]), read = ir_type_elements(x) + ir_type_elements(y);
     int64_t rows = ir_type_elements(x) / steps, columns = ir_type_elements(y) / steps;
-    bool plain = n->type.dtype == IR_F32 && !n->attr[0].n && is_step_major(x, n->attr[2]) &&
-                 is_step_major(y, n->attr[3]);
+    bool dtype = n->type.dtype == IR_F32 || (n->type.dtype == IR_BF16 && o->panel_pairs);
+    bool plain = dtype && !n->attr[0].n && is_step_major(x, n->attr[2]) && is_step_major(y, n->attr[3]);
     bool shared = o->panel_columns > NARROW && columns > rows && columns >= SHARED_PANELS * o->panel_columns;
     bool wide = columns >= (steps < NARROW_STEPS ? WIDE_COLUMNS : WORKER_COLUMNS);
     bool panels = rows >= FUSE_PANEL_ROWS && columns >= FUSE_PANEL_ROWS; /* for all rows, where y lies in runs: heads */
@@ -74,13 +74,19 @@ static int64_t parts_of_workers(const struct pass_options *o, const struct ir_ty
     return parts < *most ? parts : *most;
 }
 
-/* An even number of parts, up to half as many more, for workers that are an even number, too. */
-static struct fuse_cut cut_for_workers(const int64_t *extent, uint32_t count, int64_t parts, int64_t most)
+/* Cuts into about so many parts, rather an even number of them, up to half as many more, for workers that are an even
+ * number, too. A part has a multiple of `unit` steps. */
+static struct fuse_cut cut_for_workers(const int64_t *extent, uint32_t count, int64_t parts, int64_t most, int64_t unit)
 {
-    struct fuse_cut cut = fuse_find_cut(extent, count, parts), even = cut;
-    for (int64_t more = parts; even.all % 2 && ++more <= most && more <= parts * 3 / 2;)
-        even = fuse_find_cut(extent, count, more);
-    return even.all % 2 ? cut : even;
+    struct fuse_cut best = {.all = 1};
+    int64_t steps = 1;
+    for (uint32_t i = 0; i < count; i++) steps *= extent[i];
+    for (int64_t n = 2; n <= most && n <= parts * 3 / 2; n++) {
+        struct fuse_cut cut = fuse_find_cut(extent, count, n);
+        if (cut.all != n || steps / n % unit) continue;
+        if (n <= parts || (best.all % 2 && n % 2 == 0)) best = cut;
+    }
+    return best;
 }
 
 static struct fuse_cut cut_of(const struct pass_options *o, const struct ir_type *x, const struct ir_type *y,
@@ -93,7 +99,8 @@ static struct fuse_cut cut_of(const struct pass_options *o, const struct ir_type
     for (uint32_t i = 0; i < n->attr[2].n; i++) extent[i] = x->dim[n->attr[2].v[i]];
     if (!o->blocks) {
         int64_t parts = parts_of_workers(o, x, y, n, &most);
-        struct fuse_cut cut = cut_for_workers(extent, n->attr[2].n, parts, most);
+        int64_t unit = n->type.dtype == IR_BF16 ? 2 : 1; /* pairs */
+        struct fuse_cut cut = cut_for_workers(extent, n->attr[2].n, parts, most, unit);
         return cut.all >= LEAST_PARTS ? cut : none;
     }
     int64_t tiles = batch * tiles_of(ir_type_elements(x) / (steps * batch), ir_type_elements(y) / (steps * batch));

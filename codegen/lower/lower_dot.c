@@ -356,7 +356,7 @@ static void loops(struct lower_dot_product *p)
     bool chunks_parallel = p->chunks > 1 && (p->chunks >= largest || largest < 8) &&
                            (p->chunks >= 4 || p->chunks >= all_panels_count);
     bool packs = p->pack && !p->tall && all_panels_count >= 4; /* each chunk of rows would pack all panels again */
-    if (p->by_columns || packs) chunks_parallel = false;
+    if (p->by_columns || packs || (p->matrix && l->axes[AXIS_B].extent >= 4)) chunks_parallel = false;
     bool panels_parallel = !chunks_parallel && all_panels_count > 1 && largest < 4 && all_panels_count >= largest;
     /* a group reads all of x: not fewer than 8 panels, where there are so many */
     int64_t team = all_panels_count < 8 * TEAM_CHUNKS ? TEAM_CHUNKS / 2 : TEAM_CHUNKS;
