@@ -150,10 +150,16 @@ static bool is_small(const struct lower_dot_product *p)
            p->k >= SMALL_STEPS;
 }
 
+/* Of so many multiply-adds that the code of a shorter tile at the end does not matter. */
+static bool is_much(const struct lower_dot_product *p, int64_t least)
+{
+    return (double)p->m * (double)p->n * (double)p->k >= (double)least;
+}
+
 static double ragged_of(const struct lower_dot_product *p)
 {
     if (p->l->target->vector_registers >= 32) return RAGGED_MANY;
-    return (double)p->m * (double)p->n * (double)p->k >= MANY_STEPS ? RAGGED_CODE : RAGGED_FEW;
+    return is_much(p, MANY_STEPS) ? RAGGED_CODE : RAGGED_FEW;
 }
 
 /* Where a tile has all rows, a single one has up to eight vectors, four lines of the cache, as each step of k is in
@@ -228,7 +234,11 @@ static int64_t rows_of_panels(const struct lower_dot_product *p)
     static const uint32_t most_many[] = {0, 14, 14, 9, 6}, most_few[] = {0, 10, 6, 4, 3};
     bool many = p->l->target->vector_registers >= 32;
     int64_t most = p->matrix ? NEST_TILE_EDGE : many ? most_many[p->vectors] : most_few[p->vectors];
-    for (int64_t r = most; r > (p->matrix ? most : p->even ? 1 : p->tall ? most - 2 : most / 2); r--)
+    for (int64_t r = most; r > (p->matrix                               ? most
+                                : p->even                               ? 1
+                                : p->tall && is_much(p, 2 * MANY_STEPS) ? most - 2
+                                                                        : most / 2);
+         r--)
         if (p->m % r == 0) return r;
     if (p->tall && !p->even &&
         !p->matrix) { /* tall ones of about one size: what is left over costs less than a short tile */

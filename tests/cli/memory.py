@@ -110,8 +110,9 @@ def shared(document, least, input_shape):
             state = sum(m[n].nbytes + 63 & -64 for role in (stepc.PARAM, stepc.EMA, stepc.OPT_STATE, stepc.STATE) for n in m.names(role))
     code = report["code"]
     arenas = {e["name"]: e["memory"]["arena"] if "memory" in e else e.get("arena", 0) for e in report["entries"]}
-    if least:  # tables of commands are bytes, not pointers: 40 KiB of the 170 that a transformer of this kind takes
-        assert size < 200 * 1024, size
+    if least:  # tables of commands are bytes, not pointers: 40 KiB of the 200 that a transformer of this kind takes (AVX-512
+        # packs six operands apart that AVX2 does not, 4 KiB of commands)
+        assert size < 208 * 1024, size
     assert len(set(nests)) == len(nests), "a kernel stands in the object twice"
     assert len(nests) == sum(own for _, own in code.values()), (len(nests), code)
     assert code["eval"][0] - code["eval"][1] >= least, code
