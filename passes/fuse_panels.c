@@ -9,7 +9,8 @@
  * memory. (Of narrow panels workers share out columns where there are fewer elements, of which so few lie side by side,
  * and what is done with the product would walk all rows for each of these.) */
 static const int64_t least_elements[2][2] = {{4000, 100000}, {16000, 2000}};
-enum { NARROW_PANEL = 16 /* columns at most of those with 16 registers */ };
+/* Of sums of few steps the result is most of the memory: wide tiles write more of a row at a time. */
+enum { NARROW_PANEL = 16 /* columns, with 16 registers */, FEW_STEPS = 96, PANEL_ELEMENTS = 100000 };
 /* Steps, rows and columns at least of products whose operands get a step more for it to be an even number. */
 enum { EVEN_LEAST = 32 };
 /* The same of products in loops with weights that stay: rows of one round and elements. */
@@ -184,10 +185,12 @@ bool fuse_wants_panels(struct fuse_panels *p, const struct ir_func *f, ir_value 
     const struct fuse_loop *loop = loop_of(p, f, n);
     double rows = rows_of(f, n);
     bool turned = n->attr[3].n && n->attr[3].v[n->attr[3].n - 1] + 1 == y->rank;
+    int64_t least = least_elements[p->columns > NARROW_PANEL][turned];
+    if (!turned && k < FEW_STEPS) least = PANEL_ELEMENTS;
     if (loop && rows >= ROUND_ROWS && rows * loop->times >= FUSE_PANEL_ROWS) {
         if (elements < ROUND_ELEMENTS || elements < k * p->columns) return false;
-    } else if (elements < least_elements[p->columns > NARROW_PANEL][turned] || elements > ir_type_elements(x) ||
-               rows < FUSE_PANEL_ROWS || elements < 2 * k * p->columns) {
+    } else if (elements < least || elements > ir_type_elements(x) || rows < FUSE_PANEL_ROWS ||
+               elements < 2 * k * p->columns) {
         return false;
     }
     if (is_slices(f, n->args[0])) return false;

@@ -39,7 +39,7 @@ enum {
 enum { WAY_BYTES = 4096, WAYS = 8, FEW_MORE = 2 };
 
 /* Steps of k that a load of the tile, and one of what is packed, is ahead. */
-enum { CACHE_LINE = 64, LEAST_AHEAD = 4 };
+enum { CACHE_LINE = 64, LEAST_AHEAD = 4, LEAST_STEPS_AHEAD = 192 /* of a tile whose end is asked for */ };
 enum { AHEAD_TILE = 64, AHEAD_PACKED = 16, AHEAD_TURNED = 64, AHEAD_TAPS = 24, AHEAD_FAR = 16 };
 
 /* What it counts times that a tile has fewer rows: in a convolution; in a product, where the code of a tile takes along

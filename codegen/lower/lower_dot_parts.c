@@ -343,13 +343,11 @@ static void choose_k(struct lower_dot_product *p)
 /* Rows of y that are far apart, or not neighbours at all. `rows`: that a packed panel serves. */
 static void choose_packing(struct lower_dot_product *p, int64_t rows)
 {
-    bool several = p->panels + (p->tail_columns > 0) > 1;
-    bool many = p->l->target->vector_registers >= 32; /* then a step's panel is two lines of the cache */
-    int64_t least = is_by_steps(p) ? many ? LEAST_PACKED : LEAST_PACKED / 3 : LEAST_PACKED / 2;
     const struct lower_dot_operand *y = &p->y;
     uint32_t runs = y->count[AXIS_K];
-    bool far = many && runs && y->run[AXIS_K][runs - 1].stride >= 2 * p->panel_columns;
-    if (far) several = true, least = 64;
+    bool far = runs && y->run[AXIS_K][runs - 1].stride >= 2 * p->panel_columns;
+    bool several = p->panels + (p->tail_columns > 0) > 1 || far;
+    int64_t least = LEAST_PACKED / (is_by_steps(p) ? 3 : 2);
     p->pack = p->l->lane_stride != 1 || p->pairs ? rows >= 4 : several && p->packed_k > 64 && rows >= least;
     if (p->packed_k * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
 }

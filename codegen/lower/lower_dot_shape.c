@@ -95,12 +95,7 @@ void dot_choose_way(struct lower_dot_product *p)
 }
 
 /* y would leave the second cache between two tiles that read it. */
-static bool is_far(const struct lower_dot_product *p)
-{
-    const struct ir_type *y = ir_type(p->l->f, p->y.value);
-    int64_t bytes = ir_type_elements(y) * (int64_t)ir_dtype_bytes((enum ir_dtype)y->dtype);
-    return bytes > p->l->target->l2_bytes / 2;
-}
+static bool is_far(const struct lower_dot_product *p) { return p->n * p->k * 4 > p->l->target->l2_bytes / 2; }
 
 /* Cycles of a step of k over all rows and columns of a tile, as measured with 16 registers: of 15 loads for 14
  * multiply-adds some meet in the same bank, eight multiply-adds do not quite hide that four wait for one, and a panel
@@ -150,16 +145,10 @@ static bool is_small(const struct lower_dot_product *p)
            p->k >= SMALL_STEPS;
 }
 
-/* Of so many multiply-adds that the code of a shorter tile at the end does not matter. */
-static bool is_much(const struct lower_dot_product *p, int64_t least)
-{
-    return (double)p->m * (double)p->n * (double)p->k >= (double)least;
-}
-
 static double ragged_of(const struct lower_dot_product *p)
 {
     if (p->l->target->vector_registers >= 32) return RAGGED_MANY;
-    return is_much(p, MANY_STEPS) ? RAGGED_CODE : RAGGED_FEW;
+    return (double)p->m * (double)p->n * (double)p->k >= MANY_STEPS ? RAGGED_CODE : RAGGED_FEW;
 }
 
 /* Where a tile has all rows, a single one has up to eight vectors, four lines of the cache, as each step of k is in
@@ -233,12 +222,9 @@ static int64_t rows_of_panels(const struct lower_dot_product *p)
 {
     static const uint32_t most_many[] = {0, 14, 14, 9, 6}, most_few[] = {0, 10, 6, 4, 3};
     bool many = p->l->target->vector_registers >= 32;
+    bool much = (double)p->m * (double)p->n * (double)p->k >= 2 * MANY_STEPS; /* less than the code of a short tile */
     int64_t most = p->matrix ? NEST_TILE_EDGE : many ? most_many[p->vectors] : most_few[p->vectors];
-    for (int64_t r = most; r > (p->matrix                               ? most
-                                : p->even                               ? 1
-                                : p->tall && is_much(p, 2 * MANY_STEPS) ? most - 2
-                                                                        : most / 2);
-         r--)
+    for (int64_t r = most; r > (p->matrix ? most : p->even ? 1 : p->tall && much ? most - 2 : most / 2); r--)
         if (p->m % r == 0) return r;
     if (p->tall && !p->even &&
         !p->matrix) { /* tall ones of about one size: what is left over costs less than a short tile */

@@ -568,7 +568,8 @@ static void prefetch_end(struct lower_dot_product *p, uint32_t rows)
 {
     struct lower *l = p->l;
     int64_t all = ir_type_elements(ir_type(l->f, p->root));
-    if (!p->tall || all * (int64_t)ir_dtype_bytes(p->dtype) <= l->target->l2_bytes) return;
+    bool far = all * (int64_t)ir_dtype_bytes(p->dtype) > l->target->l2_bytes;
+    if (!p->tall || !far || p->k < LEAST_STEPS_AHEAD) return;
     struct lower_dot_place before = dot_place(p);
     dot_open(p, NEST_UNROLL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, NULL);
     struct lower_pos at = output_pos(p);
