@@ -34,8 +34,7 @@ enum {
 
 /* Of the first cache, at least: what is so many bytes apart shares a set, which holds so many lines. Rows at such
  * distances are copied; those half as far apart, seven of a tile's 14 in a set, are faster read where they stand, and
- * so are all 14 where a set holds 12 lines: copies for each group of panels took up to a quarter of a product's time.
- */
+ * so are FEW_MORE rows than a set holds lines: copies for each group of panels took up to a quarter of a product. */
 enum { WAY_BYTES = 4096, WAYS = 8, FEW_MORE = 2 };
 
 /* Steps of k that a load of the tile, and one of what is packed, is ahead. */

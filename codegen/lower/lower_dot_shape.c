@@ -6,8 +6,8 @@
  * panels, packed once for all (fuse_panels.c); else groups of panels are, each packed by the worker that reads it. Rows
  * of x are copied for a chunk where they lie k-major or at distances that fight for the same cache sets. Long sums go
  * by blocks of k for all panels before the next block, so that what is packed of x serves all of them. Other
- * products have tiles that go by what all of them cost, where there are 16 registers, and few rows turn columns that
- * are rows in memory for each tile. */
+ * products have tiles that go by what all of them cost (`small`: not tall), and few rows turn columns that are rows in
+ * memory for each tile. */
 #include "codegen/lower/lower_dot.h"
 
 /* ---------------------------------------------------------------- pairs */
@@ -135,9 +135,9 @@ int64_t dot_rows_of_small(const struct lower_dot_product *p, int64_t vectors, do
     return best;
 }
 
-/* Tiles that go by what all of them cost. Rows of a view, or in several runs, have one that divides
- * them: of what sticks out of a run positions are found by division, step by step. So have those of a few steps, which
- * wait for their stores. */
+/* Tiles that go by what all of them cost. Rows of a view, or in several runs, have one that divides them: of what
+ * sticks out of a run positions are found by division, step by step. So have those of a few steps, which wait for their
+ * stores. */
 static bool is_small(const struct lower_dot_product *p)
 {
     const struct lower *l = p->l;

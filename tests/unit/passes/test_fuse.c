@@ -116,7 +116,7 @@ START_TEST(large_operands_lie_in_panels)
 END_TEST
 
 /* From how many elements on panels pay goes by their width and by whether columns are rows in memory. Operands of less
- * than two panels have none. */
+ * than two panels have none, nor have small ones of few steps, unless columns are rows in memory. */
 START_TEST(small_panels)
 {
     static const struct {
@@ -125,7 +125,8 @@ START_TEST(small_panels)
         bool turned, packed;
     } cases[] = {{128, 100, 16, false, true}, {128, 100, 32, false, false}, {128, 128, 32, false, true},
                  {128, 256, 16, true, false}, {128, 100, 32, true, true},   {30, 64, 32, true, false},
-                 {128, 30, 16, false, false}, {128, 60, 32, true, false}};
+                 {128, 30, 16, false, false}, {128, 60, 32, true, false},   {64, 400, 16, false, false},
+                 {64, 400, 32, false, false}, {64, 400, 32, true, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fixture x;
         start(&x);
@@ -305,6 +306,22 @@ START_TEST(long_sums_have_parts)
         output(&x, product(&x, a, param(&x, IR_ROLE_INPUT, F32(k, n)), !by_steps, 0));
         int64_t first = rows_of_product(finish(&x));
         ck_assert_msg(first == cases[i].first, "%zu: %lld", i, (long long)first);
+        drop(&x);
+    }
+}
+END_TEST
+
+/* So is one of bfloat16, in parts of whole pairs, not of 625 steps, where the CPU multiplies pairs. */
+START_TEST(sums_of_pairs_have_parts)
+{
+    for (uint32_t pairs = 0; pairs < 2; pairs++) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_columns = 32, x.options.panel_pairs = pairs;
+        int64_t dim[] = {5000, 50};
+        struct ir_type type = ir_type_of(IR_BF16, 2, dim);
+        output(&x, product(&x, param(&x, IR_ROLE_INPUT, type), param(&x, IR_ROLE_INPUT, type), 0, 0));
+        ck_assert_int_eq(rows_of_product(finish(&x)), pairs ? 10 : 8);
         drop(&x);
     }
 }
@@ -695,8 +712,8 @@ int main(void)
     return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, small_panels,
                                     shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs,
                                     products_of_halves, few_columns_become_rows, long_sums_have_parts,
-                                    large_transpositions_are_stored, taps_of_pairs, padding_of_a_gpu,
-                                    operands_of_loops_lie_in_panels, layer_norm_is_two_kernels, adam_is_one_kernel,
-                                    layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
+                                    sums_of_pairs_have_parts, large_transpositions_are_stored, taps_of_pairs,
+                                    padding_of_a_gpu, operands_of_loops_lie_in_panels, layer_norm_is_two_kernels,
+                                    adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
                                     taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
 }
