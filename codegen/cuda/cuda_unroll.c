@@ -5,7 +5,7 @@
 #include "codegen/cuda/cuda.h"
 
 enum {
-    ENOUGH = 4096 /* statements */,
+    ENOUGH = 1024 /* statements: four steps of a product with 32 sums a thread */,
     LONG = 128 /* of a body whose iterations gain nothing by standing side by side */
 };
 
