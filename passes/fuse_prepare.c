@@ -108,6 +108,11 @@ static bool wants_lines(struct preparing *p, const struct ir_func *f, ir_value v
     return fuse_wants_lines(p->pass->options->blocks, f, ir_get(f, v)) && !fuse_is_attention(&p->panels, f, v);
 }
 
+static bool wants_rows_first(struct preparing *p, const struct ir_func *f, ir_value v)
+{
+    return fuse_wants_rows_first(&p->panels, f, v) && !wants_split(p, f, ir_get(f, v)->args[0]);
+}
+
 static bool has_many(struct preparing *p, const struct ir_module *m)
 {
     bool any = false;
@@ -119,8 +124,7 @@ static bool has_many(struct preparing *p, const struct ir_module *m)
                    wants_lines(p, m->funcs.items[i], v) || wants_split(p, m->funcs.items[i], v) ||
                    is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_even(&p->panels, m->funcs.items[i], v) ||
-                   fuse_wants_rows(&p->panels, m->funcs.items[i], v) ||
-                   fuse_wants_rows_first(&p->panels, m->funcs.items[i], v);
+                   fuse_wants_rows(&p->panels, m->funcs.items[i], v) || wants_rows_first(p, m->funcs.items[i], v);
             any |= fuse_is_transposed(p->transposed, m->funcs.items[i], v);
         }
         any |= terms >= FUSE_MANY_TERMS;
@@ -149,7 +153,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     if (fuse_wants_panels(&p->panels, from, old)) return fuse_panels(&p->panels, b, from, node, map);
     if (fuse_wants_even(&p->panels, from, old)) return fuse_even(b, node, map);
     if (fuse_wants_rows(&p->panels, from, old)) return fuse_rows(&p->panels, b, from, node, map);
-    if (fuse_wants_rows_first(&p->panels, from, old)) return fuse_rows_first(b, from, node, map);
+    if (wants_rows_first(p, from, old)) return fuse_rows_first(b, from, node, map);
     if (node->op == OP_loop) {
         ir_value loop = fuse_loop(&p->panels, b, node, map);
         if (loop) return loop;

@@ -18,9 +18,10 @@ enum {
     LAUNCH_STEPS = 256 /* at least that many fewer one after the other, for another launch */
 };
 /* Of a CPU: rows and columns at least, columns where steps are not so many, steps of a part at least and about, parts,
- * elements of all results at most. */
+ * batches (more are parts enough), elements of all results at most. */
 enum { WORKER_ROWS = 32, WORKER_COLUMNS = 32, WIDE_COLUMNS = 64, NARROW_STEPS = 4096, SHARED_PANELS = 8 };
 enum { FEW_STEPS = 192, MANY_STEPS = 512, LEAST_PARTS = 4, MOST_PARTS = 16, PARTS_ELEMENTS = 1 << 21 };
+enum { MOST_BATCHES = 8 };
 
 static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)
 {
@@ -59,9 +60,10 @@ static int64_t parts_of_workers(const struct pass_options *o, const struct ir_ty
                                 const struct ir_node *n, int64_t *most)
 {
     int64_t steps = pass_extent(x, n->attr[2]), read = ir_type_elements(x) + ir_type_elements(y);
-    int64_t rows = ir_type_elements(x) / steps, columns = ir_type_elements(y) / steps;
+    int64_t batch = pass_extent(x, n->attr[0]), each = steps * batch;
+    int64_t rows = ir_type_elements(x) / each, columns = ir_type_elements(y) / each;
     bool dtype = n->type.dtype == IR_F32 || (n->type.dtype == IR_BF16 && o->panel_pairs);
-    bool plain = dtype && !n->attr[0].n && is_step_major(x, n->attr[2]) && is_step_major(y, n->attr[3]);
+    bool plain = dtype && batch <= MOST_BATCHES && is_step_major(x, n->attr[2]) && is_step_major(y, n->attr[3]);
     bool shared = o->panel_columns > NARROW && columns > rows && columns >= SHARED_PANELS * o->panel_columns;
     bool wide = columns >= (steps < NARROW_STEPS ? WIDE_COLUMNS : WORKER_COLUMNS);
     bool panels = rows >= FUSE_PANEL_ROWS && columns >= FUSE_PANEL_ROWS; /* for all rows, where y lies in runs: heads */
@@ -69,7 +71,7 @@ static int64_t parts_of_workers(const struct pass_options *o, const struct ir_ty
     if (!plain || !wide || rows < WORKER_ROWS || (panels && !is_one_run(n->attr[3]))) return 1;
     int64_t parts = steps / MANY_STEPS, room = read / 8 * (shared ? 3 : 5);
     parts = parts < LEAST_PARTS ? LEAST_PARTS : parts > MOST_PARTS ? MOST_PARTS : parts;
-    *most = (room < PARTS_ELEMENTS ? room : PARTS_ELEMENTS) / (rows * columns);
+    *most = (room < PARTS_ELEMENTS ? room : PARTS_ELEMENTS) / (batch * rows * columns);
     if (*most > steps / FEW_STEPS) *most = steps / FEW_STEPS;
     return parts < *most ? parts : *most;
 }

@@ -327,6 +327,26 @@ START_TEST(sums_of_pairs_have_parts)
 }
 END_TEST
 
+/* A convolution's groups have parts, too, also where the result stands between its rows; not where groups are many. */
+START_TEST(sums_of_groups_have_parts)
+{
+    static const int64_t groups[] = {4, 32}, first[] = {12, 64};
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_columns = 32;
+        ir_value a = param(&x, IR_ROLE_INPUT, F32(6144, groups[i], 64));
+        ir_value b = param(&x, IR_ROLE_INPUT, F32(6144, groups[i], 32));
+        static const int64_t group[] = {1}, step[] = {0}, order[] = {1, 0, 2};
+        struct ir_ints batch = {group, 1}, contract = {step, 1};
+        output(&x, ir_transpose(&x.b, ir_dot(&x.b, a, b, batch, batch, contract, contract), order));
+        int64_t dim = rows_of_product(finish(&x));
+        ck_assert_msg(dim == first[i], "%zu: %lld", i, (long long)dim);
+        drop(&x);
+    }
+}
+END_TEST
+
 /* Few columns become rows, where rows lie side by side: not where there are as few of these, or they do not. */
 START_TEST(few_columns_become_rows)
 {
@@ -709,11 +729,12 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, small_panels,
-                                    shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs,
-                                    products_of_halves, few_columns_become_rows, long_sums_have_parts,
-                                    sums_of_pairs_have_parts, large_transpositions_are_stored, taps_of_pairs,
-                                    padding_of_a_gpu, operands_of_loops_lie_in_panels, layer_norm_is_two_kernels,
-                                    adam_is_one_kernel, layers_and_memory, tensors_end_to_end, crowds_of_small_tensors,
-                                    taps_stay_or_are_laid_out, taps_of_channels_are_read, repeated_slices_are_stored));
+    return run_case("fuse",
+                    CASE_OF(30, softmax_is_one_kernel, large_operands_lie_in_panels, small_panels,
+                            shared_rows_lie_in_panels, rows_in_ragged_runs_are_copied, panels_of_pairs,
+                            products_of_halves, few_columns_become_rows, long_sums_have_parts, sums_of_pairs_have_parts,
+                            sums_of_groups_have_parts, large_transpositions_are_stored, taps_of_pairs, padding_of_a_gpu,
+                            operands_of_loops_lie_in_panels, layer_norm_is_two_kernels, adam_is_one_kernel,
+                            layers_and_memory, tensors_end_to_end, crowds_of_small_tensors, taps_stay_or_are_laid_out,
+                            taps_of_channels_are_read, repeated_slices_are_stored));
 }
