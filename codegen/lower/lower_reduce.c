@@ -511,8 +511,10 @@ static void choose_tile(struct reduction *r, int64_t extent)
 {
     int64_t lanes = r->l->lanes, whole = (extent + lanes - 1) / lanes;
     r->width = extent < 1 ? 1 : extent < lanes ? extent : lanes; /* a tensor without elements has no tile */
-    /* the sums of a tile stay in half of the registers */
-    uint32_t sums = r->sums.count ? (uint32_t)r->sums.count : 1, most = r->l->target->vector_registers / 2 / sums;
+    /* the sums of a tile stay in half of the registers, or two of each in three quarters: lines of memory come in pairs
+     */
+    uint32_t sums = r->sums.count ? (uint32_t)r->sums.count : 1, registers = r->l->target->vector_registers;
+    uint32_t most = 2 * sums > registers / 2 && 2 * sums <= registers / 4 * 3 ? 2 : registers / 2 / sums;
     most = most < 1 || r->l->target->cuda ? 1 : most < 4 ? most : 4; /* a GPU has more blocks than a tile has vectors */
     r->vectors = whole < 1 ? 1 : whole < most ? (uint32_t)whole : most;
     for (uint32_t n = most; n > 1 && extent % lanes == 0; n--)
