@@ -137,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                 }
             }
             __syncthreads();
-            #pragma unroll
+            #pragma unroll 8
             for (long long i14 = 0; i14 < 16ll; i14++) {
                  {
                     const long long i15 = 0;
@@ -1051,7 +1051,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                 }
             }
             __syncthreads();
-            #pragma unroll
+            #pragma unroll 8
             for (long long i14 = 0; i14 < 16ll; i14++) {
                  {
                     const long long i15 = 0;
@@ -1334,7 +1334,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                 }
             }
             __syncthreads();
-            #pragma unroll
+            #pragma unroll 8
             for (long long i14 = 0; i14 < 16ll; i14++) {
                  {
                     const long long i15 = 0;
