@@ -14,6 +14,20 @@ class NotCovered(Exception):
     """What has no spelling in a document, or none that can be seen from Python."""
 
 
+def results_of(shape):
+    """Names of the results of a call in the order of their leaves: keys of a dictionary, fields of a named tuple, output_0 and so on of
+    another one. None of them: it is one array."""
+    arrays = lambda values: all(hasattr(v, "shape") for v in values)
+    if isinstance(shape, dict) and arrays(shape.values()) and all(str(k).isidentifier() for k in shape):
+        return sorted(shape)
+    leaves = jax.tree_util.tree_leaves(shape)
+    if len(leaves) == 1:
+        return []
+    if not isinstance(shape, (tuple, list)) or not leaves or not arrays(shape):
+        raise NotCovered("a call with several results that is no dictionary or tuple of arrays")
+    return list(getattr(shape, "_fields", ["output_%d" % i for i in range(len(shape))]))
+
+
 def plain(value):
     """Tuples and NumPy's numbers as JSON has them."""
     if isinstance(value, (tuple, list)):
@@ -30,14 +44,26 @@ UNARY = {"exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": 
          "bessel_i0e": "i0e", "bessel_i1e": "i1e", "square": "square", "is_finite": "isfinite",
          "neg": "negative", "not": "invert", "stop_gradient": "stop_gradient"}
 BINARY = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
-          "ge": ">=", "and": "&", "or": "|", "xor": "^"}
+          "ge": ">=", "and": "&", "or": "|", "xor": "^", "shift_left": "<<", "shift_right_arithmetic": ">>"}
 CALLED = {"max": "maximum", "min": "minimum", "atan2": "arctan2", "rem": "fmod"}
 REDUCED = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all", "reduce_or": "any"}
+SCATTERS = {"scatter": "set", "scatter-add": "add", "scatter_add": "add", "scatter-mul": "multiply", "scatter_mul": "multiply",
+            "scatter-min": "min", "scatter_min": "min", "scatter-max": "max", "scatter_max": "max"}
 POOLS = {"reduce_window_max": "max_pool", "reduce_window_min": "min_pool", "reduce_window_sum": "avg_pool"}
 NAMED = {"relu", "relu6", "silu", "logaddexp", "xlogy", "xlog1py", "sinc"}  # functions of JAX with gradients of their own: by name, never by what they are made of
 INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2"}
 
 
+# Functions of JAX that are one call in a trace: what they are called there, the function, arguments that a trace does not show, and the
+# expression. Which arguments they were is seen by making the call anew: it has to be the same, equation by equation.
+WHOLE = {
+    "inv": (jnp.linalg.inv, [""], "inv(%s)"), "det": (jnp.linalg.det, [""], "det(%s)"), "slogdet": (jnp.linalg.slogdet, [""], "slogdet(%s)"),
+    "solve": (jnp.linalg.solve, [""], "solve(%s)"), "cholesky": (jnp.linalg.cholesky, ["", "upper=True"], "cholesky(%s)"),
+    "eigh": (jnp.linalg.eigh, [""], "eigh(%s)"), "svd": (jnp.linalg.svd, ["full_matrices=False", "", "compute_uv=False"], "svd(%s)"),
+    "searchsorted": (jnp.searchsorted, ["", "side='right'"], "searchsorted(%s)"), "_interp": (jnp.interp, [""], "interp(%s)"),
+    "convolve": (jnp.convolve, ["", "mode='same'", "mode='valid'"], "convolve(%s)"),
+    "correlate": (jnp.correlate, ["", "mode='same'", "mode='full'"], "correlate(%s)"),
+    "floor_divide": (jnp.floor_divide, [""], "floor_divide(%s)")}
 LONGEST = 40000  # characters of a constant
 UNROLLED = 100  # rounds of a loop that are written one after the other
 CLAMPS = ("CLIP", "PROMISE_IN_BOUNDS")  # what XLA does with indices that are promised to be inside
@@ -77,6 +103,32 @@ def _taken_axis(equation):
     return axis if d.collapsed_slice_dims == (axis,) and tuple(equation.params["slice_sizes"]) == tuple(sizes) and d.offset_dims == rest else None
 
 
+def _counted(index, extent, never_negative, clamped):
+    """An index as expressions count it, where those below 0 are outside, as in a gather or a scatter."""
+    known = re.fullmatch(r"(?:reshape\()?where\(\((.+) < 0\), \(\1 \+ %d\), \1\)(?:, \([\d, ]*\)\))?" % extent, index)
+    if known and not clamped:
+        return known[1]  # counted from the end as there
+    return index if never_negative else "maximum(%s, 0)" % index if clamped else "where((%s < 0), %d, %s)" % (index, extent, index)
+
+
+def _padded(x, value, shape, config, out):
+    """Between elements, then around all, then without what a negative width takes off."""
+    for axis, (_, _, between) in enumerate(config):
+        if between and shape[axis] > 1:
+            lines = [*shape[:axis + 1], 1, *shape[axis + 1:]]
+            spread = "pad(reshape(%s, %s), (%s,), constant_values=%s)" % (x, _tuple(lines), ", ".join("(0, %d)" % (between * (i == axis + 1)) for i in range(len(lines))), value)
+            shape = [n if i != axis else n * (between + 1) for i, n in enumerate(shape)]
+            x = "reshape(%s, %s)" % (spread, _tuple(shape))
+            shape[axis] -= between
+            x = "%s[%s]" % (x, ", ".join(":%d" % n if i == axis else ":" for i, n in enumerate(shape)))
+    around = [(max(low, 0), max(high, 0)) for low, high, _ in config]
+    if any(map(any, around)):
+        x = "pad(%s, (%s,), constant_values=%s)" % (x, ", ".join(map(str, around)), value)
+    if all(low >= 0 and high >= 0 for low, high, _ in config):
+        return x
+    return "%s[%s]" % (x, ", ".join("%d:%d" % (max(-low, 0), max(-low, 0) + n) for (low, _, _), n in zip(config, out)))
+
+
 def _along_axis(equation):
     """The axis, if a gather is what jnp.take_along_axis does: one element of it for each of the others."""
     d, operand, indices = equation.params["dimension_numbers"], equation.invars[0].aval.shape, equation.invars[1].aval.shape
@@ -86,10 +138,87 @@ def _along_axis(equation):
     return d.collapsed_slice_dims[0] if found else None
 
 
+def _indexed(dims, collapsed, window, dimensions, indices, operand, batching):
+    """Whether a gather or a scatter indexes as x[i, :, j] does: axes in their order, whole runs of the others, what the indices count
+    where these axes were, or in front if they are apart. dims, collapsed, window, dimensions: the axes that are indexed, those without
+    a dimension in the slices, the dimensions of the slices, how many these and the indices' are. batching: axes of the operand and of
+    the indices that go together, which are indexed by their numbers."""
+    both, other = map(tuple, batching)
+    if both != other or both != tuple(range(len(both))) or indices[-1] != len(dims):
+        return False
+    dims, collapsed = both + tuple(dims), both + tuple(collapsed)
+    if not dims or dims != tuple(sorted(dims)) or dims != collapsed:
+        return False
+    first = dims[0] if dims == tuple(range(dims[0], dims[0] + len(dims))) else 0
+    rest = tuple(i for i in range(dimensions) if not first <= i < first + len(indices) - 1)
+    return tuple(window) == rest and dimensions == len(operand) - len(dims) + len(indices) - 1
+
+
+def _places(dims, at, both, indices):
+    """[i, :, j]: by the texts of indices of the axes `dims`; axes that go together by their numbers."""
+    line = lambda i: _tuple([indices[i] if k == i else 1 for k in range(len(indices) - 1)])
+    texts = {**dict(zip(dims, at)), **{i: "reshape(arange(%d), %s)" % (indices[i], line(i)) for i in both}}
+    return "[%s]" % ", ".join(texts.get(i, ":") for i in range(max(texts) + 1))
+
+
 def _inner(params):
     """The jaxpr that an equation calls, and its constants."""
     inner = next(params[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in params)
     return (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, [])
+
+
+def _source(jaxpr):
+    return getattr(getattr(jaxpr, "debug_info", None), "func_src_info", "")
+
+
+def _same_parameter(a, b):
+    if hasattr(a, "jaxpr") and hasattr(b, "jaxpr"):
+        return same(a.jaxpr, a.consts, b.jaxpr, b.consts)
+    if hasattr(a, "eqns") and hasattr(b, "eqns"):
+        return same(a, (), b, ())
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(map(_same_parameter, a, b))
+    if callable(a) and callable(b) or "rapped" in type(a).__name__:
+        return True  # rules of derivatives: those of one place of the source, see same()
+    try:
+        return bool(np.all((a == b) | ((a != a) & (b != b))))  # NaN fills what is outside
+    except (TypeError, ValueError):
+        return False
+
+
+def same(a, consts_a, b, consts_b):
+    """Whether two jaxprs compute the same results by the same equations, whatever else they compute."""
+    made = [{v: (e, i) for e in jaxpr.eqns for i, v in enumerate(e.outvars)} for jaxpr in (a, b)]
+    arguments = [{v: i for i, v in enumerate(jaxpr.invars)} for jaxpr in (a, b)]
+    constants = [dict(zip(jaxpr.constvars, consts)) for jaxpr, consts in ((a, consts_a), (b, consts_b))]
+    known = {}
+
+    def alike(x, y):
+        if x.aval.shape != y.aval.shape or x.aval.dtype != y.aval.dtype:
+            return False
+        if isinstance(x, jex.Literal) or isinstance(y, jex.Literal):
+            return isinstance(x, jex.Literal) and isinstance(y, jex.Literal) and np.array_equal(x.val, y.val, equal_nan=True)
+        if x in arguments[0] or y in arguments[1]:
+            return arguments[0].get(x) == arguments[1].get(y)
+        if x in constants[0] or y in constants[1]:
+            p, q = constants[0].get(x), constants[1].get(y)
+            return p is q or p is not None and q is not None and not isinstance(p, jax.core.Tracer) and not isinstance(q, jax.core.Tracer) \
+                and np.array_equal(p, q)
+        if (x, y) not in known:
+            (e, i), (f, k) = made[0][x], made[1][y]
+            known[x, y] = i == k and e.primitive is f.primitive and len(e.invars) == len(f.invars) and e.params.keys() == f.params.keys() \
+                and all(_same_parameter(e.params[p], f.params[p]) for p in e.params if p != "name") and _derived_alike(e, f) \
+                and all(map(alike, e.invars, f.invars))
+        return known[x, y]
+
+    return len(a.outvars) == len(b.outvars) and all(map(alike, a.outvars, b.outvars))
+
+
+def _derived_alike(e, f):
+    if not e.primitive.name.startswith("custom_"):
+        return True
+    of = lambda eqn: _source(next((getattr(p, "jaxpr", p) for p in eqn.params.values() if hasattr(p, "jaxpr") or hasattr(p, "eqns")), None))
+    return of(e) == of(f)
 
 
 class Text:
@@ -109,9 +238,9 @@ class Text:
         out = equation.outvars[0].aval
         if name in UNARY:
             return "%s(%s)" % (UNARY[name], a[0])
+        if name == "div" and out.dtype.kind in "iu":  # without the rest, towards zero
+            return "((%s - fmod(%s, %s)) // %s)" % (a[0], a[0], a[1], a[1])
         if name in BINARY:
-            if name == "div" and not jnp.issubdtype(out.dtype, jnp.floating):
-                raise NotCovered("division of integers")
             return "(%s %s %s)" % (a[0], BINARY[name], a[1])
         if name in CALLED:
             return "%s(%s, %s)" % (CALLED[name], a[0], a[1])
@@ -125,7 +254,7 @@ class Text:
         if name == "integer_pow":
             return "(%s ** %s)" % (a[0], _number(p["y"]))
         if name == "convert_element_type":
-            kept = equation.invars[0].aval.dtype == p["new_dtype"]
+            kept = equation.invars[0].aval.dtype == p["new_dtype"] or np.dtype(p["new_dtype"]).kind == "c"  # beside a complex number
             return a[0] if kept else "astype(%s, '%s')" % (a[0], np.dtype(p["new_dtype"]).name)
         if name in ("reshape", "squeeze", "expand_dims"):
             return "reshape(%s, %s)" % (a[0], _tuple(out.shape))
@@ -148,8 +277,6 @@ class Text:
             return "stack([%s], axis=%d)" % (", ".join(a), p["axis"])
         if name == "concatenate":
             return "concatenate([%s], axis=%d)" % (", ".join(a), p["dimension"])
-        if name == "stack":
-            return "stack([%s], axis=%d)" % (", ".join(a), p["axis"])
         if name == "tile":
             return "tile(%s, %s)" % (a[0], _tuple(p["reps"]))
         if name == "slice":
@@ -158,36 +285,49 @@ class Text:
                                                zip(p["start_indices"], p["limit_indices"], strides)))
         if name == "rev":
             return "flip(%s, axis=%s)" % (a[0], _tuple(p["dimensions"]))
-        if name == "select_n" and len(a) == 3:
+        if name == "select_n" and equation.invars[0].aval.dtype == bool:
             return "where(%s, %s, %s)" % (a[0], a[2], a[1])
+        if name == "select_n":
+            return "".join("where((%s == %d), %s, " % (a[0], i, case) for i, case in enumerate(a[1:-1])) + a[-1] + ")" * (len(a) - 2)
         if name == "clamp":
             return "clip(%s, %s, %s)" % (a[1], a[0], a[2])
         if name == "iota":
             line = [1] * len(out.shape)
             line[p["dimension"]] = out.shape[p["dimension"]]
             return "broadcast_to(reshape(arange(%d, dtype='%s'), %s), %s)" % (line[p["dimension"]], out.dtype.name, _tuple(line), _tuple(out.shape))
+        if name in SCATTERS:
+            return self.scattered(equation, a, never_negative)
         if name == "gather":
             outside = ", mode='clip'" if p["mode"].name in CLAMPS else ""
             if not outside and p["fill_value"] is not None and not np.isnan(p["fill_value"]):
                 raise NotCovered("a gather that fills with %s" % p["fill_value"])
             for function, axis in (("take", _taken_axis(equation)), ("take_along_axis", _along_axis(equation))):
                 if axis is not None:
-                    index, extent = a[1], shape(0)[axis]
-                    known = re.fullmatch(r"(?:reshape\()?where\(\((.+) < 0\), \(\1 \+ %d\), \1\)(?:, \([\d, ]*\)\))?" % extent, index)
-                    if known and not outside:
-                        index = known[1]  # counted from the end as there
-                    elif not never_negative:  # what is left below 0 is outside
-                        index = "maximum(%s, 0)" % index if outside else "where((%s < 0), %d, %s)" % (index, extent, index)
+                    index = _counted(a[1], shape(0)[axis], never_negative, outside)
                     return "%s(%s, reshape(%s, %s), axis=%d%s)" % (function, a[0], index, _tuple(shape(1)[:-1]), axis, outside)
+            d = p["dimension_numbers"]
+            both, dims, sizes = d.operand_batching_dims, d.start_index_map, p["slice_sizes"]
+            kept = [i for i in range(len(shape(0))) if i not in d.collapsed_slice_dims and i not in both]
+            ones = {o: i for i, o in zip(kept, d.offset_dims) if i in dims and sizes[i] == 1}  # dimensions of one element
+            window = [o - sum(g < o for g in ones) for o in d.offset_dims if o not in ones]
+            found = _indexed(dims, sorted([*d.collapsed_slice_dims, *ones.values()]), window, len(out.shape) - len(ones), shape(1), shape(0),
+                             (both, d.start_indices_batching_dims))
+            if found and outside and all(n == (1 if i in (*dims, *both) else shape(0)[i]) for i, n in enumerate(sizes)):
+                at = ["clip(%s[..., %d], 0, %d)" % (a[1], i, shape(0)[axis] - 1) for i, axis in enumerate(dims)]
+                text = "(%s)%s" % (a[0], _places(dims, at, both, shape(1)))
+                return "reshape(%s, %s)" % (text, _tuple(out.shape)) if ones else text
         if name == "dynamic_slice" and all(re.fullmatch(r"\(?-?\d+\)?", b) for b in a[1:]):
             begin = [min(max(int(b.strip("()")), 0), n - k) for b, n, k in zip(a[1:], shape(0), p["slice_sizes"])]
             return "%s[%s]" % (a[0], ", ".join("%d:%d" % (b, b + k) for b, k in zip(begin, p["slice_sizes"])))
         if name in POOLS and self.nodes is not None:
             return self.pool(name, p, a[0])
-        if name == "pad" and all(low >= 0 and high >= 0 and not inner for low, high, inner in p["padding_config"]):
-            return "pad(%s, (%s,), constant_values=%s)" % (a[0], ", ".join("(%d, %d)" % (low, high) for low, high, _ in p["padding_config"]), a[1])
-        if name == "sort" and len(a) == 1:
-            return "sort(%s, axis=%d)" % (a[0], p["dimension"])
+        if name == "pad":
+            return _padded(a[0], a[1], shape(0), p["padding_config"], out.shape)
+        if name == "fft" and len(p["fft_lengths"]) == 1:
+            kind = p["fft_type"].name
+            return "%s(%s%s)" % (kind.lower(), a[0], ", %d" % p["fft_lengths"][0] if kind == "IRFFT" else "")
+        if name in ("real", "imag"):
+            return "(%s).%s" % (a[0], name)
         if name == "dynamic_slice":
             return "dynamic_slice(%s, (%s,), %s)" % (a[0], ", ".join(a[1:]), _tuple(p["slice_sizes"]))
         if name == "dynamic_update_slice":
@@ -197,6 +337,19 @@ class Text:
         if name in ("copy", "copy_p", "optimization_barrier", "sharding_constraint", "name"):
             return a[0]
         raise NotCovered("the operation \"%s\" of the traced call" % name)
+
+    def scattered(self, equation, a, never_negative):
+        """x.at[i, j, ...].add(y) and the like, whose indices count from the end in JAX before they come here."""
+        d, mode, name = equation.params["dimension_numbers"], equation.params["mode"].name, equation.primitive.name
+        operand, indices, updates = (v.aval.shape for v in equation.invars)
+        dims, both = d.scatter_dims_to_operand_dims, d.operand_batching_dims
+        found = _indexed(dims, d.inserted_window_dims, d.update_window_dims, len(updates), indices, operand, (both, d.scatter_indices_batching_dims))
+        kept = [n for i, n in enumerate(operand) if i not in (*dims, *both)]
+        if not found or [updates[i] for i in d.update_window_dims] != kept or mode == "CLIP":
+            raise NotCovered("the operation \"%s\" of the traced call at these places" % name)
+        each = [a[1] if len(dims) == 1 else "%s[..., %d]" % (a[1], i) for i in range(len(dims))]
+        at = ["reshape(%s, %s)" % (_counted(i, operand[axis], never_negative, False), _tuple(indices[:-1])) for i, axis in zip(each, dims)]
+        return "(%s).at%s.%s(%s)" % (a[0], _places(dims, at, both, indices), SCATTERS[name], a[2])
 
     def pool(self, name, p, x):
         """A window of 1 over the first and the last dimension, as pooling layers have it."""
@@ -259,6 +412,9 @@ class Text:
             called, own = source.split(" ")[0], os.path.dirname(jax.__file__) not in source
             if called in NAMED and not own and len(eqn.outvars) == 1 and all(len(x.aval.shape) in (0, len(eqn.outvars[0].aval.shape)) for x in eqn.invars):
                 return [(self.hold("%s(%s)" % (called, ", ".join(map(self.read, a, value))), wanted[0]), None)]
+            whole = self.whole(eqn, inner, constants, source, a, value) if not own else None
+            if whole:
+                return [(self.hold(text, n), None) for text, n in zip(whole, wanted)]
             if name.startswith("custom_") and own:
                 raise NotCovered("%s: a function with a derivative of its own" % (source or "the traced call"))
             found = self.on_call(eqn, a, value) if self.on_call else None
@@ -278,12 +434,28 @@ class Text:
         if name == "split":
             at, source = [int(x) for x in np.cumsum(p["sizes"])[:-1]], self.hold(a[0], len(eqn.outvars))
             return [("split(%s, %s, axis=%d)[%d]" % (source, at, p["axis"], i), None) for i in range(len(eqn.outvars))]
+        if name == "sort" and p["num_keys"] == 1:
+            first = "sort(%s, axis=%d)" % (a[0], p["dimension"])
+            order = self.hold("argsort(%s, axis=%d)" % (a[0], p["dimension"]), len(a)) if len(a) > 1 else ""
+            return [(first, None)] + [("take_along_axis(%s, %s, axis=%d)" % (x, order, p["dimension"]), None) for x in a[1:]]
         if name == "top_k":
             return [("top_k(%s, %d)[%d]" % (a[0], p["k"], i), None) for i in range(len(eqn.outvars))]
         if len(eqn.outvars) != 1:
             raise NotCovered("the operation \"%s\" of the traced call" % name)
-        never_negative = name == "gather" and (eqn.invars[1].aval.dtype.kind == "u" or value[1] is not None and bool(np.all(np.asarray(value[1]) >= 0)))
+        never_negative = (name == "gather" or name in SCATTERS) and (eqn.invars[1].aval.dtype.kind == "u" or value[1] is not None and bool(np.all(np.asarray(value[1]) >= 0)))
         return [(self.hold(self.spell(eqn, a, never_negative), wanted[0]), None)]
+
+    def whole(self, eqn, inner, constants, source, a, value):
+        """The results as the expression of one of the functions that are named whole; None: it is none of them."""
+        function, choices, form = WHOLE.get(source.split(" ")[0], (None, (), ""))
+        for more in choices:
+            keywords = eval("dict(%s)" % more)
+            made = jax.make_jaxpr(lambda *given: function(*given, **keywords))(*(v.aval for v in eqn.invars)).jaxpr.eqns
+            if len(made) == 1 and made[0].primitive.name in INLINED and same(inner, constants, *_inner(made[0].params)):
+                text = form % ", ".join([*map(self.read, a, value), *([more] if more else [])])
+                held = self.hold(text, 2) if len(eqn.outvars) > 1 else text
+                return [text] if len(eqn.outvars) == 1 else ["%s[%d]" % (held, i) for i in range(len(eqn.outvars))]
+        return None
 
     def held(self, text, times):
         return text if text.startswith("@") else self.hold(text, times)

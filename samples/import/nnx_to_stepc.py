@@ -30,7 +30,7 @@ from flax import nnx
 
 import nnx_layers
 import tensors
-from jaxpr_text import NotCovered, Text
+from jaxpr_text import NotCovered, Text, results_of
 from nnx_trace import MARK, Recorder
 from nnx_verify import verify
 from stepc_optax import path_of, settled
@@ -103,10 +103,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     with recorder:
         closed, (shape, _) = jax.make_jaxpr(run, return_shape=True)(list(held.values()), list(given.values()))
     _apart(closed, params, held, "call")
-    results = jax.tree_util.tree_leaves(shape)
-    several = isinstance(shape, dict) and all(hasattr(v, "shape") and str(k).isidentifier() for k, v in shape.items())
-    if not several and len(results) != 1:
-        raise NotCovered("a call with several results that is no dictionary of arrays")
+    results, several = jax.tree_util.tree_leaves(shape), results_of(shape)
     jaxpr, whole = closed.jaxpr, set()
     streams = {path for path, v in variables.items() if isinstance(v, nnx.RngState)}
     statistics = {path for path, v in variables.items() if isinstance(v, nnx.BatchStat)}
@@ -126,7 +123,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
                              [leaf if p in lasts else None for p, leaf in held.items()] + [None] * len(given),
                              [1] * len(results) + [p in params or p in statistics for p in held])
         texts = [text.read(*pair) for pair in found[:len(results)]]
-        output = dict(zip(sorted(shape), texts)) if several else texts[0]
+        output = dict(zip(several, texts)) if several else texts[0]
         early = _early(nodes, blocks.seen) or _nameless(nodes, output, given)
         if not early:
             break
@@ -139,6 +136,9 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     for n in [*given, *blocks.seen, *(path for path in params if path not in blocks.seen)]:
         if n and (not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", n) or n in TAKEN):
             raise NotCovered("%s: a name that expressions cannot have; rename it" % n)
+    for k, v in hidden.items():
+        if k in layers and re.search(r"(?<![\w.])%s\b" % re.escape(k), json.dumps([[e for key, e in n.items() if key in ("expr", "input", "inputs") and n["name"] != v] for n in nodes] + [output])):
+            raise NotCovered("%s: a layer of the module and an input have this name; give the input another one" % k)
     made = [n["name"] for n in nodes if n["type"] not in ("expr", "shared")]
     inside = lambda path: any(n == "" or path.startswith(n + ".") for n in made)
     lost = [p for p in params if not inside(p)]  # of no layer, or of one that is arithmetic here
@@ -150,7 +150,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     nodes[len(hidden):len(hidden)] = [{"type": "param", "name": p, "shape": list(held[p].shape), "init": {"type": "zeros"}, **wide(p)} for p in lost]
     document = {"stepc": 1, "name": name,
                 "inputs": {k: {"shape": list(v.shape), "dtype": np.dtype(v.dtype).name} for k, v in given.items()},
-                "model": _model(nodes, output), "loss": _loss(loss, shape if several else results[0], given, lambda closed: _apart(closed, params, held, "loss")),
+                "model": _model(nodes, output), "loss": _loss(loss, shape, given, lambda closed: _apart(closed, params, held, "loss")),
                 "optimizer": settled(optimizer.document, nnx.state(model, nnx.Param)), "seed": 0}
     rows = next(iter(given.values())).shape[:1]
     for k, v in document["inputs"].items():
@@ -263,7 +263,7 @@ def _loss(loss, output, given, check):
         return loss
     closed = jax.make_jaxpr(lambda out, rest: loss(out, **rest))(output, given)
     check(closed)
-    names = ["model." + k for k in sorted(output)] if isinstance(output, dict) else ["model"]
+    names = ["model." + k for k in results_of(output)] or ["model"]
     [text] = Text().walk(closed.jaxpr, closed.consts, names + sorted(given))
     if len(text) > 20000:
         raise NotCovered("a loss of %d characters; give it as an object of the document" % len(text))

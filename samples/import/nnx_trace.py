@@ -13,7 +13,7 @@ from flax import nnx
 from jax.extend import core as jex
 
 import nnx_layers
-from jaxpr_text import NotCovered
+from jaxpr_text import NotCovered, same
 from stepc_optax import path_of
 
 MARK = "stepc_layer_"
@@ -73,60 +73,6 @@ def _features(layer):
     """The size that GroupNorm does not keep."""
     kept = next((v for _, v in nnx.iter_graph(layer) if isinstance(v, nnx.Param)), None)
     return layer.num_groups if kept is None else int(np.prod(kept.value.shape))
-
-
-def _source(jaxpr):
-    return getattr(getattr(jaxpr, "debug_info", None), "func_src_info", "")
-
-
-def _same_parameter(a, b):
-    if hasattr(a, "jaxpr") and hasattr(b, "jaxpr"):
-        return same(a.jaxpr, a.consts, b.jaxpr, b.consts)
-    if hasattr(a, "eqns") and hasattr(b, "eqns"):
-        return same(a, (), b, ())
-    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(map(_same_parameter, a, b))
-    if callable(a) and callable(b) or "rapped" in type(a).__name__:
-        return True  # rules of derivatives: those of one place of the source, see same()
-    try:
-        return bool(np.all((a == b) | ((a != a) & (b != b))))  # NaN fills what is outside
-    except (TypeError, ValueError):
-        return False
-
-
-def same(a, consts_a, b, consts_b):
-    """Whether two jaxprs compute the same results by the same equations, whatever else they compute."""
-    made = [{v: (e, i) for e in jaxpr.eqns for i, v in enumerate(e.outvars)} for jaxpr in (a, b)]
-    arguments = [{v: i for i, v in enumerate(jaxpr.invars)} for jaxpr in (a, b)]
-    constants = [dict(zip(jaxpr.constvars, consts)) for jaxpr, consts in ((a, consts_a), (b, consts_b))]
-    known = {}
-
-    def alike(x, y):
-        if x.aval.shape != y.aval.shape or x.aval.dtype != y.aval.dtype:
-            return False
-        if isinstance(x, jex.Literal) or isinstance(y, jex.Literal):
-            return isinstance(x, jex.Literal) and isinstance(y, jex.Literal) and np.array_equal(x.val, y.val, equal_nan=True)
-        if x in arguments[0] or y in arguments[1]:
-            return arguments[0].get(x) == arguments[1].get(y)
-        if x in constants[0] or y in constants[1]:
-            p, q = constants[0].get(x), constants[1].get(y)
-            return p is q or p is not None and q is not None and not isinstance(p, jax.core.Tracer) and not isinstance(q, jax.core.Tracer) \
-                and np.array_equal(p, q)
-        if (x, y) not in known:
-            (e, i), (f, k) = made[0][x], made[1][y]
-            known[x, y] = i == k and e.primitive is f.primitive and len(e.invars) == len(f.invars) and e.params.keys() == f.params.keys() \
-                and all(_same_parameter(e.params[p], f.params[p]) for p in e.params if p != "name") and _derived_alike(e, f) \
-                and all(map(alike, e.invars, f.invars))
-        return known[x, y]
-
-    return len(a.outvars) == len(b.outvars) and all(map(alike, a.outvars, b.outvars))
-
-
-def _derived_alike(e, f):
-    if not e.primitive.name.startswith("custom_"):
-        return True
-    of = lambda eqn: _source(next((getattr(p, "jaxpr", p) for p in eqn.params.values() if hasattr(p, "jaxpr") or hasattr(p, "eqns")), None))
-    return of(e) == of(f)
 
 
 class Recorder:

@@ -13,7 +13,7 @@ import numpy as np
 from flax import nnx
 
 import tensors
-from jaxpr_text import NotCovered
+from jaxpr_text import NotCovered, results_of
 from stepc_optax import path_of
 
 TOLERANCE = {"float32": 2e-3, "bfloat16": 6e-2, "float16": 1e-2}
@@ -92,8 +92,8 @@ def verify(document, weights, model, inputs, call, loss, stepc):
         return call(module, **{k: jnp.asarray(v) for k, v in inputs.items()})
 
     shape = jax.eval_shape(out_of, moved, others)
-    named = {"model." + k: k for k in shape} if isinstance(shape, dict) else {"model": None}
-    of = lambda out, key: jax.tree_util.tree_leaves(out if key is None else out[key])[0]
+    named = {"model." + k: i for i, k in enumerate(results_of(shape))} or {"model": 0}
+    of = lambda out, key: jax.tree_util.tree_leaves(out)[key]
     probes = {text: random.standard_normal(of(shape, key).shape).astype(np.float32) for text, key in named.items()}
     probed = lambda out: sum(jnp.sum(of(out, key).astype(jnp.float32) * probes[text]) for text, key in named.items())
     with_out = jax.value_and_grad(lambda *of: (lambda out: (probed(out), out))(out_of(*of)), has_aux=True)

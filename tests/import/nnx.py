@@ -129,10 +129,11 @@ class Conversion(unittest.TestCase):
         self.refused(["snapshot", "measure"], lambda: optax.transforms.snapshot("n", lambda updates: 1.0))
         self.refused(["sgd", "learning_rate", "function"], lambda: optax.sgd(lambda count: 0.1))
         self.refused(["while"], lambda: convert(linear(), call=lambda m, x: jax.lax.while_loop(lambda v: v.sum() < 9, m, x)))
-        self.refused(["gather"], lambda: convert(linear(), call=lambda m, x: m(x)[jnp.arange(2), jnp.argmax(x, axis=1)]))
+        self.refused(["gather"], lambda: convert(linear(), call=lambda m, x: m(x).at[jnp.argmax(x, axis=1)].get(mode="fill", fill_value=3.0)))
         self.refused(["b.bias", "does not use"], convert, nnx.Dict({"a": linear(), "b": linear()}), None, lambda m, x: m["a"](x))
         self.refused(["0", "a name"], convert, nnx.Dict({"0": linear()}), None, lambda m, x: m["0"](x))
-        self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: (m(x), x)))
+        self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: ((m(x), x), x)))
+        self.refused(["x", "another one"], lambda: convert(nnx.Dict({"x": linear()}), call=lambda m, x: jnp.sin(m["x"](x))))
         self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(40000.0, dtype=np.float32).reshape(10000, 1, 4)))
 
 

@@ -365,3 +365,43 @@ row("frozen_kernel", lambda rngs: Frozen(rngs), X3)
 row("kernel_masked", lambda rngs: Changed(rngs, lambda k: k * (jnp.arange(12).reshape(3, 4) % 2)), X3)
 row("kernel_standardised", lambda rngs: Changed(rngs, lambda k: (k - k.mean(axis=0)) / (k.std(axis=0) + 1e-5)), X3)
 row("kernel_quantised", lambda rngs: Changed(rngs, lambda k: k + jax.lax.stop_gradient(jnp.round(k * 8) / 8 - k)), X3)
+
+
+# ---------------------------------------------------------------- places of arrays, functions that a document has whole
+
+class Formula(nnx.Module):
+    """What `of` makes of a parameter of this shape and the inputs."""
+
+    def __init__(self, rngs, formula, shape):
+        self.weight, self.formula = nnx.Param(0.5 * jax.random.normal(rngs.params(), shape) + 1.0), formula
+
+    def __call__(self, *given):
+        return self.formula(of(self.weight), *given)
+
+
+PLACES = {"x": F(6, 3), "i": np.array([0, 3, 3, -1, 5, 2], np.int32), "j": np.array([1, 4, 4, -2, 0, 4], np.int32)}
+FORMULAS = {
+    "at_add": (lambda w, x, i, j: w.at[i].add(x), (7, 3)),
+    "at_two": (lambda w, x, i, j: w.at[i, j].max(x), (7, 5, 3)),
+    "at_apart": (lambda w, x, i, j: w.at[i, :, j].add(x[:, :2]), (7, 2, 5)),
+    "at_middle": (lambda w, x, i, j: w.at[:, j].min(x[:2, None]), (2, 5, 3)),
+    "at_of_each": (lambda w, x, i, j: jax.vmap(lambda a, k: a.at[k].set(0.0))(w, i) + x.sum(), (6, 7)),
+    "get_two": (lambda w, x, i, j: w[i, j] * x, (7, 5, 3)),
+    "get_apart": (lambda w, x, i, j: w[i, :, j].sum(1) * x[:, 0], (7, 2, 5)),
+    "get_of_each": (lambda w, x, i, j: jax.vmap(lambda a, k: a[k])(w, jnp.stack([i, j], 1)).sum(1) * x, (6, 7, 3)),
+    "segments": (lambda w, x, i, j: jax.ops.segment_sum(x * w, jnp.abs(i), 7) / (1.0 + jax.ops.segment_max(x**2, jnp.abs(j), 7).clip(0.0)), (6, 3)),
+    "spread": (lambda w, x, i, j: jax.lax.pad(x * w, 1.5, ((1, 2, 1), (2, -1, 2))), (6, 3)),
+    "scan_of_pairs": (lambda w, x, i, j: jax.lax.associative_scan(lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), (x * w, x))[1], (6, 3)),
+    "sorted_beside": (lambda w, x, i, j: jax.lax.sort((x, x * w), dimension=0, num_keys=1)[1], (6, 3)),
+    "chosen": (lambda w, x, i, j: jax.lax.select_n((i % 3)[:, None] * jnp.ones((1, 3), jnp.int32), x, w, x * w), (6, 3)),
+    "integers": (lambda w, x, i, j: w * ((i << 2) // 3 + jax.lax.div(i * 5, 3 - 2 * j) + (j >> 1))[:, None] + x // 0.5, (6, 3)),
+    "inverse": (lambda w, x, i, j: x @ jnp.linalg.inv(w + 4 * jnp.eye(3)) + jnp.linalg.solve(w + 5 * jnp.eye(3), x.T).T, (3, 3)),
+    "cholesky": (lambda w, x, i, j: x @ jnp.linalg.cholesky(w @ w.T + jnp.eye(3), upper=True) + jnp.linalg.slogdet(w + 4 * jnp.eye(3))[1], (3, 3)),
+    "spectrum": (lambda w, x, i, j: jnp.abs(jnp.fft.rfft(x * w, axis=0)) + jnp.fft.fft(x).real[:4], (6, 3)),
+    "looked_up": (lambda w, x, i, j: jnp.interp(x, jnp.arange(-2.0, 2.0), w) + w[jnp.searchsorted(jnp.array([-1.0, 0.0, 1.0]), x, side="right")], (4,)),
+    "filtered": (lambda w, x, i, j: jnp.convolve(x[:, 0], w, mode="same"), (3,)),
+    "results": (lambda w, x, i, j: (x * w, [x.sum(0)][0]), (6, 3))}
+for name, (formula, shape) in FORMULAS.items():
+    row("formula_" + name, lambda rngs, formula=formula, shape=shape: Formula(rngs, formula, shape), PLACES)
+row("formula_branches", lambda rngs: Formula(rngs, lambda w, x, i, j: jax.lax.cond(x.sum() > 0, lambda: x * w, lambda: x - w), (6, 3)), PLACES, refused="cond")
+row("formula_nested_results", lambda rngs: Formula(rngs, lambda w, x, i, j: ((x * w, x), x), (6, 3)), PLACES, refused="several results")
