@@ -397,6 +397,8 @@ class Text:
 
     def hold(self, text, times):
         """The text, or the name of a node that holds it."""
+        if self.nodes is None and len(text) > LONGEST:  # what is used twice is written twice
+            raise NotCovered("an expression of more than %d characters; give a loss as an object of the document, or let the call return what it is of" % LONGEST)
         if self.nodes is None or len(text) < 24 and times < 2 or times < 2 and len(text) < 160 or re.fullmatch(r"[\w.]+", text):
             return text
         name = self.free()
