@@ -116,10 +116,9 @@ static bool read_labels(struct optim_transform *t, fe_json transforms, fe_json l
     }
     k = 0;
     for (fe_json e = fe_first(fe, transforms); e; e = fe_next(fe, e), k++)
-        if (!used[k]) {
-            fe_error_key(fe, e, "E0409", "transformation \"%s\" has no label: nothing in \"labels\" names it", e->key);
-            good = false;
-        }
+        if (!used[k] && good) /* not beside a label that is misspelt */
+            fe_warning_key(fe, e, "W0409", "transformation \"%s\" has no parameter: nothing in \"labels\" names it",
+                           e->key);
     return good;
 }
 

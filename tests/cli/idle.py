@@ -60,6 +60,7 @@ TOLD = [  # a document, the code, what is underlined, and what else is said
     (document(adapters=[{"type": "lora", "rank": 2, "match": ["{first,third}"]}]), "W0405", "third", ""),
     (labels(**{"**.kernel": "a", "second.kernel": "b", "**": "b"}), "W0405", '"second.kernel"', '"**.kernel" stands here'),
     (labels(**{"{first,sceond}.kernel": "a", "**": "b"}), "W0405", "sceond", 'did you mean "second"?'),
+    (labels(**{"**": "a"}), "W0409", '"b"', "has no parameter"),
     (document(trainable=["first.**"], ema={"decay": 0.5, "only": ["first.bias", "second.bias"]}), "W0405", '"second.bias"', "frozen parameters alone"),
     (document(trainable=["first.**"], optimizer={"type": "adamw", "learning_rate": 0.1, "mask": ["*.kernel", "second.**"]}), "W0405", '"second.**"', "frozen parameters alone"),
     (labels(**{"first.**": "a", "second.**": "b", "**": "b"}) | {"trainable": ["first.**", "norm.**"]}, "W0405", '"second.**"', "frozen parameters alone"),

@@ -176,6 +176,14 @@ class Arguments(runner.Case):
                 with self.subTest(name):
                     self.assertEqual(code, 1 if not_there or matrices else 0, said)
 
+    def test_no_label(self):
+        """A transformation that no label names has what Optax keeps of it: what belongs to no parameter."""
+        parts = {"type": "partition", "transforms": {"a": {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9}, "b": {"type": "adam", "learning_rate": 0.1}}, "labels": {"**": "a"}}
+        told = self.stepc("explain", self.write("model.json", document_of(parts)), "--state", "--json").stdout
+        slots = {slot["name"]: slot["shape"] for slot in json.loads(told)["state"] if slot["name"].startswith("opt_state")}
+        trace = "opt_state.inner_states.a.inner_state.0.trace."
+        self.assertEqual(slots, {trace + "first.kernel": [4, 3], trace + "first.bias": [3], trace + "second.kernel": [3, 2], "opt_state.inner_states.b.inner_state.0.count": []})
+
     @unittest.skipIf(plain is None, "needs optax")
     def test_every_argument(self):
         found, same = sweep()
@@ -206,7 +214,7 @@ class Arguments(runner.Case):
         parts = lambda labels: getattr(optax, "partition" if hasattr(plain, "partition") else "multi_transform")({"a": optax.sgd(0.1), "b": optax.adam(0.1)}, labels)
         for labels in ({"first": "a", "second": {"kernel": "b"}}, lambda p: {"first": "a", "second": "b"}):
             self.assertEqual(settle(parts(labels))["labels"], {"first.bias": "a", "first.kernel": "a", "second.kernel": "b"})
-        self.assertEqual(set(settle(parts(lambda p: "a"))["labels"].values()), {"a"})
+        self.assertEqual(set(settle(parts(lambda p: "a"))["labels"].values()), {"a"})  # "b" has no label, which Optax takes
         numbers = plain_numbers()
         if numbers:
             muon = settle(optax.contrib.muon(0.1, muon_weight_dimension_numbers={"first": None, "second": numbers}))["muon_weight_dimension_numbers"]
