@@ -2,13 +2,13 @@
  * at a document do first. */
 #include "frontend/way.h"
 #include "codegen/codegen.h"
+#include "frontend/cli/run.h"
 #include "ir/base/json_tree.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 void way_free(struct way *w)
 {
@@ -17,12 +17,7 @@ void way_free(struct way *w)
     arena_free(&w->pass.scratch);
 }
 
-double way_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+double way_seconds(void) { return (double)run_now() * 1e-9; }
 
 void way_spent(struct way *w, const char *name, double begin)
 {

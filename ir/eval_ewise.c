@@ -48,26 +48,26 @@ UNARY(copy, x)
 
 /* Giles, Approximating the erfinv function, GPU Computing Gems 2 (2011): the single-precision polynomials, in
  * single precision as XLA has them. */
-static double erf_inv_single(double argument)
+float ir_erf_inv(float x)
 {
     static const float near[] = {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
                                  -0.00125372503f, -0.00417768164f, 0.246640727f,    1.50140941f};
     static const float far[] = {-0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f, 0.00573950773f,
                                 -0.0076224613f,   0.00943887047f,  1.00167406f,    2.83297682f};
-    float x = (float)argument, w = -log1pf(-x * x);
-    if (fabsf(x) == 1) return (double)(x * INFINITY);
+    float w = -log1pf(-x * x);
+    if (fabsf(x) == 1) return x * INFINITY;
     const float *k = w < 5 ? near : far;
     w = w < 5 ? w - 2.5f : sqrtf(w) - 3;
     float p = k[0];
     for (int i = 1; i < 9; i++) p = k[i] + p * w;
-    return (double)(p * x);
+    return p * x;
 }
 
 /* To the last digits of a double, by Newton's method from the single-precision start. */
 static double erf_inv_double(double x)
 {
     if (!(fabs(x) < 1)) return fabs(x) == 1 ? x * INFINITY : NAN;
-    double y = erf_inv_single(x);
+    double y = (double)ir_erf_inv((float)x);
     if (!isfinite(y)) /* so near 1 that a float is 1 */
         y = copysign(sqrt(-log((1 - fabs(x)) * 1.7724538509055159)), x);
     for (int i = 0; i < 4; i++) {
@@ -80,7 +80,7 @@ static double erf_inv_double(double x)
 
 static bool is_exact(const struct eval_call *c) { return c->e->precision == IR_EVAL_F64 || out_dtype(c) == IR_F64; }
 
-UNARY(erf_inv, is_exact(c) ? erf_inv_double(x) : erf_inv_single(x))
+UNARY(erf_inv, is_exact(c) ? erf_inv_double(x) : (double)ir_erf_inv((float)x))
 UNARY(not, out_dtype(c) == IR_BOOL ? x == 0 : -1 - x)
 UNARY(cast, eval_convert(arg_dtype(c), out_dtype(c), x))
 

@@ -424,6 +424,7 @@ void ir_site_text(struct str *, const struct ir_func *, ir_value, const struct d
  * dtypes. */
 enum { IR_EVAL_OPERANDS = 16 };
 void ir_eval_node(struct ir_node *, struct ir_tensor *args, struct ir_tensor *out);
+float ir_erf_inv(float);                                                          /* of float32 */
 void ir_tensor_from_bytes(struct ir_tensor *, const void *bytes, struct arena *); /* type is set; fills v */
 void ir_tensor_to_bytes(const struct ir_tensor *, void *bytes);
 #endif

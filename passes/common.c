@@ -132,6 +132,12 @@ bool pass_number(const struct ir_func *f, ir_value v, double *number)
     return true;
 }
 
+bool pass_is_zero(const struct ir_func *f, ir_value v)
+{
+    double number;
+    return pass_number(f, v, &number) && number == 0;
+}
+
 uint32_t pass_turn(int64_t elements) { return elements % 64 == 0 ? 0 : elements == 1 ? 2 : 1; }
 
 void pass_forget(struct pass_fused *fused)

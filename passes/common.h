@@ -40,6 +40,7 @@ uint32_t *pass_live_uses(const struct ir_func *, const bool *live, struct arena 
 
 /* The number of a constant whose elements are all the same. False: it is none. */
 bool pass_number(const struct ir_func *, ir_value, double *number);
+bool pass_is_zero(const struct ir_func *, ir_value); /* or -0 */
 
 /* Functions that pass outline made: called for many sets of tensors, and never inlined. */
 #define PASS_OUTLINED "each."

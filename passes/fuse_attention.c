@@ -91,12 +91,6 @@ struct factors {
     bool negative, full;
 };
 
-static bool is_zero(const struct ir_func *f, ir_value v)
-{
-    double number;
-    return pass_number(f, v, &number) && number == 0;
-}
-
 static void add_factors(const struct ir_func *f, ir_value v, bool under, struct factors *out)
 {
     if (out->full) return; /* squares of squares have no end */
@@ -108,7 +102,7 @@ static void add_factors(const struct ir_func *f, ir_value v, bool under, struct 
     } else if (n->op == OP_mul || n->op == OP_div) {
         add_factors(f, n->args[0], under, out);
         add_factors(f, n->args[1], under != (n->op == OP_div), out);
-    } else if (n->op == OP_select && !under && is_zero(f, n->args[2])) {
+    } else if (n->op == OP_select && !under && pass_is_zero(f, n->args[2])) {
         add_factors(f, n->args[1], under, out);
         add_factors(f, n->args[0], under, out);
     } else if (out->overs + out->unders == MOST_FACTORS) {

@@ -8,12 +8,6 @@
 
 enum { MOST_TAPS = FUSE_MOST_TAPS };
 
-static bool is_zero(const struct ir_func *f, ir_value v)
-{
-    double number;
-    return pass_number(f, v, &number) && number == 0;
-}
-
 /* The bfloat16 of which a value is the widened view, of at most so many nodes. 0: it is none. */
 static ir_value narrow(struct ir_builder *b, ir_value v, uint32_t *nodes)
 {
@@ -24,7 +18,7 @@ static ir_value narrow(struct ir_builder *b, ir_value v, uint32_t *nodes)
     --*nodes;
     if (n.op == OP_cast) return ir_type(b->f, n.args[0])->dtype == IR_BF16 ? n.args[0] : 0;
     if (n.op != OP_reshape && n.op != OP_transpose && n.op != OP_slice && n.op != OP_concat && n.op != OP_pad) return 0;
-    if (n.arg_count > MOST_TAPS || (n.op == OP_pad && !is_zero(b->f, n.args[1]))) return 0;
+    if (n.arg_count > MOST_TAPS || (n.op == OP_pad && !pass_is_zero(b->f, n.args[1]))) return 0;
     for (uint32_t i = 0; i < views; i++)
         if (!(args[i] = narrow(b, n.args[i], nodes))) return 0;
     if (n.op == OP_pad) args[1] = ir_scalar(b, IR_BF16, 0);
@@ -39,7 +33,7 @@ static ir_value even(struct ir_builder *b, ir_value v, int64_t dim)
     int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, none[IR_MAX_RANK] = {0};
     struct ir_node n = *ir_get(b->f, v);
     if (type.dim[dim] % 2 == 0) return v;
-    bool again = n.op == OP_pad && is_zero(b->f, n.args[1]) && n.attr[1].v[dim] >= 0;
+    bool again = n.op == OP_pad && pass_is_zero(b->f, n.args[1]) && n.attr[1].v[dim] >= 0;
     for (uint32_t i = 0; i < type.rank && again; i++)
         low[i] = n.attr[0].v[i], high[i] = n.attr[1].v[i], none[i] = n.attr[2].v[i];
     high[dim]++;
@@ -123,7 +117,8 @@ static ir_value side_by_side(struct ir_builder *b, ir_value images)
     struct ir_node n = *ir_get(b->f, images);
     uint32_t rank = n.type.rank;
     int64_t order[IR_MAX_RANK] = {0}, around[3][IR_MAX_RANK] = {{0}};
-    bool padded = n.op == OP_pad && is_zero(b->f, n.args[1]) && !n.attr[0].v[0] && !n.attr[1].v[0] && !n.attr[2].v[0];
+    bool padded = n.op == OP_pad && pass_is_zero(b->f, n.args[1]) && !n.attr[0].v[0] && !n.attr[1].v[0] &&
+                  !n.attr[2].v[0];
     for (uint32_t i = 1; i < rank; i++) order[i] = i + 1;
     order[rank] = 1;
     ir_value pairs = ir_transpose(b, split(b, even(b, padded ? n.args[0] : images, 0), 0, 2), order);

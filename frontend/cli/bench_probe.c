@@ -1,13 +1,13 @@
 /* What the machine can do at best, measured in the same rounds as the steps: fused multiply-adds without memory, and
  * passes over memory without arithmetic. */
 #include "frontend/cli/bench.h"
+#include "frontend/cli/run.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -100,13 +100,6 @@ static void *run(void *argument)
     return NULL;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* 0: there are not that many threads. */
 static double all(uint32_t threads, float *memory)
 {
@@ -117,12 +110,13 @@ static double all(uint32_t threads, float *memory)
     uint64_t count = ROOM / sizeof *memory / n & ~UINT64_C(15);
     for (uint32_t k = 0; k < n; k++) part[k] = (struct part){&gate, memory ? memory + k * count : NULL, count, 0};
     while (started < n && !pthread_create(&thread[started], NULL, run, &part[started])) started++;
-    double from = now(), done = 0;
+    uint64_t from = run_now();
+    double done = 0;
     atomic_store(&gate, started == n ? GO : LEAVE);
     run(&part[0]);
     for (uint32_t k = 1; k < started; k++) pthread_join(thread[k], NULL);
     for (uint32_t k = 0; k < n; k++) done += part[k].done;
-    return done / (now() - from);
+    return done / ((double)(run_now() - from) * 1e-9);
 }
 
 double bench_probe_flops(uint32_t threads) { return all(threads, NULL); }

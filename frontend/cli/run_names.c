@@ -104,14 +104,14 @@ static const struct run_exported *find(struct run_naming *n, const char *name, b
     return e;
 }
 
-static uint64_t product(const int64_t *shape, int32_t from, int32_t to)
+uint64_t run_product(const int64_t *shape, int32_t from, int32_t to)
 {
     uint64_t all = 1;
     for (int32_t i = from; i < to; i++) all *= (uint64_t)shape[i];
     return all;
 }
 
-static uint64_t elements(const struct st_tensor *t) { return product(t->shape, 0, t->rank); }
+static uint64_t elements(const struct st_tensor *t) { return run_product(t->shape, 0, t->rank); }
 
 /* The low-rank product beside a kernel: [inputs..., rank] and [rank, outputs...]. */
 static int find_adapter(struct run_naming *n, struct run_part *p)
@@ -129,8 +129,8 @@ static int find_adapter(struct run_naming *n, struct run_part *p)
         const struct st_tensor *a = &p->lora[0]->t, *b = &p->lora[1]->t;
         int32_t inputs = a->rank - 1;
         fits = inputs > 0 && b->rank > 1 && inputs + b->rank - 1 == k->rank && a->shape[inputs] == b->shape[0] &&
-               product(a->shape, 0, inputs) == product(k->shape, 0, inputs) &&
-               product(b->shape, 1, b->rank) == product(k->shape, inputs, k->rank);
+               run_product(a->shape, 0, inputs) == run_product(k->shape, 0, inputs) &&
+               run_product(b->shape, 1, b->rank) == run_product(k->shape, inputs, k->rank);
     }
     return fits ? 0
                 : cli_failed(n->cli, EXIT_WRONG,
@@ -156,8 +156,8 @@ static int make_target(struct run_naming *n, const char *name, struct run_rule *
             return cli_failed(n->cli, EXIT_WRONG, "%s: \"%s\" is a float8, which is not converted", n->what, s->name);
         if (!k) t->t = *s;
         int32_t inputs = r->inputs == RUN_SAME ? s->rank : r->inputs;
-        p->rows = product(s->shape, 0, inputs < s->rank ? inputs : s->rank);
-        p->columns = inputs < s->rank ? product(s->shape, inputs, s->rank) : 1;
+        p->rows = run_product(s->shape, 0, inputs < s->rank ? inputs : s->rank);
+        p->columns = inputs < s->rank ? run_product(s->shape, inputs, s->rank) : 1;
         if (r->inputs > s->rank || (k && (p->rows != rows || s->dtype != t->t.dtype)))
             return cli_failed(n->cli, EXIT_WRONG, "%s: \"%s\" has another shape or dtype than \"%s\" asks for", n->what,
                               s->name, name);
@@ -244,7 +244,7 @@ static step_status merge(struct run_naming *n, const struct run_part *p, double 
     double *a = run_names_numbers(n, p->lora[0], &status), *b = a ? run_names_numbers(n, p->lora[1], &status) : NULL;
     double *scale = b && p->lora[2] ? run_names_numbers(n, p->lora[2], &status) : NULL;
     const struct st_tensor *second = &p->lora[1]->t;
-    uint64_t rank = (uint64_t)second->shape[0], columns = product(second->shape, 1, second->rank);
+    uint64_t rank = (uint64_t)second->shape[0], columns = run_product(second->shape, 1, second->rank);
     bool wide = ir_dtype_of_abi(p->e->from->dtype) == IR_F64;
     for (uint64_t i = 0; !status && i < elements(&p->e->t); i++) {
         double change = 0;

@@ -52,6 +52,8 @@ int run_names_targets(struct run_naming *);
 int run_names_write(struct run_naming *, const char *folder, uint64_t most);
 /* What e is, as numbers that the caller frees; NULL: see the status. */
 double *run_names_numbers(struct run_naming *, const struct run_exported *e, step_status *);
+/* Of the dimensions from, .., to - 1. */
+uint64_t run_product(const int64_t *shape, int32_t from, int32_t to);
 /* Makes the folder, in which there is no model yet. */
 int run_names_folder(struct run_naming *, const char *folder);
 

@@ -47,13 +47,6 @@ static const struct st_tensor *find_either(struct import *im, const char *name, 
     return t || !dot ? t : find(im, dot + 1, file, use);
 }
 
-static uint64_t product(const int64_t *shape, int32_t from, int32_t to)
-{
-    uint64_t all = 1;
-    for (int32_t i = from; i < to; i++) all *= (uint64_t)shape[i];
-    return all;
-}
-
 /* Which rule makes this parameter, and as which of its parts. */
 static const struct run_rule *rule_of(struct import *im, const char *name, uint32_t *part, char there[ST_MAPPED])
 {
@@ -107,14 +100,14 @@ static int place(struct import *im, const struct step_tensor *of, struct run *li
     if (ir_dtype_of_abi(p->from->dtype) == IR_TUPLE || !ir_dtype_is_float(ir_dtype_of_abi(p->from->dtype)))
         return cli_failed(cli, EXIT_WRONG, "%s: \"%s\" holds no floats that are converted", im->names.what, there);
     int32_t inputs = p->rule->inputs == RUN_SAME || p->rule->inputs > of->rank ? of->rank : p->rule->inputs;
-    p->rows = product(of->shape, 0, inputs), p->columns = product(of->shape, inputs, of->rank);
+    p->rows = run_product(of->shape, 0, inputs), p->columns = run_product(of->shape, inputs, of->rank);
     for (uint32_t k = 0; k < p->rule->parts; k++) {
         struct step_tensor is = {.size = sizeof is};
         st_map_source(im->names.by_part[k], there, other);
         if (like->api->tensor_find(like->instance, other, &is) || is.rank < inputs)
             return cli_failed(cli, EXIT_WRONG, "%s: \"%s\" is made of \"%s\", which %s has not", im->names.what, there,
                               other, like->path);
-        uint64_t columns = product(is.shape, inputs, is.rank);
+        uint64_t columns = run_product(is.shape, inputs, is.rank);
         if (k < part) p->before += columns;
         p->all += columns;
     }

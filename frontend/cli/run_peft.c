@@ -35,22 +35,15 @@ struct matrices {
     const struct st_tensor *tensors;
 };
 
-static uint64_t product(const int64_t *shape, int32_t from, int32_t to)
-{
-    uint64_t all = 1;
-    for (int32_t i = from; i < to; i++) all *= (uint64_t)shape[i];
-    return all;
-}
-
 /* Inputs and outputs of a part: a rule that keeps the kernel's shape does not divide it, its adapter does. */
 static uint64_t rows_of(const struct run_part *p)
 {
-    return p->lora[0] ? product(p->lora[0]->t.shape, 0, p->lora[0]->t.rank - 1) : p->rows;
+    return p->lora[0] ? run_product(p->lora[0]->t.shape, 0, p->lora[0]->t.rank - 1) : p->rows;
 }
 
 static uint64_t columns_of(const struct run_part *p)
 {
-    return p->lora[1] ? product(p->lora[1]->t.shape, 1, p->lora[1]->t.rank) : p->columns;
+    return p->lora[1] ? run_product(p->lora[1]->t.shape, 1, p->lora[1]->t.rank) : p->columns;
 }
 
 static step_status fetch(void *user, uint32_t index, void *to)
@@ -384,7 +377,7 @@ static double *numbers_of(const struct incoming *x, const struct st_tensor *t)
 /* What a tensor of the step begins with: [rows, columns] turned round, of which each row stands `stride` numbers on. */
 static int put(struct incoming *x, const struct step_tensor *t, const double *v, uint64_t rows, uint64_t stride)
 {
-    uint64_t count = product(t->shape, 0, t->rank), columns = count / rows;
+    uint64_t count = run_product(t->shape, 0, t->rank), columns = count / rows;
     struct given *g = arena_new(x->r->cli->arena, struct given);
     *g = (struct given){.t = *t, .bytes = count * sizeof *g->numbers};
     g->numbers = arena_new_array(x->r->cli->arena, double, count);
@@ -458,15 +451,15 @@ static int put_layer(struct incoming *x, const char *layer, const struct st_tens
     if ((uint64_t)b.shape[0] != rank)
         return wrong(x, arena_format(arena, "\"%s\" is of rank %llu, the adapters of \"%s\" are of rank %lld: %s",
                                      first->name, (unsigned long long)rank, layer, (long long)b.shape[0], row));
-    if (product(a.shape, 0, a.rank - 1) != in)
+    if (run_product(a.shape, 0, a.rank - 1) != in)
         return wrong(x,
                      arena_format(arena, "\"%s\" takes %llu numbers, \"%s\" %llu", first->name, (unsigned long long)in,
-                                  layer, (unsigned long long)product(a.shape, 0, a.rank - 1)));
+                                  layer, (unsigned long long)run_product(a.shape, 0, a.rank - 1)));
     bool scaled = find(x, layer, 's', &s);
     if (!scaled && scale != 1)
         return wrong(x, arena_format(arena, "\"%s\" is added %.9g times, the adapters of \"%s\" once: %s", first->name,
                                      scale, layer, row));
-    uint64_t width = product(b.shape, 1, b.rank), from = *at;
+    uint64_t width = run_product(b.shape, 1, b.rank), from = *at;
     if ((*at += width) > outputs) return 0; /* said when the layers of the module are counted */
     int code = put(x, &a, v[0], in, in);
     if (!code) code = put(x, &b, v[1] + from * rank, rank, rank);

@@ -391,7 +391,7 @@ static struct fe_val tuple_binary(struct fe_site *s, enum expr_operator op, cons
 
 /* ---------------------------------------------------------------- complex values */
 
-static struct fe_val re(struct fe_site *s, const struct fe_val *v)
+struct fe_val fe_real(struct fe_site *s, const struct fe_val *v)
 {
     return fe_is_complex(v) ? v->items[0] : fe_inexact(s, *v);
 }
@@ -410,7 +410,7 @@ static struct fe_val complex_binary(struct fe_site *s, enum expr_operator op, st
         return y;
     }
     bool scaled = !fe_is_complex(&b);
-    struct fe_val ar = re(s, &a), ai = im(s, &a), br = re(s, &b), bi = im(s, &b);
+    struct fe_val ar = fe_real(s, &a), ai = im(s, &a), br = fe_real(s, &b), bi = im(s, &b);
     if (ar.bad || ai.bad || br.bad || bi.bad) return fe_bad();
     switch (op) {
     case EXPR_OP_ADD:

@@ -138,6 +138,7 @@ bool fe_is_index(struct fe_site *, const struct fe_val *); /* a tensor of intege
 struct fe_val fe_fill_outside(struct fe_site *, struct fe_val inside, struct fe_val x, const struct fe_val *fill);
 /* Complex values: pairs `real`, `imag`. */
 bool fe_is_complex(const struct fe_val *);
+struct fe_val fe_real(struct fe_site *, const struct fe_val *); /* its real part, or itself */
 struct fe_val fe_complex(struct fe_site *, struct fe_val real, struct fe_val imag);
 /* One-hot of integer `labels` over a new axis at `axis`, as a bool tensor. */
 struct fe_val fe_one_hot_mask(struct fe_site *, struct fe_val labels, int64_t classes, uint32_t axis);

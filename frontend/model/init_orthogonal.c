@@ -4,21 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Inverse error function in float32: Giles, "Approximating the erfinv function" (2012), the single precision form. */
-static float erf_inverse(float x)
-{
-    static const float near[] = {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
-                                 -0.00125372503f, -0.00417768164f, 0.246640727f,    1.50140941f};
-    static const float far[] = {-0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f, 0.00573950773f,
-                                -0.0076224613f,   0.00943887047f,  1.00167406f,    2.83297682f};
-    float w = -log1pf(-x * x);
-    const float *c = w < 5 ? near : far;
-    w = w < 5 ? w - 2.5f : sqrtf(w) - 3;
-    float p = c[0];
-    for (int i = 1; i < 9; i++) p = c[i] + p * w;
-    return p * x;
-}
-
 static float normal(const uint32_t key[2], uint64_t index)
 {
     uint32_t words[2], bits;
@@ -27,7 +12,7 @@ static float normal(const uint32_t key[2], uint64_t index)
     bits = (words[0] ^ words[1]) >> 9 | 0x3f800000u;
     memcpy(&u, &bits, sizeof u);
     u = (u - 1) * (1 - low) + low;
-    return 1.41421356237309505f * erf_inverse(u < low ? low : u);
+    return 1.41421356237309505f * ir_erf_inv(u < low ? low : u);
 }
 
 /* Columns stand in blocks, a[block][row][WIDE], so that the work on pairs of blocks runs over memory in order. */

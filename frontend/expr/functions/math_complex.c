@@ -6,11 +6,6 @@
 
 enum { DIRECT = 32 /* up to this length, or for a prime, one product */, LONGEST = 1 << 20, LARGEST_PRIME = 1024 };
 
-static struct fe_val re(struct fe_site *s, const struct fe_val *v)
-{
-    return fe_is_complex(v) ? v->items[0] : fe_inexact(s, *v);
-}
-
 struct fe_val make_complex(struct fe_call *c)
 {
     SITE;
@@ -114,7 +109,7 @@ struct fe_val make_fft(struct fe_call *c)
     enum { N = 1, AXIS, NORM };
     SITE;
     bool inverse = c->data & 1, to_half = c->data == 2, from_half = c->data == 3;
-    struct fe_val x[2] = {re(s, &ARG(0)), fe_is_complex(&ARG(0)) ? ARG(0).items[1] : fe_none()}, last = fe_int(-1);
+    struct fe_val x[2] = {fe_real(s, &ARG(0)), fe_is_complex(&ARG(0)) ? ARG(0).items[1] : fe_none()}, last = fe_int(-1);
     if (x[0].bad || x[1].bad) return fe_bad();
     int64_t axis, n;
     uint32_t at, rank = fe_rank(s, &x[0]);
@@ -162,7 +157,7 @@ struct fe_val make_fftn(struct fe_call *c)
     enum { SIZES = 1, AXES, NORM };
     static const char *const names[] = {"fft", "ifft", "rfft", "irfft"};
     SITE;
-    struct fe_val x = ARG(0), first = re(s, &x);
+    struct fe_val x = ARG(0), first = fe_real(s, &x);
     int64_t sizes[IR_MAX_RANK];
     uint32_t axes[IR_MAX_RANK], n, given = 0;
     if (first.bad) return first;
