@@ -38,7 +38,7 @@ static const char *type_text(struct cli *cli, const struct st_tensor *t)
 {
     struct str s = STR(cli->arena);
     enum ir_dtype known = ir_dtype_of_abi(t->dtype);
-    str_addf(&s, "%s[", known == IR_TUPLE ? "float8" : ir_dtype_name(known));
+    str_addf(&s, "%s[", known ? ir_dtype_name(known) : t->dtype == STEP_F8E4M3 ? "float8_e4m3fn" : "float8_e5m2");
     for (int32_t i = 0; i < t->rank; i++) str_addf(&s, i ? ",%lld" : "%lld", (long long)t->shape[i]);
     str_add(&s, "]");
     return str_text(&s);
@@ -258,17 +258,38 @@ static int verify(struct cli *cli, const char *path)
 
 struct difference {
     double absolute, relative;
-    uint64_t differ, beyond; /* elements: other bits; outside of the tolerances */
+    uint64_t elements, differ, beyond; /* other bits; outside of the tolerances */
 };
 
-static void compare(enum ir_dtype dtype, const char *a, const char *b, uint64_t n, double rtol, double atol,
+/* Of a float8, which no document has: e5m2 is the upper half of a float16, e4m3fn has 8 bits of it in other places. */
+static double number_of(enum ir_dtype known, bool e5m2, const char *data)
+{
+    uint8_t bits = (uint8_t)*data;
+    uint16_t half = (uint16_t)(e5m2 ? bits << 8 : (bits & 0x80) << 8 | (bits & 0x7f) << 7);
+    if (known) return ir_element_get(known, data, 0);
+    return !e5m2 && (bits & 0x7f) == 0x7f ? NAN : ir_element_get(IR_F16, &half, 0) * (e5m2 ? 1 : 256);
+}
+
+/* Of integers of 64 bits, of which a double has not all digits. */
+static double distance(bool negative, const char *a, const char *b)
+{
+    uint64_t p, q;
+    memcpy(&p, a, sizeof p);
+    memcpy(&q, b, sizeof q);
+    return (double)((negative ? (int64_t)p < (int64_t)q : p < q) ? q - p : p - q);
+}
+
+static void compare(const struct st_tensor *t, const char *a, const char *b, double rtol, double atol,
                     struct difference *d)
 {
-    size_t item = ir_dtype_bytes(dtype);
-    for (uint64_t i = 0; i < n; i++) {
-        if (memcmp(a + i * item, b + i * item, item) == 0) continue;
-        double x = ir_element_get(dtype, a, i), y = ir_element_get(dtype, b, i), by = fabs(x - y),
-               most = fmax(fabs(x), fabs(y));
+    enum ir_dtype known = ir_dtype_of_abi(t->dtype);
+    bool long_integer = known == IR_I64 || known == IR_U64, e5m2 = t->dtype == STEP_F8E5M2;
+    size_t item = known ? ir_dtype_bytes(known) : 1;
+    d->elements = t->bytes / item;
+    for (uint64_t i = 0; i < d->elements; i++, a += item, b += item) {
+        if (memcmp(a, b, item) == 0) continue;
+        double x = number_of(known, e5m2, a), y = number_of(known, e5m2, b), most = fmax(fabs(x), fabs(y)),
+               by = long_integer ? distance(known == IR_I64, a, b) : fabs(x - y);
         if (isnan(by)) by = isnan(x) && isnan(y) ? 0 : INFINITY;
         d->differ++;
         d->beyond += isinf(by) || !(by <= atol + rtol * most) || (atol == 0 && rtol == 0);
@@ -310,23 +331,20 @@ static int diff_tensor(struct cli *cli, struct comparison *both, const struct st
     char *p = malloc(x->bytes + 1), *q = malloc(x->bytes + 1);
     step_status status = p && q ? st_checkpoint_read(&both->a, x, p, true, error) : STEP_ENOMEM;
     if (!status) status = st_checkpoint_read(&both->b, y, q, true, error);
-    enum ir_dtype dtype = ir_dtype_of_abi(x->dtype);
-    if (dtype == IR_TUPLE) dtype = IR_U8; /* a float8 is compared by its bits */
-    uint64_t elements = x->bytes / ir_dtype_bytes(dtype);
-    if (!status) compare(dtype, p, q, elements, both->rtol, both->atol, &d);
+    if (!status) compare(x, p, q, both->rtol, both->atol, &d);
     free(p);
     free(q);
     if (status) return run_file_failed(cli, status, status == STEP_ENOMEM ? "out of memory" : error);
     if (!d.differ) return 0;
     bool before = both->differs;
     struct json_tree row = differing(both, x->name);
-    json_add_integer(row, "elements", (int64_t)elements);
+    json_add_integer(row, "elements", (int64_t)d.elements);
     json_add_integer(row, "differ", (int64_t)d.differ);
     json_add_integer(row, "beyond_tolerances", (int64_t)d.beyond);
     json_add_number(row, "absolute", d.absolute, false);
     json_add_number(row, "relative", d.relative, false);
     str_addf(&both->text, "%s: %" PRIu64 " of %" PRIu64 " differ, at most by %.3g, relative %.3g%s\n", x->name,
-             d.differ, elements, d.absolute, d.relative, d.beyond ? "" : " (within the tolerances)");
+             d.differ, d.elements, d.absolute, d.relative, d.beyond ? "" : " (within the tolerances)");
     both->differs = before || d.beyond;
     return 0;
 }

@@ -600,6 +600,25 @@ class Checkpoint(runner.Case):
         self.assertIn("two paths", self.tool("diff", "a", code=2).stderr)
         self.assertIn("from 0 on", self.tool("diff", "a", "b", "--rtol", "-1", code=2).stderr)
 
+    def test_compare_small(self):
+        """Float8 tensors differ by numbers, all 256 of both kinds; integers of 64 bits by all of their digits."""
+        for dtype, bits, bias, text in (("F8_E4M3", 3, 7, "float8_e4m3fn[1]"), ("F8_E5M2", 2, 15, "float8_e5m2[1]")):
+            for name in ("zeros", "all"):
+                safetensors.write(self.path(name), {"t%d" % i: safetensors.Raw(dtype, [1], bytes([i if name == "all" else 0])) for i in range(256)})
+                self.tool("import", name, "-o", dtype + name)
+            rows = {r["name"]: r for r in json.loads(self.tool("diff", dtype + "zeros", dtype + "all", "--json", "--rtol", "0.5", code=1).stdout)["tensors"]}
+            for i in range(1, 256):
+                exponent, mantissa = i >> bits & 127 >> bits, i & (1 << bits) - 1
+                value = 2.0**(max(exponent, 1) - bias - bits) * (mantissa + (exponent > 0) * 2**bits)
+                finite = i & 127 < (127 if bits == 3 else 124)
+                self.assertEqual(rows["t%d" % i]["absolute"], value if finite else "Infinity", (dtype, i))
+            self.assertIn(text, self.tool("show", dtype + "all").stdout)
+        for name, more in (("one", 0), ("two", 1)):
+            safetensors.write(self.path(name), {"n": np.array([2**53 + more, -2**63 + more, more]), "u": np.array([2**64 - 1 - more], "u8")})
+            self.tool("import", name, "-o", "runs/" + name)
+        rows = json.loads(self.tool("diff", "runs/one", "runs/two", "--json", "--atol", "0.5", code=1).stdout)["tensors"]
+        self.assertEqual([(r["absolute"], r["beyond_tolerances"]) for r in rows], [(1, 3), (1, 1)])
+
     def test_prune_and_export(self):
         self.train("--save-dir", "r", "--save-every", "4")
         before = content(self.path("r"))
