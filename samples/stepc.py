@@ -554,7 +554,8 @@ class Step:
         """Opens an object. threads: per device (0: all cores); devices: "cpu", or GPUs as "cuda:0,1" (STEPC_DEVICES, else what the
         object was compiled for). STEP_EIO: no such file; STEP_ECORRUPT: no object of stepc, or damaged;
         STEP_EVERSION: of another interface; STEP_EDEVICE: this machine lacks a device or a feature that it was compiled for."""
-        self._instance, self._ready, self._inside, self._process = _p(), False, threading.Lock(), os.getpid()
+        self._instance, self._ready, self._process = _p(), False, os.getpid()
+        self._inside, self._living, self._said = threading.Lock(), threading.RLock(), threading.local()
         self._calls: Dict[Tuple[str, ...], List[_Call]] = {}  # that ended, to be filled again
         path = os.fspath(path)
         library = _library(path)
@@ -564,11 +565,9 @@ class Step:
             raise StepError(8, path + ": another version of the interface")
         for name in _ENTRIES:
             entry: Any = ctypes.CFUNCTYPE(_RETURNS.get(name, _i32))(getattr(api.contents, name) or 0)
-            if name not in _FREE:
-                entry = self._guarded(name, entry)
-            setattr(self, "_" + name, entry)
+            setattr(self, "_" + name, entry if name in _FREE else self._guarded(name, entry))
         options = _Options(threads=threads, devices=devices.encode() if devices is not None else None)
-        self._check(self._create(ctypes.byref(options), ctypes.byref(self._instance)))
+        self._check(self._create(ctypes.byref(options), ctypes.byref(self._instance)), free=True)
         self._minor = api.contents.abi_minor
         self._inputs = {t.name.decode(): t for t in self._tensors(INPUT)}
         self._as_declared = {name: self._declared(name, t) for name, t in self._inputs.items() if t.dtype in _DTYPES}
@@ -576,8 +575,9 @@ class Step:
         self._metrics = [t.name.decode() for t in self._tensors(METRIC) if t.rank == 0]
 
     def _guarded(self, name: str, entry: Callable[..., Any]) -> Callable[..., Any]:
-        """An entry that wants a living instance in which nobody else is: a thread that closes it would take it from one that steps."""
-        inside = self._inside
+        """An entry that wants a living instance in which nobody else is: a thread that closes it would take it from one that steps.
+        What it says of a failure is taken while that lasts, too."""
+        inside, said, tells, last_error = self._inside, self._said, name not in _RETURNS, self._last_error
 
         def call(*arguments: Any) -> Any:
             if not inside.acquire(False):
@@ -585,7 +585,10 @@ class Step:
             try:
                 if not arguments[0] and name != "destroy":
                     raise StepError(1, "STEP_EINVAL: %s: this step was closed" % name)
-                return entry(*arguments)
+                status = entry(*arguments)
+                if status and tells:
+                    said.text = last_error(arguments[0])
+                return status
             finally:
                 if name == "destroy":
                     arguments[0].value = None  # for a thread, too, that comes in with it later
@@ -595,9 +598,10 @@ class Step:
     def __reduce__(self) -> Any:
         raise TypeError("a Step cannot be pickled or copied: save(path), and load(path) in another one")
 
-    def _check(self, status: int) -> None:
+    def _check(self, status: int, free: bool = False) -> None:
+        """Raises what this thread's last call said; free: one that waits for nobody (create, job_wait)."""
         if status:
-            text = self._last_error(self._instance if self._instance else None) or b""
+            text = (self._last_error(None) if free else self._said.text) or b""
             unknown = re.search(b'no hyper-parameter "(.*)"$', text) if status == 2 else None
             if unknown:
                 text += _near(unknown[1].decode(), self.hypers()).encode()
@@ -803,7 +807,8 @@ class Step:
                 ended.wait()
             except BaseException as e:
                 stopped = e
-                self._interrupt(self._instance)
+                with self._living:  # it may come when the call has just ended, and another thread closes
+                    self._interrupt(self._instance)
         if stopped is not None:
             raise stopped
         if raised:
@@ -1041,7 +1046,8 @@ class Step:
         """Waits for a save that runs, then ends threads and frees the memory, or leaves it to the arrays of a `view` that are still
         there. A second time it does nothing; in the child of a fork the parent's is left alone."""
         if self._process == os.getpid():
-            self._destroy(self._instance)
+            with self._living:
+                self._destroy(self._instance)
         else:
             self._instance = _p()
 
@@ -1098,7 +1104,7 @@ class Checkpoints:
         if job is None:
             return
         try:
-            self._step._check(self._step._job_wait(job, _i64(-1)))
+            self._step._check(self._step._job_wait(job, _i64(-1)), free=True)
         finally:
             self._step._job_free(job)
 

@@ -57,6 +57,29 @@ except KeyboardInterrupt:
     pass
 before = int(m["step"])
 assert 3 < before < n and m.step(image=image, digit=digit).step == before + 1
+# what a failure says is read before another thread may come in, and what is interrupted cannot be closed meanwhile
+
+
+class Watched(stepc.Step):
+    def __setattr__(self, name, value):
+        def watched(*arguments):
+            other = threading.Thread(target=lambda: held.append((name, getattr(self, held_by[name]).acquire(False))))
+            other.start()
+            other.join()
+            return value(*arguments)
+        object.__setattr__(self, name, watched if name in held_by else value)
+
+
+held, held_by = [], {"_last_error": "_inside", "_interrupt": "_living"}
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "step.so")
+    stepc.compile(sys.argv[2], constants={"batch": 8, "hidden": 64}, output=path).close()
+    with Watched(path, threads=1) as w:
+        w.init()
+        refused(stepc.StepError, "float32[8, 64]", lambda: w.step(image=image[:, :3], digit=digit))
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        refused(KeyboardInterrupt, "", lambda: w.step_n(n, image=images, digit=digits))
+assert {name for name, _ in held} == set(held_by) and not any(free for _, free in held), held
 # the child of a fork is told; what it closes is not the parent's
 child = os.fork()
 if not child:
