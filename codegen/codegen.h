@@ -71,6 +71,9 @@ struct cg_bytes {
     size_t size;
 };
 
+/* llvm_object.c: a file of --save-temps. *why, unless it has a text: what could not be written. */
+void cg_keep(struct arena *, const char *prefix, const char *suffix, const void *data, size_t size, const char **why);
+
 /* lower.c: one kernel per group of the plan, in the order of plan->groups (equal hashes: equal code). */
 bool cg_lower(const struct plan_module *, const struct plan *, const struct cg_target *, struct arena *, struct diags *,
               struct cg_kernel *out);

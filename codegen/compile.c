@@ -36,6 +36,7 @@ struct modules {
     struct arena own[CG_MODULES]; /* of the others: of each a thread makes machine code */
     const char *temps[CG_MODULES];
     struct cg_bytes bytes[CG_MODULES];
+    const char *why[CG_MODULES]; /* what of it could not be kept */
     uint32_t count;
 };
 
@@ -51,16 +52,17 @@ static void add_module(struct modules *m, const struct cg_options *options, stru
 static void finish_module(void *of, size_t i)
 {
     struct modules *m = of;
-    m->bytes[i] = cg_object_finish(m->object[i], m->temps[i]);
+    m->bytes[i] = cg_object_finish(m->object[i], m->temps[i], &m->why[i]);
 }
 
 /* Adds the objects to the link. */
-static void finish_modules(struct modules *m, struct arena *arena, struct cg_link *link)
+static void finish_modules(struct modules *m, struct arena *arena, struct cg_link *link, const char **why)
 {
     enum { STACK = 16 << 20 }; /* twice what programs have */
     parallel_each(m->count, STACK, finish_module, m);
     for (uint32_t i = 0; i < m->count; i++) {
         if (i) m->bytes[i].data = arena_copy(arena, m->bytes[i].data, m->bytes[i].size);
+        if (m->why[i]) *why = arena_string(arena, m->why[i]);
         cg_object_free(m->object[i]);
         arena_free(&m->own[i]);
     }
@@ -70,12 +72,12 @@ static void finish_modules(struct modules *m, struct arena *arena, struct cg_lin
 /* `tiles`: whether its code uses them. An object for CUDA alone has no kernels for the CPU: its code are the images in
  * its tables. */
 static void make_objects(const struct cg_tables *own, const struct cg_tables *gpus, const struct cg_options *options,
-                         struct arena *arena, struct cg_link *link, bool *tiles)
+                         struct arena *arena, struct cg_link *link, bool *tiles, const char **why)
 {
     struct cg_entry *entries = own->entries;
     uint32_t count = own->count;
     const char *temps = temps_prefix(options, arena);
-    FILE *log = temps ? fopen(arena_format(arena, "%s.nests", temps), "w") : NULL;
+    struct str log = STR(arena);
     struct modules *m = arena_new(arena, struct modules);
     add_module(m, options, arena);
     struct emit *e = m->emit[0];
@@ -85,7 +87,7 @@ static void make_objects(const struct cg_tables *own, const struct cg_tables *gp
         /* Only steps are run often enough to give up sharing kernels with other entries. */
         if (strcmp(entries[i].plan->func->name, "step") == 0 && is_whole(&entries[i]))
             entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, NULL);
-    struct cg_kernels *kernels = own->cuda ? NULL : cg_kernels_find(entries, count, log, arena);
+    struct cg_kernels *kernels = own->cuda ? NULL : cg_kernels_find(entries, count, temps ? &log : NULL, arena);
     uint32_t modules = kernels && !alone ? cg_kernels_modules(kernels) : 1;
     while (m->count < modules) add_module(m, options, arena);
     if (kernels) cg_kernels_emit(kernels, m->emit, m->count, entries, count);
@@ -97,9 +99,9 @@ static void make_objects(const struct cg_tables *own, const struct cg_tables *gp
         emit_attribute(e, entries[i].whole, "optsize");
     }
     cg_describe(e, own, gpus);
-    if (log) fclose(log);
+    if (log.length) cg_keep(arena, temps, ".nests", str_text(&log), log.length, why);
     *tiles = e->has_tiles;
-    finish_modules(m, arena, link);
+    finish_modules(m, arena, link, why);
 }
 
 /* Nests of all entries, for a GPU also their images: an exit code, with *why. */
@@ -146,8 +148,8 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
                            .linker = options->linker,
                            .export_symbol = "step_query",
                            .asked = {strstr(cg_target_needs(&own.target, false, false), "avx2") ? "stepc_avx2" : NULL}};
-    make_objects(&own, options->cuda ? &gpus : NULL, options, arena, &link, &tiles);
+    make_objects(&own, options->cuda ? &gpus : NULL, options, arena, &link, &tiles, why);
     if (tiles) link.asked[1] = "stepc_tiles";
-    *why = cg_link(&link, arena, object);
+    if (!*why) *why = cg_link(&link, arena, object);
     return *why ? 3 : 0;
 }

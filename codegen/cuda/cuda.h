@@ -141,6 +141,8 @@ struct cg_cuda {
     struct cuda_use **uses; /* by entry, then by group */
     uint32_t **sum_of;      /* by entry, then by command: of a collective that sums; UINT32_MAX: none */
     const char *text;
+    struct cuda_shared *shared; /* the nests of the first `shares` kernels; the others are of collectives */
+    size_t shares;
 };
 void cuda_target(struct cg_target *); /* the shape of nests that suits blocks of threads */
 void cuda_print_module(struct cg_cuda *, const struct plan_module *, const struct cg_entry *, uint32_t count,

@@ -16,13 +16,12 @@ void cuda_print_module(struct cg_cuda *cuda, const struct plan_module *plans, co
                        uint32_t count, struct arena *arena)
 {
     struct str text = STR(arena);
-    struct cuda_shared *shared;
     memset(cuda, 0, sizeof *cuda);
-    size_t kernels = cuda_share(cuda, plans, entries, count, &shared, arena);
+    cuda->shares = cuda_share(cuda, plans, entries, count, &cuda->shared, arena);
     str_add(&text, cg_cuda_prelude);
     str_add(&text, "\n");
-    for (size_t i = 0; i < kernels; i++) {
-        const struct cuda_shared *k = &shared[i];
+    for (size_t i = 0; i < cuda->shares; i++) {
+        const struct cuda_shared *k = &cuda->shared[i];
         vec_push(arena, &cuda->begins, text.length);
         struct cuda_kernel printed = cuda_emit(&text, k->nest, arena_format(arena, "kernel_%zu", i), &k->calls, arena);
         vec_push(arena, &cuda->kernels, printed);
@@ -48,12 +47,13 @@ static bool is_arch(const char *name)
     return (digits == 2 || digits == 3) && (*end == 0 || ((*end == 'a' || *end == 'f') && end[1] == 0));
 }
 
-static void save_text(const struct cg_cuda *cuda, const char *temps, struct arena *arena)
+static void keep(const struct cg_cuda *cuda, const char *temps, struct arena *arena, const char **why)
 {
-    FILE *file = temps ? fopen(arena_format(arena, "%s.cu", temps), "w") : NULL;
-    if (!file) return; /* a by-product: the compilation goes on */
-    fputs(cuda->text, file);
-    fclose(file);
+    struct str nests = STR(arena);
+    for (size_t i = 0; i < cuda->shares; i++)
+        nest_print_named(cuda->shared[i].nest, arena_format(arena, "kernel_%zu", i), &nests);
+    cg_keep(arena, temps, ".cu", cuda->text, strlen(cuda->text), why);
+    cg_keep(arena, temps, ".cu.nests", str_text(&nests), nests.length, why);
 }
 
 /* Kernels that are compiled together, as a text of its own. */
@@ -100,7 +100,7 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_tables *of, const struct cg
     }
     *why = NULL;
     cuda_print_module(cuda, of->plans, of->entries, of->count, arena);
-    save_text(cuda, temps, arena);
+    if (temps) keep(cuda, temps, arena, why);
     cut(cuda, &parts, arena);
     for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {
         const char *arch = arena_string_n(arena, at, strcspn(at, ","));
@@ -114,7 +114,7 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_tables *of, const struct cg
             vec_push(arena, &cuda->images, image);
         }
     }
-    if (sources.count) *why = cuda_nvrtc(sources.items, sources.count, save, arena);
+    if (sources.count && !*why) *why = cuda_nvrtc(sources.items, sources.count, save, arena);
     for (size_t i = 0, k = 0; !*why && i < cuda->images.count; i++)
         if (!cuda->images.items[i].cubin.data) cuda->images.items[i].cubin = sources.items[k++].code;
     return *why ? 3 : 0;

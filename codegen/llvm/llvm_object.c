@@ -7,6 +7,7 @@
 #include <llvm-c/Error.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,20 +54,24 @@ struct cg_object *cg_object_new(const struct cg_target *target, struct arena *ar
 
 struct emit *cg_object_emit(struct cg_object *object) { return &object->emit; }
 
-/* A by-product: the compilation goes on without it, but no part of a file stays. */
-static void save_bytes(const char *path, const void *data, size_t size)
+void cg_keep(struct arena *arena, const char *prefix, const char *suffix, const void *data, size_t size,
+             const char **why)
 {
+    const char *path = arena_format(arena, "%s%s", prefix, suffix);
     FILE *file = fopen(path, "wb");
     bool whole = file && fwrite(data, 1, size, file) == size;
-    if (file && (fclose(file) != 0 || !whole)) remove(path);
+    if (file) whole = fclose(file) == 0 && whole;
+    if (whole || *why) return;
+    *why = arena_format(arena, "--save-temps: cannot write %s: %s", path, strerror(errno));
+    if (file) remove(path); /* no part of it stays */
 }
 
-static void save_text(const struct cg_object *object, const char *prefix, const char *suffix)
+static void save_text(const struct cg_object *object, const char *prefix, const char *suffix, const char **why)
 {
     if (!prefix) return;
     char *text = LLVMPrintModuleToString(
         object->module); /* LLVM's own printing to a file ends the program on a full disk */
-    save_bytes(arena_format(object->arena, "%s%s", prefix, suffix), text, strlen(text));
+    cg_keep(object->arena, prefix, suffix, text, strlen(text), why);
     LLVMDisposeMessage(text);
 }
 
@@ -83,16 +88,16 @@ static void optimise(const struct cg_object *object)
     LLVMDisposePassBuilderOptions(options);
 }
 
-struct cg_bytes cg_object_finish(struct cg_object *object, const char *save_temps)
+struct cg_bytes cg_object_finish(struct cg_object *object, const char *save_temps, const char **why)
 {
     char *message = NULL;
-    save_text(object, save_temps, ".ll");
+    save_text(object, save_temps, ".ll", why);
     if (LLVMVerifyModule(object->module, LLVMReturnStatusAction, &message))
         BUG("the LLVM module is not valid: %s", message);
     LLVMDisposeMessage(message);
     if (object->target->level > 0) {
         optimise(object);
-        save_text(object, save_temps, ".opt.ll");
+        save_text(object, save_temps, ".opt.ll", why);
     }
     LLVMMemoryBufferRef buffer = NULL;
     message = NULL;
@@ -101,7 +106,7 @@ struct cg_bytes cg_object_finish(struct cg_object *object, const char *save_temp
     size_t size = LLVMGetBufferSize(buffer);
     struct cg_bytes bytes = {arena_copy(object->arena, LLVMGetBufferStart(buffer), size), size};
     LLVMDisposeMemoryBuffer(buffer);
-    if (save_temps) save_bytes(arena_format(object->arena, "%s.o", save_temps), bytes.data, bytes.size);
+    if (save_temps) cg_keep(object->arena, save_temps, ".o", bytes.data, bytes.size, why);
     return bytes;
 }
 

@@ -12,7 +12,7 @@ struct emit;
 struct cg_object *cg_object_new(const struct cg_target *, struct arena *);
 struct emit *cg_object_emit(struct cg_object *);
 /* Verifies, optimises and emits; the bytes live in the arena. `save_temps`: NULL or a prefix for .ll, .opt.ll, .o. */
-struct cg_bytes cg_object_finish(struct cg_object *, const char *save_temps);
+struct cg_bytes cg_object_finish(struct cg_object *, const char *save_temps, const char **why);
 void cg_object_free(struct cg_object *);
 
 /* One entry's lowered plan, as describe.c and compile.c see it. */
@@ -67,7 +67,7 @@ const char *cg_sites_text(const struct cg_sites *, struct arena *);
  * Into how many modules they are best printed; printed into so many, the entries' `functions` are of the first. */
 enum { CG_MODULES = 16 /* at most */ };
 struct cg_kernels;
-struct cg_kernels *cg_kernels_find(const struct cg_entry *, uint32_t count, FILE *log, struct arena *);
+struct cg_kernels *cg_kernels_find(const struct cg_entry *, uint32_t count, struct str *log, struct arena *);
 uint32_t cg_kernels_modules(const struct cg_kernels *);
 void cg_kernels_emit(struct cg_kernels *, struct emit *const *modules, uint32_t module_count, struct cg_entry *,
                      uint32_t count);

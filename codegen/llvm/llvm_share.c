@@ -33,7 +33,7 @@ static void collect_numbers(struct arena *arena, struct nest_stmt *const *items,
     }
 }
 
-static uint32_t find(struct cg_kernels *k, const struct cg_kernel *kernel, FILE *log)
+static uint32_t find(struct cg_kernels *k, const struct cg_kernel *kernel, struct str *log)
 {
     struct arena *arena = k->arena;
     uint32_t index = map_get_number(&k->known, kernel->hash);
@@ -41,11 +41,7 @@ static uint32_t find(struct cg_kernels *k, const struct cg_kernel *kernel, FILE 
     struct kernel one = {.nest = kernel->nest, .name = arena_format(arena, "kernel.%zu", k->list.count)};
     collect_numbers(arena, kernel->nest->body.items, kernel->nest->body.count, &one.numbers);
     one.shape = nest_shape(kernel->nest);
-    if (log) {
-        struct str text = STR(arena);
-        nest_print(kernel->nest, &text);
-        fprintf(log, "%s: %s\n", one.name, str_text(&text));
-    }
+    if (log) nest_print_named(kernel->nest, one.name, log);
     index = (uint32_t)k->list.count;
     vec_push(arena, &k->list, one);
     map_set_number(&k->known, kernel->hash, index);
@@ -101,7 +97,7 @@ static void emit_shape(struct cg_kernels *k, struct emit *e, uint32_t module, si
     }
 }
 
-struct cg_kernels *cg_kernels_find(const struct cg_entry *entries, uint32_t count, FILE *log, struct arena *arena)
+struct cg_kernels *cg_kernels_find(const struct cg_entry *entries, uint32_t count, struct str *log, struct arena *arena)
 {
     struct cg_kernels *k = arena_new(arena, struct cg_kernels);
     *k = (struct cg_kernels){.arena = arena, .known = MAP(arena)};

@@ -163,6 +163,7 @@ uint8_t nest_access(const struct nest *, uint32_t argument);
 bool nest_tells_position(const struct nest *);
 uint64_t nest_shape(const struct nest *);           /* as if all numbers were 0 and the parallel loop ran once */
 void nest_print(const struct nest *, struct str *); /* the form of the head of this file */
+void nest_print_named(const struct nest *, const char *name, struct str *);
 bool nest_verify(const struct nest *, struct str *faults);
 
 /* Construction (nest.c). nest_open starts a loop and makes its body the place where the following statements go;

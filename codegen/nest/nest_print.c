@@ -117,6 +117,13 @@ void nest_print(const struct nest *nest, struct str *out)
     print_stmts(out, nest->body.items, nest->body.count, 1);
 }
 
+void nest_print_named(const struct nest *nest, const char *name, struct str *out)
+{
+    str_addf(out, "%s: ", name);
+    nest_print(nest, out);
+    str_add(out, "\n");
+}
+
 /* ---------------------------------------------------------------- verifier */
 
 struct check {

@@ -695,6 +695,13 @@ class Cli(runner.Case):
         p = self.stepc("compile", self.model, "-o", self.path("step.so"), "--save-temps", code=3, preexec_fn=none)
         self.assertNotIn("LLVM", p.stderr)  # whose own printing would end the program
         self.assertNotIn("step.ll", os.listdir(self.folder))
+        for suffix in ("ll", "opt.ll", "o", "nests", "cu", "cu.nests"):  # what is asked for and cannot be kept
+            path = self.path("kept/" + suffix + ".so")
+            os.makedirs(self.path("kept"), exist_ok=True)
+            os.symlink("/dev/full", path[:-2] + suffix)
+            said = self.stepc("compile", self.model, "-o", path, "--target=cpu,cuda", "--cuda-arch=text", "--save-temps=" + self.path("kept"), code=3).stderr
+            self.assertIn("--save-temps: cannot write %s: No space" % (path[:-2] + suffix), said)
+            self.assertFalse(os.path.exists(path))
         self.no_leavings()
 
     def test_metrics_without_a_line(self):

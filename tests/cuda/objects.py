@@ -149,6 +149,11 @@ class Objects(runner.SharedCase):
             kernels = re.compile(rb'extern "C" __global__[^(]*\([^)]*\) (kernel_\d+)\(')
             printed = kernels.findall(f.read())
         self.assertGreater(len(printed), 20)
+        with open(self.path("long.cu.nests"), "rb") as f:
+            nests = re.findall(rb"^(kernel_\d+): nest ", f.read(), re.MULTILINE)
+        self.assertEqual(nests, printed[:len(nests)])  # behind them those that sum
+        self.assertGreater(len(nests), 20)
+        self.assertFalse(os.path.exists(self.path("long.nests")))  # of the kernels of a CPU
         self.assertEqual(kernels.findall(data), printed)
         self.assertGreater(data.count(b"stepc_bf16_value(unsigned short bits)"), 1)  # a prelude each
 

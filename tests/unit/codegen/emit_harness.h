@@ -34,7 +34,8 @@ static inline struct cg_bytes harness_object(struct arena *arena, const struct c
     LLVMValueRef table = LLVMConstArray(e->ptr, functions, (unsigned)count);
     LLVMValueRef global = LLVMAddGlobal(e->module, LLVMTypeOf(table), "test_kernels");
     LLVMSetInitializer(global, table);
-    struct cg_bytes bytes = cg_object_finish(object, getenv("STEPC_TEST_TEMPS"));
+    const char *why = NULL;
+    struct cg_bytes bytes = cg_object_finish(object, getenv("STEPC_TEST_TEMPS"), &why);
     cg_object_free(object);
     return bytes;
 }
