@@ -111,9 +111,12 @@ int cli_compile(struct cli *cli)
     if (output && !partly && strcmp(output, "-") == 0) return cli_usage(cli, "-o -: an object is a file; name one");
     if (output && stat(output, &status) == 0 && S_ISDIR(status.st_mode))
         return cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s: %s", output, strerror(EISDIR));
-    const char *temps = cli_text(cli, "save-temps", NULL);
-    if (temps && *temps && (stat(temps, &status) != 0 || !S_ISDIR(status.st_mode)))
-        return cli_failed(cli, EXIT_ENVIRONMENT, "--save-temps %s: there is no such folder", temps);
+    static const char *const folders[] = {"save-temps", "reproducer"};
+    for (int i = 0; i < 2; i++) {
+        const char *folder = cli_text(cli, folders[i], "");
+        if (*folder && (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode)))
+            return cli_failed(cli, EXIT_ENVIRONMENT, "--%s %s: there is no such folder", folders[i], folder);
+    }
     int code = check_beside(cli, partly);
     if (!code) code = check_idle(cli);
     if (code) return code;
@@ -393,7 +396,7 @@ static int work(int argc, char **argv)
 int main(int argc, char **argv)
 {
     for (int fd = 0; fd < 3; fd++) /* what is closed fails when it is used, and no file takes its place */
-        if (fcntl(fd, F_GETFD) < 0) open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+        if (fcntl(fd, F_GETFD) < 0) open(fd ? "/" : "/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
     /* A line is one write: of ranks whose messages share a terminal or a pipe, each stays whole. The C library's own
      * buffer holds 1 to 4 KiB, whatever size it is asked for; this one is there until exit() has written what it holds.
      */

@@ -61,8 +61,8 @@ void cg_keep(struct arena *arena, const char *prefix, const char *suffix, const 
     FILE *file = fopen(path, "wb");
     bool whole = file && fwrite(data, 1, size, file) == size;
     if (file) whole = fclose(file) == 0 && whole;
-    if (whole || *why) return;
-    *why = arena_format(arena, "--save-temps: cannot write %s: %s", path, strerror(errno));
+    if (whole) return;
+    if (!*why) *why = arena_format(arena, "--save-temps: cannot write %s: %s", path, strerror(errno));
     if (file) remove(path); /* no part of it stays */
 }
 

@@ -241,12 +241,6 @@ static int give(struct cli *cli, const struct cli_option *o, const char *value)
     return value ? check_value(cli, o, value) : 0;
 }
 
-static bool names_files(const struct cli_option *o)
-{
-    bool file = o->kind == CLI_INPUT || o->kind == CLI_OUTPUT || o->kind == CLI_OUTPUTS || o->kind == CLI_FILES;
-    return file || (o->kind == CLI_TEXT && o->choices);
-}
-
 /* Whether a word of its own is an option of this command: then the value before it was forgotten, and a file of that
  * name is not meant. */
 static bool is_option(const struct cli *cli, const char *word)
@@ -268,7 +262,7 @@ static int take(struct cli *cli, const struct cli_option *o, const char *shown, 
             return cli_usage(cli, "%s needs a value: %s; %s is an option (%s%s%s where it is the value)", shown,
                              o->argument, value, shown, shown[1] == '-' ? "=" : "", value);
     }
-    if (!value || (!*value && names_files(o))) return cli_usage(cli, "%s needs a value: %s", shown, o->argument);
+    if (!value || (!*value && o->kind != CLI_LIST)) return cli_usage(cli, "%s needs a value: %s", shown, o->argument);
     int code = give(cli, o, value);
     while (!code && o->kind == CLI_FILES && *at + 1 < argc && argv[*at + 1][0] != '-') code = give(cli, o, argv[++*at]);
     return code;

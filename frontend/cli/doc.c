@@ -223,6 +223,8 @@ int cli_doc(struct cli *cli)
                     .topic_count = TOPICS};
     list_functions(&d);
     const char *site = cli_text(cli, "site", NULL);
+    if (site && cli->operands.count)
+        return cli_usage(cli, "--site writes all topics; found \"%s\"", cli->operands.items[0]);
     if (site) return doc_site(cli, &d, site);
     if (!cli->operands.count) return print_topics(cli, &d);
     const char *name = cli->operands.items[0];

@@ -130,9 +130,11 @@ int cli_check_files(struct cli *cli)
         }
     for (size_t i = 0; i < f.list.count; i++) {
         const struct cli_file *file = &f.list.items[i];
-        if (!file->written || file->writes || !is_in_checkpoint(cli, file)) continue;
-        return cli_failed(cli, EXIT_WRONG, "%s%s %s lies in a checkpoint, which it would damage",
-                          *file->option <= 'Z' ? "" : "--", file->option, file->path);
+        bool closed = S_ISDIR(file->at.st_mode) && strcmp(file->path, "-") == 0; /* as main leaves it */
+        if (!file->written || file->writes || (!closed && !is_in_checkpoint(cli, file))) continue;
+        return cli_failed(
+            cli, closed ? EXIT_ENVIRONMENT : EXIT_WRONG, "%s%s %s %s", *file->option <= 'Z' ? "" : "--", file->option,
+            file->path, closed ? "is standard output, which is closed" : "lies in a checkpoint, which it would damage");
     }
     for (size_t i = 0; i < f.list.count; i++)
         if (f.list.items[i].written) remove_forsaken(cli, &f.list.items[i]);

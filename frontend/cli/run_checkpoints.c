@@ -414,9 +414,9 @@ static int prune(struct cli *cli, const char *folder)
         if (all[i].keep) continue;
         if (!dry && !st_remove_step(parent, all[i].step, error))
             code = cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", folder, error);
-        else if (!cli->quiet)
-            print(cli,
-                  arena_format(cli->arena, "%s step %" PRIu64 "\n", dry ? "would remove" : "removed", all[i].step));
+        else if (!cli->quiet && print(cli, arena_format(cli->arena, "%s step %" PRIu64 "\n",
+                                                        dry ? "would remove" : "removed", all[i].step)))
+            code = EXIT_ENVIRONMENT;
     }
     if (parent >= 0 && !dry) st_remove_forsaken(parent);
     if (parent >= 0) close(parent);

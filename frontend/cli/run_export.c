@@ -281,7 +281,9 @@ int run_import(struct cli *cli, const char *path)
         while (file_count) st_close(&files[--file_count]);
         return code;
     }
-    if (!code && cli_count(cli, "like")) code = cli_usage(cli, "checkpoint import: --like goes with --hf or --names");
+    for (int i = 0; i < 2 && !code; i++)
+        if (cli_count(cli, i ? "define" : "like"))
+            code = cli_usage(cli, "checkpoint import: --%s goes with --hf or --names", i ? "define" : "like");
     for (uint32_t k = 0; k < file_count; k++) count += files[k].count;
     struct run_exported *all = arena_new_array(cli->arena, struct run_exported, count + 1);
     struct run_source s = {.all = all, .read = read_one};

@@ -624,6 +624,9 @@ class Checkpoint(runner.Case):
         before = content(self.path("r"))
         self.assertEqual(self.tool("prune", "r", "--keep", "latest=2", "--dry-run").stdout, "would remove step 4\nwould remove step 8\nwould remove step 12\n")
         self.assertEqual(content(self.path("r")), before)
+        with open("/dev/full", "w") as full:  # what would go is not said
+            said = subprocess.run([self.program, "checkpoint", "prune", "r", "--keep", "latest=2", "--dry-run"], stdout=full, stderr=subprocess.PIPE, text=True, cwd=self.folder)
+        self.assertEqual((said.returncode, "No space left" in said.stderr), (3, True))
         self.tool("prune", "r", "--keep", "latest=2")
         self.assertEqual(self.steps("r"), [16, 20])
         self.assertIn("--keep RULES is missing", self.tool("prune", "r", code=2).stderr)

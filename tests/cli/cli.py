@@ -42,7 +42,7 @@ class Cli(runner.Case):
     def test_usage(self):
         for args, says in [((), "examples"), (("compil",), 'did you mean "compile"'), (("compile",), "needs MODEL"),
                            (("compile", "a", "b"), "one argument too many"), (("compile", "a", "--outptu", "b"), '"--output"'),
-                           (("compile", "a"), "-o FILE"), (("compile", "a", "-o", "-"), "an object is a file"), (("compile", "a", "-o"), "needs a value"),
+                           (("compile", "a"), "-o FILE"), (("compile", "a", "-o", "-"), "an object is a file"), (("compile", "a", "-o"), "needs a value"), (("compile", "a", "-o", "b", "--stop-after="), "--stop-after needs a value: PASS"),
                            (("compile", "a", "-o", "b", "-O7"), "0|1|2|3"), (("compile", "a", "-o", "b", "--blas", "onw"), '"own"'),
                            (("compile", "a", "-o", "b", "--stop-after", "fuze"), '"fuse"'), (("help", "rum"), '"run"'),
                            (("run", "a", "--steps", "x"), "whole number"), (("explain", "E9999"), "no diagnostic")]:
@@ -297,6 +297,11 @@ class Cli(runner.Case):
                 p = subprocess.run([self.program, "version"], stdout=full, stderr=subprocess.PIPE, text=True)
             self.assertEqual(p.returncode, 3)
             self.assertIn("No space left", p.stderr)
+        so, data = self.path("step.so"), self.batches()
+        self.stepc("compile", self.model, "-o", so)
+        for out, says in (("-", "--save - is standard output, which is closed"), ("/dev/stdout", "--save: /dev/stdout: Is a directory")):  # of what is closed
+            p = self.stepc("run", so, "--steps", "3", "--data", data, "--save", out, "-q", code=3, preexec_fn=lambda: os.close(1))
+            self.assertIn(says, p.stderr)
 
     def test_diagnostics(self):
         p = self.stepc("check", self.bad, code=1)
@@ -694,7 +699,8 @@ class Cli(runner.Case):
         none = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         p = self.stepc("compile", self.model, "-o", self.path("step.so"), "--save-temps", code=3, preexec_fn=none)
         self.assertNotIn("LLVM", p.stderr)  # whose own printing would end the program
-        self.assertNotIn("step.ll", os.listdir(self.folder))
+        self.assertFalse([name for name in os.listdir(self.folder) if name.endswith((".ll", ".o", ".nests"))])
+        self.assertIn("--reproducer none: there is no such folder", self.stepc("compile", self.model, "-o", self.path("step.so"), "--reproducer=none", code=3).stderr)
         for suffix in ("ll", "opt.ll", "o", "nests", "cu", "cu.nests"):  # what is asked for and cannot be kept
             path = self.path("kept/" + suffix + ".so")
             os.makedirs(self.path("kept"), exist_ok=True)

@@ -85,6 +85,7 @@ class Doc(runner.Case):
         """Every entry has its place, every link leads somewhere, nothing is fetched from elsewhere."""
         folder = self.path("site")
         self.assertEqual(run("--site", folder)[0], 0)
+        self.assertEqual(run("optimizers", "--site", folder)[0], 2)  # there is no site of one topic
         pages = {}
         for name in os.listdir(folder):
             with open(os.path.join(folder, name), encoding="utf-8") as f:

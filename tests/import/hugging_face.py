@@ -160,7 +160,7 @@ class HuggingFace(runner.Case):
         self.write("lora.json", dict(document, adapters=[{"type": "lora", "match": ["**.mlp.*"], "rank": 2}]))
         tensors.write(os.path.join(source, "model.safetensors"), list(entries.values()))
         self.assertEqual(self.by_program(source, "gpt2", "lora.json").names(), self.by_program(source, "gpt2").names())
-        for args, says in ((("--hf", "gpt2"), "--like MODEL.json or STEP.SO says"), (("--like", "model.json"), "--like goes with"), (("--hf", "gpt2", "--like", "model.json", "--dtype", "float16"), "are those of --like")):
+        for args, says in ((("--hf", "gpt2"), "--like MODEL.json or STEP.SO says"), (("--like", "model.json"), "--like goes with"), (("-D", "batch=2"), "--define goes with"), (("--hf", "gpt2", "--like", "model.json", "--dtype", "float16"), "are those of --like")):
             self.assertIn(says, self.stepc("checkpoint", "import", source, *args, "-o", self.path("runs"), code=2).stderr)
         self.assertIn("--peft is for export", self.stepc("checkpoint", "ls", self.path("runs"), "--peft", code=2).stderr)
 
