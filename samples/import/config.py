@@ -18,6 +18,10 @@ begin_suppress_tokens tf_legacy_loss unsloth_version is_llama_config _num_labels
 transformers.js_config cross_attention_hidden_size output_past""".split())
 
 
+def is_number(value):
+    return type(value) in (int, float) and abs(value) <= np.finfo(float).max
+
+
 class Config:
     """config.json. What is read here counts as known; `finish` refuses the rest."""
 
@@ -43,7 +47,7 @@ class Config:
 
     def number(self, key, default):
         value = self.get(key, default)
-        if type(value) not in (int, float) or not np.isfinite(value):
+        if not is_number(value):
             self.fail(key, "a number is needed")
         return float(value)
 

@@ -11,7 +11,6 @@ import sys
 
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
@@ -29,14 +28,6 @@ def numpy_has(dtype):
 def read(path):
     if not os.path.exists(os.path.join(path, ".metadata")):
         raise tensors.Bad("%s is no checkpoint of torch.distributed.checkpoint: it has no .metadata" % path)
-    try:
-        return _read(path)
-    except (Exception, CheckpointException) as e:
-        cause = next((cause for cause, _ in getattr(e, "failures", {}).values()), e)
-        raise tensors.Bad("%s cannot be read: %s: %s" % (path, type(cause).__name__, str(cause).split("\n")[0])) from e
-
-
-def _read(path):
     entries = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
     there = {name: e for name, e in entries.items() if isinstance(e, TensorStorageMetadata)}
     state = {name: torch.empty(tuple(e.size), dtype=e.properties.dtype) for name, e in there.items() if numpy_has(e.properties.dtype)}

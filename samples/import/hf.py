@@ -37,14 +37,11 @@ MODELS = {"gpt2": gpt2, "llama": llama}
 def read_config(folder, ignore=()):
     path = os.path.join(folder, "config.json")
     try:
-        with open(path, encoding="utf-8") as f:
-            values = json.load(f)
+        values = tensors.read_json(path)
     except OSError as e:
         raise Bad("%s: %s" % (path, e.strerror))
-    except ValueError as e:
-        raise Bad("%s: %s" % (path, e))
     kind = values.get("model_type")
-    if kind not in MODELS:
+    if type(kind) is not str or kind not in MODELS:
         raise Bad("%s: \"model_type\" is %s; there are %s" % (path, json.dumps(kind), ", ".join(MODELS)))
     config = Config(path, values, ignore)
     c = MODELS[kind].read(config)
@@ -65,8 +62,7 @@ def check_weights(model, weights, prefix, c):
             raise Bad("the weights lack \"%s\"" % name)
         if model.shape(name) != tuple(w.shape):
             raise Bad("\"%s\" is %s; config.json asks for %s" % (name, list(model.shape(name)), list(w.shape)))
-        if model.dtype(name) not in ("F32", "F16", "BF16"):
-            raise Bad("\"%s\" has the dtype %s, which is not supported" % (name, model.dtype(name)))
+        tensors.need_float(model, name)
     for name in model.names():
         if name in known or c.skips(name):
             continue
@@ -86,13 +82,19 @@ def prefix_of(model, c):
     raise Bad("the weights lack \"%s\"" % (c.prefixes[0] + c.table))
 
 
-def import_model(folder, out, options):
-    kind, c = read_config(folder, options.ignore)
-    document = kind.document(c, options)
+def open_weights(folder, kind, c):
     model = tensors.open_model(folder)
+    if c.layers > len(model.where):
+        raise Bad("config.json asks for %d layers, the weights are %d tensors" % (c.layers, len(model.where)))
     prefix, weights = prefix_of(model, c), kind.weights(c)
     check_weights(model, weights, prefix, c)
-    entries = []
+    return model, prefix, weights
+
+
+def import_model(folder, out, options):
+    kind, c = read_config(folder, options.ignore)
+    model, prefix, weights = open_weights(folder, kind, c)
+    document, entries = kind.document(c, options), []
     if options.peft:
         document["adapters"], adapters = peft_adapters.read(options.peft, table_of(weights, c.prefixes[0], c))
         document["trainable"] = ["@lora"]
@@ -101,10 +103,8 @@ def import_model(folder, out, options):
         for i, (path, shape) in enumerate(w.parts):
             entries.append((path, "F32", shape, lambda w=w, i=i, name=name: w.split(tensors.widen(model.array(name), model.dtype(name)))[i]))
     os.makedirs(out, exist_ok=True)
-    with open(os.path.join(out, "model.json"), "w", encoding="utf-8") as f:
-        json.dump(document, f, indent=1)
-        f.write("\n")
     tensors.write(os.path.join(out, "init.safetensors"), sorted(entries, key=lambda t: t[0]))
+    tensors.write_json(os.path.join(out, "model.json"), document)
     return document
 
 
@@ -137,6 +137,7 @@ class Trained:
         return self.file.shape(name)
 
     def array(self, path):
+        tensors.need_float(self.file, self.name(path), "F64")
         return tensors.widen(self.file.array(self.name(path)), self.file.dtype(self.name(path)))
 
     def adapter(self, path):
@@ -186,9 +187,8 @@ class Trained:
 
 def export_model(folder, trained, out, options):
     kind, c = read_config(folder, options.ignore)
-    model, result = tensors.open_model(folder), Trained(trained, options.weights)
-    prefix, weights = prefix_of(model, c), kind.weights(c)
-    check_weights(model, weights, prefix, c)
+    model, prefix, weights = open_weights(folder, kind, c)
+    result = Trained(trained, options.weights)
     if os.path.realpath(out) == os.path.realpath(folder):
         raise Bad("%s: the original is not overwritten" % out)
     result.check(weights)

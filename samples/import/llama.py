@@ -4,18 +4,23 @@ import math
 import re
 
 from gpt2 import ACTIVATIONS
-from config import Weight, namespace, same, training, transposed
+from config import Weight, is_number, namespace, same, training, transposed
 
 
 def _rope(config):
     """The base, and what divides the frequencies: nothing, a factor (linear), or the bands of Llama 3."""
     parameters = config.get("rope_parameters", {})
     key = "rope_parameters" if parameters else "rope_scaling"
-    scaling = dict(parameters or config.get("rope_scaling", {}))
+    scaling = parameters or config.get("rope_scaling", {})
     config.get("rope_scaling")
+    if type(scaling) is not dict:
+        config.fail(key, "an object is needed")
+    scaling = dict(scaling)
     base = scaling.pop("rope_theta", None)
-    base = config.number("rope_theta", 10000.0) if base is None else float(base)
+    base = config.number("rope_theta", 10000.0) if base is None else base
     config.get("rope_theta")
+    if not is_number(base) or base <= 1:
+        config.fail(key if "rope_theta" not in config.values else "rope_theta", "a base above 1 is needed")
     kind = scaling.pop("rope_type", None) or scaling.pop("type", None) or "default"
     scaling.pop("type", None)
     wanted = {"default": (), "linear": ("factor",),
@@ -23,16 +28,19 @@ def _rope(config):
               "dynamic": ("factor",), "yarn": ("factor",)}
     optional = {"dynamic": {"original_max_position_embeddings"},
                 "yarn": {"attention_factor", "beta_fast", "beta_slow", "original_max_position_embeddings", "truncate"}}
-    if kind not in wanted:
+    if type(kind) is not str or kind not in wanted:
         config.fail(key, "its rope_type \"%s\" is not supported; there are %s" % (kind, ", ".join(wanted)))
     for name in wanted[kind]:
-        if type(scaling.get(name)) not in (int, float) or scaling[name] <= 0:
+        if not is_number(scaling.get(name)) or scaling[name] <= 0:
             config.fail(key, "rope_type \"%s\" needs a positive \"%s\"" % (kind, name))
+    for name, value in scaling.items():
+        if value is not None and (type(value) is not bool if name == "truncate" else not is_number(value) or value <= 0):
+            config.fail(key, "\"%s\" of rope_type \"%s\": %s is needed" % (name, kind, "true or false" if name == "truncate" else "a positive number"))
     partial = scaling.pop("partial_rotary_factor", 1.0)
     extra = sorted(set(scaling) - set(wanted[kind]) - optional.get(kind, set())) if kind != "default" else sorted(set(scaling))
     if partial != 1.0 or extra:
         config.fail(key, "\"%s\" is not supported" % (extra[0] if extra else "partial_rotary_factor"))
-    return base, kind, scaling
+    return float(base), kind, scaling
 
 
 def read(config):

@@ -270,8 +270,6 @@ def _loss(loss, output, given, check):
 
 def save(folder, document, weights):
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "model.json"), "w", encoding="utf-8") as f:
-        json.dump(document, f, indent=1)
-        f.write("\n")
     tensors.write(os.path.join(folder, "init.safetensors"),
                   [(p, "F32", w.shape, lambda w=w: w) for p, w in sorted(weights.items())])
+    tensors.write_json(os.path.join(folder, "model.json"), document)

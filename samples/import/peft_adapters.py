@@ -12,6 +12,7 @@ import re
 import numpy as np
 
 import tensors
+from config import is_number
 from tensors import Bad
 
 CONFIG, WEIGHTS, BEGIN = "adapter_config.json", "adapter_model.safetensors", "base_model.model."
@@ -34,6 +35,17 @@ def _pattern(patterns, module, preset):
     return preset
 
 
+def _is_pattern(text):
+    try:
+        return bool(re.compile(text))
+    except re.error:
+        return False
+
+
+def _is_alpha(value):
+    return is_number(value) and 0 < value < 1e30
+
+
 def _divided(path, shape, width):
     """A kernel's shape as (inputs, outputs)."""
     for i in range(1, len(shape)):
@@ -45,8 +57,12 @@ def _divided(path, shape, width):
 def read(folder, table):
     """Adapters of the document, and their tensors by path. Every tensor of the folder is used."""
     path = os.path.join(folder, CONFIG)
-    with open(path, encoding="utf-8") as f:
-        config = json.load(f)
+    config = tensors.read_json(path)
+    for key, says, good in (("r", "a positive integer", lambda v: type(v) is int and v > 0), ("lora_alpha", "a positive number", _is_alpha), ("use_rslora", "true or false", lambda v: v is None or type(v) is bool),
+                            ("lora_dropout", "a rate from 0 up to 1", lambda v: v is None or is_number(v) and 0 <= v < 1),
+                            *((key, "an object with patterns and numbers", lambda v: v is None or type(v) is dict and all(map(_is_pattern, v)) and all(map(_is_alpha, v.values()))) for key in ("rank_pattern", "alpha_pattern"))):
+        if not good(config.get(key)):
+            raise Bad("%s: \"%s\" is %s; %s is needed" % (path, key, json.dumps(config.get(key)), says))
     for key, value in config.items():
         if key not in SAID and value not in (None, [], {}, PLAIN.get(key)):
             raise Bad("%s: \"%s\": %s is not supported" % (path, key, json.dumps(value)))
@@ -64,9 +80,11 @@ def read(folder, table):
             raise Bad("%s: \"%s\" stands beside no layer of the model" % (file.files[0].path, name))
         if other not in file.where:
             raise Bad("%s lacks \"%s\"" % (file.files[0].path, other))
+        for n in (name, other):
+            tensors.need_float(file, n)
         a, b = (tensors.widen(file.array(n), file.dtype(n)) for n in (name, other))
         used |= {name, other}
-        rank = a.shape[0]
+        rank = a.shape[0] if a.ndim == 2 else None
         alpha = _pattern(config.get("alpha_pattern"), module, config["lora_alpha"])
         if a.ndim != 2 or b.ndim != 2 or b.shape[1] != rank or rank != _pattern(config.get("rank_pattern"), module, config["r"]):
             raise Bad("%s: \"%s\" %s and \"%s\" %s are no adapter of the rank that %s has for them" % (folder, name, list(a.shape), other, list(b.shape), CONFIG))
@@ -124,9 +142,7 @@ def write(folder, trained, table, fan_in_fan_out, base):
               "rank_pattern": {m: r for m, r in ranks.items() if r != rank}, "alpha_pattern": {m: s for m, s in alphas.items() if s != alpha}}
     os.makedirs(folder, exist_ok=True)
     tensors.write(os.path.join(folder, WEIGHTS), sorted(entries, key=lambda t: t[0]), {"format": "pt"})
-    with open(os.path.join(folder, CONFIG), "w", encoding="utf-8") as f:
-        json.dump(config, f, indent=1)
-        f.write("\n")
+    tensors.write_json(os.path.join(folder, CONFIG), config)
 
 
 def _outputs(trained, shape, both, parts):

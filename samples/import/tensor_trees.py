@@ -20,6 +20,17 @@ def dtype_of(name, array, bits):
     return "BF16" if bits else NAMES[kind]
 
 
+def opened(read, path):
+    """What it reads, or why the library that reads it cannot: damaged ones make it raise all kinds of errors."""
+    try:
+        return read(path)
+    except BaseException as e:
+        if isinstance(e, (tensors.Bad, OSError, KeyboardInterrupt, SystemExit)):
+            raise
+        cause = next((cause for cause, _ in getattr(e, "failures", {}).values()), e)  # of PyTorch
+        raise tensors.Bad("%s cannot be read: %s: %s" % (path, type(cause).__name__, str(cause).split("\n")[0][:1000])) from e
+
+
 def run(doc, read, arguments):
     parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("checkpoint")
@@ -29,7 +40,7 @@ def run(doc, read, arguments):
     options = parser.parse_args(arguments)
     before, behind = options.prefix and options.prefix + ".", options.suffix and "." + options.suffix
     try:
-        leaves, others = read(options.checkpoint)
+        leaves, others = opened(read, options.checkpoint)
         found = {}
         for whole, array, bits in leaves:
             if not whole.startswith(before):

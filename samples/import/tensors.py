@@ -6,7 +6,9 @@
 
 bfloat16 is held as its bits (uint16) with the dtype "BF16"; `widen` and `narrow` go to float32 and back.
 """
+import contextlib
 import json
+import math
 import os
 import struct
 import zlib
@@ -23,6 +25,36 @@ class Bad(Exception):
     """What a user can mend: the message names the file."""
 
 
+def _unique(pairs):
+    """The members of an object, of which none may hide another."""
+    found = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError("the key \"%s\" is there twice" % key)
+        found[key] = value
+    return found
+
+
+def json_object(path, text):
+    """JSON text of a file that has to be an object."""
+    try:
+        found = json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as e:
+        raise Bad("%s: %s" % (path, e))
+    if type(found) is not dict:
+        raise Bad("%s: expected an object of JSON, found %s" % (path, json.dumps(found)[:40]))
+    return found
+
+
+def read_json(path):
+    with open(path, "rb") as f:
+        return json_object(path, f.read())
+
+
+def _naturals(value):
+    return type(value) is list and all(type(n) is int and n >= 0 for n in value)
+
+
 class _File:
     def __init__(self, path):
         try:
@@ -32,7 +64,7 @@ class _File:
                 if length > size - 8:
                     raise ValueError("the header is longer than the file")
                 text = f.read(length)
-                header = json.loads(text)
+                header = json_object(path, text)
                 if text.startswith(SUM) and text[len(SUM):len(SUM) + 8] != b"00000000":  # as stepc writes it, but into pipes
                     f.seek(8 + len(SUM) + 8)
                     crc = 0
@@ -46,13 +78,23 @@ class _File:
             raise Bad("%s is no safetensors file: %s" % (path, e))
         self.path, self.metadata = path, header.pop("__metadata__", None)
         self.tensors = header
+        if self.metadata is not None and (type(self.metadata) is not dict or not all(type(text) is str for text in self.metadata.values())):
+            raise Bad("%s: \"__metadata__\" is no object of texts" % path)
         for name, t in header.items():
+            if type(t) is not dict or type(t.get("dtype")) is not str or not _naturals(t.get("shape")) or not _naturals(t.get("data_offsets")) or len(t["data_offsets"]) != 2:
+                raise Bad("%s: \"%s\": expected dtype, shape and data_offsets, found %s" % (path, name, json.dumps(t)[:200]))
             if t["dtype"] not in DTYPES:
                 raise Bad("%s: \"%s\" has the dtype %s, which is not supported" % (path, name, t["dtype"]))
             begin, end = t["data_offsets"]
-            if not 0 <= begin <= end <= size - 8 - length \
-                    or end - begin != np.dtype(DTYPES[t["dtype"]]).itemsize * int(np.prod(t["shape"], dtype=object)):
+            if end - begin != np.dtype(DTYPES[t["dtype"]]).itemsize * math.prod(t["shape"]):
                 raise Bad("%s: the range of \"%s\" does not fit its shape or the file" % (path, name))
+        at = 0  # as the format has it: no byte belongs to two tensors, or to none
+        for begin, end, name in sorted((*t["data_offsets"], name) for name, t in header.items()):
+            if begin != at:
+                raise Bad("%s: \"%s\" begins at byte %d of the data, where %d is expected" % (path, name, begin, at))
+            at = end
+        if at != size - 8 - length:
+            raise Bad("%s: its tensors end at byte %d of %d of the data" % (path, at, size - 8 - length))
         self.data = np.memmap(path, np.uint8, "r", offset=8 + length) if size > 8 + length else np.zeros(0, np.uint8)
 
 
@@ -90,21 +132,43 @@ def open_model(path):
                 return open_model(os.path.join(path, name))
         raise Bad("%s holds neither model.safetensors nor model.safetensors.index.json" % path)
     if path.endswith(".json"):
-        with open(path, encoding="utf-8") as f:
-            index = json.load(f)
-        folder = os.path.dirname(path)
-        parts = list(dict.fromkeys(index["weight_map"].values()))
+        index, folder = read_json(path), os.path.dirname(path)
+        places = index.get("weight_map")
+        if type(places) is not dict or not places or not all(type(p) is str and p == os.path.basename(p) for p in places.values()):
+            raise Bad("%s: \"weight_map\" says of no tensor, or not of each, in which file beside it it is" % path)
+        parts = list(dict.fromkeys(places.values()))
         model = Model([_File(os.path.join(folder, p)) for p in parts], index)
-        missing = [n for n in index["weight_map"] if n not in model.where]
+        missing = [n for n, p in places.items() if n not in model.where or model.where[n].path != os.path.join(folder, p)]
         if missing:
-            raise Bad("%s: \"%s\" is in none of its files" % (path, missing[0]))
+            raise Bad("%s: \"%s\" is not in its file, %s" % (path, missing[0], places[missing[0]]))
         return model
     return Model([_File(path)])
 
 
+@contextlib.contextmanager
+def replaced(path):
+    """A file to write to: under another name first, so that one that is there stays whole when this fails, and nothing of the new one
+    does. What is no regular file is written to."""
+    direct = os.path.exists(path) and not os.path.isfile(path)
+    partial = path if direct else path + ".partial"
+    try:
+        with open(partial, "wb") as f:
+            yield f
+        if not direct:
+            os.replace(partial, path)
+    except BaseException:
+        if not direct and os.path.exists(partial):
+            os.unlink(partial)
+        raise
+
+
+def write_json(path, value):
+    with replaced(path) as f:
+        f.write(json.dumps(value, indent=1).encode() + b"\n")
+
+
 def write(path, tensors, metadata=None):
-    """Tensors as (name, dtype, shape, function that returns the array); one at a time is in memory. Written under another
-    name first, so that a file that is there stays whole when this fails."""
+    """Tensors as (name, dtype, shape, function that returns the array); one at a time is in memory."""
     header, at = {}, 0
     if metadata:
         header["__metadata__"] = metadata
@@ -114,15 +178,18 @@ def write(path, tensors, metadata=None):
         at += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % 64)
-    partial = path + ".partial"
-    with open(partial, "wb") as f:
+    with replaced(path) as f:
         f.write(struct.pack("<Q", len(text)) + text)
         for name, dtype, shape, make in tensors:
             a = np.asarray(make(), DTYPES[dtype], order="C")
             if a.shape != tuple(shape):
                 raise AssertionError((name, a.shape, shape))
             f.write(a.tobytes())
-    os.replace(partial, path)
+
+
+def need_float(model, name, *more):
+    if model.dtype(name) not in ("F32", "F16", "BF16", *more):
+        raise Bad("%s: \"%s\" has the dtype %s, which is not supported" % (model.where[name].path, name, model.dtype(name)))
 
 
 def widen(array, dtype):

@@ -68,6 +68,12 @@ class Checkpoints(runner.Case):
         self.comes_back("orbax_to_stepc.py", self.path("runs/3/state"))
         said = self.tool("orbax_to_stepc.py", self.path("runs/3"), code=1)
         self.assertTrue("3/state" in said and "3/other" in said, said)
+        for name in ("_METADATA", "manifest.ocdbt"):
+            with open(self.path("runs/3/state/" + name), "rb+") as f:
+                f.truncate(os.path.getsize(f.name) // 2)
+            said = self.tool("orbax_to_stepc.py", self.path("runs/3/state"), code=1)
+            self.assertRegex(said, "error: .*/state cannot be read: [A-Za-z]+: ")
+            self.assertNotIn("Traceback", said)
 
     @unittest.skipIf(TORCH, "skipped: %s" % TORCH)
     def test_dcp(self):

@@ -702,6 +702,61 @@ class HuggingFace(runner.Case):
             code, said = run("import", source, "-o", self.folder)
             self.assertEqual(code, 1)
             self.assertIn("model.safetensors", said)
+        n = 8 + int.from_bytes(raw[:8], "little")
+        whole, a = json.loads(raw[8:n]), "transformer.h.0.ln_1.bias"
+        at = whole[a]["data_offsets"]
+        for header, words in ([(text, "JSON") for text in ("[]", "null", "3")] + [('{"a":' * 100000, "recursion"), ('{"\udcff":1}', "utf-8")] +
+                              [(dict(whole, **{a: dict(whole[a], **change)}), a) for change in ({"dtype": None}, {"dtype": []}, {"dtype": "F8_E4M3"}, {"shape": None}, {"shape": [-12]}, {"shape": [12.0]}, {"shape": [2**62, 2**62]},
+                                                                                               {"data_offsets": [0]}, {"data_offsets": [float(x) for x in at]}, {"data_offsets": [x + 4 for x in at]})] + [(dict(whole, **{a: dict(whole[a], data_offsets=[0, 48])}), "begins at byte 0 of the data, where 48 is expected")] +
+                              [(dict(whole, **{a: None}), a), (dict(whole, __metadata__=[]), "__metadata__"), (json.dumps(whole)[:-1] + ", " + json.dumps({a: whole[a]})[1:], "twice")]):
+            text = (header if isinstance(header, str) else json.dumps(header)).encode(errors="surrogateescape")
+            with open(path, "wb") as f:
+                f.write(len(text).to_bytes(8, "little") + text + raw[n:])
+            with self.subTest(header=str(header)[:200]):
+                code, said = run("import", source, "-o", self.path("out"))
+                self.assertEqual(code, 1)
+                self.assertIn(words, said)
+                self.assertFalse(os.path.exists(self.path("out")))
+        with open(path, "wb") as f:
+            f.write(raw + b"more")
+        self.assertIn("its tensors end at byte", run("import", source, "-o", self.path("out"))[1])
+        with open(path, "wb") as f:
+            f.write(raw)
+        for name, text, words in (("config.json", "[]", "an object"), ("config.json", '{"model_type": []}', "model_type"), ("config.json", '{"model_type": "gpt2", "n_layer": 1000000000000}', "layers"),
+                                  *(("model.safetensors.index.json", index, "weight_map") for index in ("{}", '{"weight_map": []}', '{"weight_map": {"a": 3}}', '{"weight_map": {"a": "../b"}}')),
+                                  ("model.safetensors.index.json", "{", "Expecting"), ("model.safetensors.index.json", '{"weight_map": {"a": "model.safetensors"}}', "not in its file")):
+            was = os.path.join(source, name)
+            shutil.copyfile(was, was + ".whole") if os.path.exists(was) else None
+            with open(was, "w", encoding="utf-8") as f:
+                f.write(text)
+            with self.subTest(name=name, text=text):
+                code, said = run("import", source, "-o", self.path("out"))
+                self.assertEqual(code, 1)
+                self.assertIn(words, said)
+            os.remove(was)
+            os.rename(was + ".whole", was) if os.path.exists(was + ".whole") else None
+        adapters = shutil.copytree(os.path.join(HERE, "peft", "gpt2"), self.path("adapters"))
+        with open(os.path.join(adapters, "adapter_config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        for key, value in (("r", "4"), ("r", None), ("lora_alpha", None), ("lora_alpha", -1), ("lora_alpha", 1e300), ("use_rslora", "false"), ("lora_dropout", "a"), ("rank_pattern", {"(": 4}), ("alpha_pattern", [])):
+            runner.write_json(os.path.join(adapters, "adapter_config.json"), dict(config, **{key: value}))
+            code, said = run("import", source, "--peft", adapters, "-o", self.path("out"))
+            self.assertEqual((code, "\"%s\" is %s; " % (key, json.dumps(value)) in said), (1, True), said)
+        runner.write_json(os.path.join(adapters, "adapter_config.json"), config)
+        held = tensors.open_model(os.path.join(adapters, "adapter_model.safetensors"))
+        first = held.names()[0]
+        for dtype, shape in (("I32", held.shape(first)), ("F32", (held.array(first).size,)), ("F32", ())):
+            entries = [(n, "F32", held.shape(n), lambda n=n: held.array(n)) for n in held.names() if n != first] + [(first, dtype, shape, lambda: np.zeros(shape))]
+            tensors.write(os.path.join(adapters, "other.safetensors"), entries)
+            shutil.copyfile(os.path.join(adapters, "other.safetensors"), os.path.join(adapters, "adapter_model.safetensors"))
+            code, said = run("import", source, "--peft", adapters, "-o", self.path("out"))
+            self.assertEqual((code, first in said), (1, True), said)
+            shutil.copyfile(os.path.join(HERE, "peft", "gpt2", "adapter_model.safetensors"), os.path.join(adapters, "adapter_model.safetensors"))
+        try:  # nothing of a file that cannot be written whole stays
+            tensors.write(self.path("part"), [("a", "F32", (2,), lambda: 1 / 0)])
+        except ZeroDivisionError:
+            pass
+        self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("part")])
         os.remove(path)
         self.assertIn("neither", run("import", source, "-o", self.folder)[1])
 
