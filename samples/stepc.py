@@ -238,27 +238,40 @@ def _xxh3(data: bytes) -> str:
     return "%016x%016x" % (merge(117, ~(len(data) * _PRIMES[2]) & last), merge(11, len(data) * _PRIMES[1]))
 
 
+def _manifest(path: str) -> Any:
+    """What the manifest of a checkpoint says. STEP_EIO; STEP_ECORRUPT: it does not have its checksum."""
+    try:
+        with open(os.path.join(path, "manifest.json"), "rb") as f:
+            raw = f.read()
+    except OSError as e:
+        raise StepError(6, "STEP_EIO: %s/manifest.json: %s" % (path, e.strerror)) from None
+    summed = raw[:-42]  # "self":"<checksum>"} is not
+    if len(summed) < 240 or raw != summed + b'"self":"%s"}' % _xxh3(summed).encode():
+        raise StepError(7, "STEP_ECORRUPT: %s: manifest.json is damaged: its bytes do not have its checksum" % path)
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as e:
+        raise StepError(7, "STEP_ECORRUPT: %s: manifest.json: %s" % (path, e)) from None
+
+
 def checkpoints(folder: Path) -> List[types.SimpleNamespace]:
     """What a run directory holds, the oldest first: step, path, time (text, ISO 8601), metrics (a dict of floats), bytes,
     complete: the manifest has its checksum and all files have their sizes (checksums of the data are compared by `load` and
     `stepc checkpoint verify`). A folder that is not there is an OSError."""
-    found, tail = [], 42  # "self":"<checksum>"} is not summed
+    found = []
     for name in os.listdir(folder):
         if not re.fullmatch("step-(0|[1-9][0-9]{0,18})", name):
             continue
         path = os.path.join(folder, name)
         one = types.SimpleNamespace(step=int(name[5:]), path=path, time=None, metrics={}, bytes=0, complete=False)
         try:
-            with open(os.path.join(path, "manifest.json"), "rb") as f:
-                raw = f.read()
-            if len(raw) >= 240 + tail and raw[-tail:] == b'"self":"%s"}' % _xxh3(raw[:-tail]).encode():
-                told = json.loads(raw)
-                if told["stepc_checkpoint"] in (1, 2):
-                    sizes = {n: int(file["bytes"]) for n, file in told["files"].items()}
-                    metrics = {n: float(v) for n, v in told["metrics"].items()}
-                    one.time, one.metrics, one.bytes = str(told["created"]), metrics, sum(sizes.values())
-                    one.complete = all(os.path.getsize(os.path.join(path, n)) == size for n, size in sizes.items())
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            told = _manifest(path)
+            if told["stepc_checkpoint"] in (1, 2):
+                sizes = {n: int(file["bytes"]) for n, file in told["files"].items()}
+                metrics = {n: float(v) for n, v in told["metrics"].items()}
+                one.time, one.metrics, one.bytes = str(told["created"]), metrics, sum(sizes.values())
+                one.complete = all(os.path.getsize(os.path.join(path, n)) == size for n, size in sizes.items())
+        except (StepError, OSError, ValueError, KeyError, TypeError, AttributeError):
             pass
         found.append(one)
     return sorted(found, key=lambda one: one.step)
@@ -318,16 +331,18 @@ def _open(path: str) -> Tuple[Dict[str, Any], bytes]:
     """Header and data of a safetensors file, whose checksum is right if it has one, or of all tensors of a checkpoint."""
     if os.path.isdir(path):
         head, parts, at, path = {}, [], 0, _newest(path)
-        with open(os.path.join(path, "manifest.json"), encoding="utf-8") as f:
-            told = json.load(f)
-        if told["stepc_checkpoint"] not in (1, 2) or told.get("compression", "zstd") != "zstd":
+        told = _manifest(path)
+        if told.get("stepc_checkpoint") not in (1, 2) or told.get("compression", "zstd") != "zstd":
             raise StepError(8, "STEP_EVERSION: %s: of a newer stepc" % path)
-        files = {n: _open(os.path.join(path, n)) for n in told["files"] if n.endswith(".safetensors")}
-        for name, slot in told["slots"].items():
-            dtype, data = _whole(slot, files)
-            head[name] = {"dtype": dtype, "shape": slot["shape"], "data_offsets": [at, at + len(data)]}
-            parts.append(data)
-            at += len(data)
+        try:
+            files = {n: _open(os.path.join(path, n)) for n in told["files"] if n.endswith(".safetensors")}
+            for name, slot in told["slots"].items():
+                dtype, data = _whole(slot, files)
+                head[name] = {"dtype": dtype, "shape": slot["shape"], "data_offsets": [at, at + len(data)]}
+                parts.append(data)
+                at += len(data)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as e:
+            raise StepError(7, "STEP_ECORRUPT: %s: its files are not what its manifest says: %s" % (path, e)) from None
         return head, b"".join(parts)
     try:
         with open(path, "rb") as f:
@@ -339,9 +354,13 @@ def _open(path: str) -> Tuple[Dict[str, Any], bytes]:
     if raw[8:digits] == _SUM and told not in (b"00000000", b"%08x" % zlib.crc32(raw[digits + 8:])):
         raise StepError(7, "STEP_ECORRUPT: %s: damaged: its bytes do not have its checksum" % path)
     try:
-        return json.loads(raw[8:begin]), raw[begin:]
-    except ValueError:
-        raise StepError(7, "STEP_ECORRUPT: %s is no safetensors file" % path) from None
+        head = json.loads(raw[8:begin])
+        good = all(name == "__metadata__" or list(map(type, t["data_offsets"])) == [int, int] for name, t in head.items())
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        good = False
+    if not good:
+        raise StepError(7, "STEP_ECORRUPT: %s is no safetensors file" % path)
+    return head, raw[begin:]
 
 
 class Bound:
