@@ -254,38 +254,38 @@ static int wrong(const struct incoming *x, const char *text)
     return cli_failed(x->r->cli, EXIT_WRONG, "--peft %s: %s", x->folder, text);
 }
 
-/* Whether a key of the configuration is one that changes nothing, or is read here. */
-static bool is_covered(const cJSON *c)
+/* Whether what is read here has the form that it should have. */
+static bool has_form(const cJSON *c)
 {
-    static const char *const said[] = {"r",
-                                       "lora_alpha",
-                                       "rank_pattern",
-                                       "alpha_pattern",
-                                       "use_rslora",
-                                       "lora_dropout",
-                                       "fan_in_fan_out",
-                                       "target_modules",
-                                       "base_model_name_or_path",
-                                       "task_type",
-                                       "inference_mode",
-                                       "revision",
-                                       "auto_mapping",
-                                       "layers_pattern",
-                                       "megatron_config",
-                                       "megatron_core",
-                                       "loftq_config",
-                                       "runtime_config",
-                                       "qalora_group_size",
-                                       "peft_version"};
-    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-        if (!strcmp(c->string, said[i])) return true;
+    bool pattern = !strcmp(c->string, "rank_pattern") || !strcmp(c->string, "alpha_pattern");
+    if (!strcmp(c->string, "r") || !strcmp(c->string, "lora_alpha")) return cJSON_IsNumber(c) && c->valuedouble > 0;
+    if (!strcmp(c->string, "use_rslora")) return cJSON_IsBool(c) || cJSON_IsNull(c);
+    if (pattern && !cJSON_IsObject(c)) return cJSON_IsNull(c);
+    for (const cJSON *e = pattern ? c->child : NULL; e; e = e->next)
+        if (!cJSON_IsNumber(e) || !(e->valuedouble > 0)) return false;
+    return strcmp(c->string, "peft_type") != 0 || cJSON_IsString(c);
+}
+
+/* Whether a key of the configuration is one that changes nothing, or is read here. */
+static bool is_covered(struct arena *arena, const cJSON *c)
+{
+    const char *said[32];
+    size_t count = str_choices(arena,
+                               "r|lora_alpha|rank_pattern|alpha_pattern|use_rslora|lora_dropout|fan_in_fan_out|"
+                               "target_modules|base_model_name_or_path|task_type|inference_mode|revision|auto_mapping|"
+                               "layers_pattern|megatron_config|megatron_core|loftq_config|runtime_config|"
+                               "qalora_group_size|peft_version",
+                               said, 32);
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(c->string, said[i])) return has_form(c);
     if (!strcmp(c->string, "init_lora_weights")) /* the others change the model's own weights */
         return !cJSON_IsString(c) || !strcmp(c->valuestring, "gaussian") || !strcmp(c->valuestring, "orthogonal") ||
                !strcmp(c->valuestring, "eva");
     if (cJSON_IsString(c))
         return (!strcmp(c->string, "peft_type") && !strcmp(c->valuestring, "LORA")) ||
                (!strcmp(c->string, "bias") && !strcmp(c->valuestring, "none"));
-    return cJSON_IsNull(c) || cJSON_IsFalse(c) || ((cJSON_IsArray(c) || cJSON_IsObject(c)) && !c->child);
+    return has_form(c) &&
+           (cJSON_IsNull(c) || cJSON_IsFalse(c) || ((cJSON_IsArray(c) || cJSON_IsObject(c)) && !c->child));
 }
 
 static int read_config(struct incoming *x)
@@ -298,7 +298,7 @@ static int read_config(struct incoming *x)
     x->config = json_read(cli->arena, text, length);
     if (!cJSON_IsObject(x->config)) return wrong(x, CONFIG " is no JSON object");
     for (const cJSON *c = x->config->child; c; c = c->next)
-        if (!is_covered(c))
+        if (!is_covered(cli->arena, c))
             return wrong(x, arena_format(cli->arena, CONFIG ": \"%s\": %s is not supported", c->string,
                                          json_print(json_copy(cli->arena, c))));
     const char *needed[] = {"peft_type", "r", "lora_alpha"};
@@ -356,18 +356,17 @@ static int number_for(const struct incoming *x, const char *key, const char *pat
         *out = c->valuedouble;
         if (met) return 0;
     }
-    const cJSON *all = cJSON_GetObjectItemCaseSensitive(x->config, key);
-    *out = cJSON_IsNumber(all) ? all->valuedouble : NAN;
+    *out = cJSON_GetObjectItemCaseSensitive(x->config, key)->valuedouble;
     return 0;
 }
 
 static double *numbers_of(const struct incoming *x, const struct st_tensor *t)
 {
     enum ir_dtype dtype = ir_dtype_of_abi(t->dtype);
-    uint64_t count = dtype == IR_TUPLE ? 0 : t->bytes / ir_dtype_bytes(dtype);
+    uint64_t count = t->bytes / ir_dtype_bytes(dtype);
     char error[ST_TEXT], *raw = malloc(t->bytes + 1);
     double *out = malloc((count + 1) * sizeof *out);
-    step_status status = raw && out && count ? st_read(&x->file, t, 0, raw, t->bytes, error) : STEP_ENOMEM;
+    step_status status = raw && out ? st_read(&x->file, t, 0, raw, t->bytes, error) : STEP_ENOMEM;
     for (uint64_t i = 0; !status && i < count; i++) out[i] = ir_element_get(dtype, raw, i);
     free(raw);
     if (status) free(out), out = NULL;
@@ -484,8 +483,11 @@ static int put_module(struct incoming *x, const struct st_tensor *first)
     if (!unread) unread = number_for(x, "lora_alpha", "alpha_pattern", module, &alpha);
     if (unread) return unread;
     if (!second) return wrong(x, arena_format(arena, WEIGHTS " lacks \"%s\"", other));
-    if (first->rank != 2 || second->rank != 2 || second->shape[1] != first->shape[0] ||
-        (double)first->shape[0] != rank || isnan(alpha))
+    for (int k = 0; k < 2; k++)
+        if (!ir_dtype_is_float(ir_dtype_of_abi((k ? second : first)->dtype)))
+            return wrong(x,
+                         arena_format(arena, "\"%s\" holds no floats of 16 bits or more", (k ? second : first)->name));
+    if (first->rank != 2 || second->rank != 2 || second->shape[1] != first->shape[0] || (double)first->shape[0] != rank)
         return wrong(x, arena_format(arena,
                                      "\"%s\" and \"%s\" are no adapter of the rank that " CONFIG " has for them, %g",
                                      first->name, other, rank));

@@ -475,6 +475,8 @@ class HuggingFace(runner.Case):
         q = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
         arrays = {n: weights.array(n) for n in weights.names()}
         for change, entries, says in (({"use_dora": True}, {}, ["\"use_dora\": true is not supported"]), ({"peft_type": "IA3"}, {}, ["\"peft_type\": \"IA3\""]), ({"r": 4}, {}, ["no adapter of the rank"]),
+                                      *(({key: value}, {}, ["\"%s\": " % key, "is not supported"]) for key, value in (("alpha_pattern", [1]), ("alpha_pattern", {"a": "b"}), ("rank_pattern", 3), ("use_rslora", "true"), ("lora_alpha", -1), ("peft_type", None))),
+                                      ({}, {q + "A.weight": arrays[q + "A.weight"].astype("i4")}, ["q_proj.lora_A.weight\" holds no floats"]),
                                       ({"alpha_pattern": {"layers.[\\d].self_attn.q_proj": 9}}, {}, ["is a pattern that is not read here"]),
                                       ({}, {q + "B.weight": arrays[q + "B.weight"][:1]}, ["gives 1 numbers, the layer 16"]),
                                       ({}, {q + "B.weight": None}, ["lacks", "q_proj.lora_B"]), ({}, {q + "A.weight": None}, ["q_proj.lora_B.weight\" is not used"]),
@@ -485,7 +487,7 @@ class HuggingFace(runner.Case):
                 shutil.rmtree(broken, ignore_errors=True)
                 os.mkdir(broken)
                 new = {n: v for n, v in {**arrays, **entries}.items() if v is not None}
-                tensors.write(os.path.join(broken, "adapter_model.safetensors"), [(n, "F32", v.shape, lambda v=v: v) for n, v in sorted(new.items())])
+                tensors.write(os.path.join(broken, "adapter_model.safetensors"), [(n, "I32" if v.dtype.kind == "i" else "F32", v.shape, lambda v=v: v) for n, v in sorted(new.items())])
                 runner.write_json(os.path.join(broken, "adapter_config.json"), {**config, **change})
                 self.begun(broken, "llama", tokens, *says)
         for adapters, says in ((document["adapters"][:1], ["has no adapters", '"type": "lora", "rank":']), ([{**document["adapters"][0], "rank": 5}] + document["adapters"][1:], ["of rank 5", '"rank": ']),
