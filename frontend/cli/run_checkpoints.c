@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -477,6 +478,11 @@ int cli_checkpoint(struct cli *cli)
         return cli_usage(cli, v->run ? "checkpoint %s takes one path" : "checkpoint %s takes two paths", what);
     int code = check_options(cli, v);
     if (code) return code;
+    struct stat at;
+    for (size_t i = 1; i < cli->operands.count && v->run != run_import; i++)
+        if (stat(cli->operands.items[i], &at) == 0 && !S_ISDIR(at.st_mode))
+            return cli_failed(cli, EXIT_WRONG, "%s is a file; checkpoint import makes a checkpoint of it",
+                              cli->operands.items[i]);
     if (cli_count(cli, "keep") && !st_rules_check(cli_joined(cli, "keep", ""), error))
         return cli_usage(cli, "--keep %s", error);
     return v->run ? v->run(cli, path) : diff(cli, path, cli->operands.items[2]);

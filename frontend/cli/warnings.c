@@ -37,7 +37,7 @@ int cli_warnings(struct cli *cli, struct diags *diags)
     int what = SAY;
     for (size_t i = 0; i < n; i++) {
         if (!read(given[i], &what, &code))
-            return cli_usage(cli, "-W %s: expected error, error=CODE, no-error=CODE or no-CODE", given[i]);
+            return cli_usage(cli, "-W %.80s: expected error, error=CODE, no-error=CODE or no-CODE", given[i]);
         int wrong = strcmp(code, "*") == 0 ? 0 : known(cli, given[i], code);
         if (wrong) return wrong;
     }

@@ -598,6 +598,7 @@ class Checkpoint(runner.Case):
         told = json.loads(self.tool("diff", "b", "w", "--json", code=1).stdout)
         self.assertIn({"name": "layers.0.kernel", "types": ["float32[6,16]", "float32[6,17]"]}, told["tensors"])
         self.assertIn("two paths", self.tool("diff", "a", code=2).stderr)
+        self.assertIn("params.safetensors is a file; checkpoint import makes", self.tool("diff", "a", "b/step-20/params.safetensors", code=1).stderr)
         self.assertIn("from 0 on", self.tool("diff", "a", "b", "--rtol", "-1", code=2).stderr)
 
     def test_compare_small(self):
