@@ -237,6 +237,9 @@ static int check_value(const struct cli *cli, const struct cli_option *o, const 
 
 static int give(struct cli *cli, const struct cli_option *o, const char *value)
 {
+    const char *before = o->kind == CLI_OUTPUT || o->kind == CLI_TEXT ? cli_text(cli, o->name, NULL) : NULL;
+    if (before && (o->choices || o->kind == CLI_OUTPUT) && strcmp(before, value) != 0)
+        return cli_usage(cli, "--%s is %s and %s: one alone would be written", o->name, before, value);
     vec_push(cli->arena, &cli->given, ((struct cli_given){o, value}));
     return value ? check_value(cli, o, value) : 0;
 }

@@ -42,7 +42,7 @@ class Cli(runner.Case):
     def test_usage(self):
         for args, says in [((), "examples"), (("compil",), 'did you mean "compile"'), (("compile",), "needs MODEL"),
                            (("compile", "a", "b"), "one argument too many"), (("compile", "a", "--outptu", "b"), '"--output"'),
-                           (("compile", "a"), "-o FILE"), (("compile", "a", "-o", "-"), "an object is a file"), (("compile", "a", "-o"), "needs a value"), (("compile", "a", "-o", "b", "--stop-after="), "--stop-after needs a value: PASS"),
+                           (("compile", "a"), "-o FILE"), (("compile", "a", "-o", "-"), "an object is a file"), (("compile", "a", "-o"), "needs a value"), (("compile", "a", "-o", "b", "--stop-after="), "--stop-after needs a value: PASS"), (("run", "a", "--save", "b", "--save", "c"), "--save is b and c: one alone"),
                            (("compile", "a", "-o", "b", "-O7"), "0|1|2|3"), (("compile", "a", "-o", "b", "--blas", "onw"), '"own"'),
                            (("compile", "a", "-o", "b", "--stop-after", "fuze"), '"fuse"'), (("help", "rum"), '"run"'),
                            (("run", "a", "--steps", "x"), "whole number"), (("explain", "E9999"), "no diagnostic")]:
