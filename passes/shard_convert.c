@@ -50,11 +50,6 @@ static uint32_t common_bits(const struct ir_mesh *mesh, int64_t n, uint32_t a, u
     return bits;
 }
 
-uint32_t shard_common_axes(const struct ir_mesh *mesh, int64_t extent, uint32_t a, uint32_t b)
-{
-    return shard_leading(a, common_bits(mesh, extent, a, b));
-}
-
 /* Of a dimension as it is and as it shall be. */
 static uint32_t common(const struct conversion *c, uint32_t d)
 {

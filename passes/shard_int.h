@@ -109,8 +109,6 @@ struct shard {
 };
 
 /* shard_convert.c: from one layout to another, one step after the other. */
-/* The leading axes that both lists of a dimension share, as far as parts along them are whole parts by either. */
-uint32_t shard_common_axes(const struct ir_mesh *, int64_t extent, uint32_t a, uint32_t b);
 struct shard_step {
     enum shard_step_kind {
         SHARD_SLICE,

@@ -9,7 +9,6 @@
 #define NUMBER_OR_NULL(name) ARG(name, FE_NUMBER, FE_NULLABLE, "null", NULL)
 #define NUMBER_OR_NULL_IS(name, preset) ARG(name, FE_NUMBER, FE_NULLABLE, preset, NULL)
 #define INTEGER(name, preset) ARG(name, FE_INTEGER, 0, preset, NULL)
-#define INTEGER_REQUIRED(name) ARG(name, FE_INTEGER, FE_REQUIRED, NULL, NULL)
 #define SEED(name, preset) ARG(name, FE_INTEGER, FE_SEED, preset, NULL)
 #define SEED_OR_NULL(name) ARG(name, FE_INTEGER, FE_SEED | FE_NULLABLE, "null", NULL)
 #define COUNT_REQUIRED(name) ARG(name, FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL)

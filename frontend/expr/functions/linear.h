@@ -6,10 +6,8 @@
 
 struct fe_val fe_turned(struct fe_site *, struct fe_val);                 /* the matrices transposed */
 struct fe_val fe_product(struct fe_site *, struct fe_val, struct fe_val); /* matmul */
-/* What changes of a value that is not differentiated: 0, with the gradient of x. */
-struct fe_val fe_change(struct fe_site *, struct fe_val x);
-struct fe_val fe_row_numbers(struct fe_site *, struct fe_val x);    /* int32 [.., n, 1] */
-struct fe_val fe_column_numbers(struct fe_site *, struct fe_val x); /* [.., 1, m] */
+struct fe_val fe_row_numbers(struct fe_site *, struct fe_val x);          /* int32 [.., n, 1] */
+struct fe_val fe_column_numbers(struct fe_site *, struct fe_val x);       /* [.., 1, m] */
 struct fe_val fe_block(struct fe_site *, struct fe_val x, int64_t row, int64_t column, int64_t rows, int64_t columns);
 /* `extent` elements of a dimension from the int32 scalar `start` on. */
 struct fe_val fe_piece(struct fe_site *, struct fe_val x, uint32_t axis, struct fe_val start, int64_t extent);

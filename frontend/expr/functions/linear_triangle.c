@@ -9,7 +9,6 @@ struct fe_val fe_product(struct fe_site *s, struct fe_val x, struct fe_val y)
 {
     return x.bad || y.bad ? fe_bad() : FE_APPLY(s, "matmul", x, y);
 }
-struct fe_val fe_change(struct fe_site *s, struct fe_val x) { return fe_sub(s, x, fe_stop(s, x)); }
 
 struct fe_val fe_row_numbers(struct fe_site *s, struct fe_val x)
 {
