@@ -24,13 +24,16 @@ static struct ir_func *copy_body(struct state *s, struct ir_module *to, uint32_t
     return copy;
 }
 
+/* What differs from its first operand in its gradient alone. */
+static bool is_of_gradients(const struct ir_node *n) { return n->op == OP_surrogate || n->op == OP_sloped; }
+
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
     struct state *s = user;
     struct arena *scratch = &s->pass->scratch;
     const struct ir_node *n = ir_get(from, old);
     if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
-    if (n->op == OP_surrogate) return map[n->args[0]];
+    if (is_of_gradients(n)) return map[n->args[0]];
     if (n->op != OP_call && n->op != OP_loop) return pass_remake(s->pass, b, n, map);
     if (n->op == OP_loop) {
         struct ir_node loop = *n;
@@ -95,7 +98,7 @@ static bool nothing_to_do(const struct ir_module *m)
         const struct ir_func *f = m->funcs.items[i];
         if (!f->entry && !pass_is_outlined(f)) return false;
         for (ir_value v = 1; v < f->count; v++)
-            if (ir_get(f, v)->op == OP_surrogate) return false;
+            if (is_of_gradients(ir_get(f, v))) return false;
     }
     return true;
 }

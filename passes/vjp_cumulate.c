@@ -25,7 +25,7 @@ static ir_value all_that_follows(struct vjp *c, ir_value by_before)
     return ir_cumulate(c->b, IR_CUMULATE_LINEAR, args, along(c), !is_reverse(c));
 }
 
-/* The winner takes all, and of a tie with what came before half. */
+/* The winner takes all, and of a tie with what came before half; behind a NaN there is no gradient (jax.lax.cummax). */
 static void give_extremum(struct vjp *c, bool largest)
 {
     double least = largest ? -INFINITY : INFINITY;
@@ -34,7 +34,8 @@ static void give_extremum(struct vjp *c, bool largest)
     ir_value wins = largest ? vjp_op2(c, OP_lt, before, x) : vjp_op2(c, OP_lt, x, before);
     ir_value by_x = ir_select(c->b, wins, one, ir_select(c->b, vjp_op2(c, OP_eq, before, x), half, zero));
     by_x = vjp_op2(c, OP_max, by_x, neighbour(c, zero, false, 1)); /* nothing comes before the first */
-    vjp_give(c, 0, vjp_op2(c, OP_mul, all_that_follows(c, vjp_op2(c, OP_sub, one, by_x)), by_x));
+    ir_value by_before = ir_select(c->b, vjp_op2(c, OP_eq, c->value, c->value), vjp_op2(c, OP_sub, one, by_x), zero);
+    vjp_give(c, 0, vjp_op2(c, OP_mul, all_that_follows(c, by_before), by_x));
 }
 
 /* e**(x - y): the part of x in y; all of it where both are the same infinity. */

@@ -54,6 +54,7 @@ void vjp_add(struct vjp *c)
 }
 
 void vjp_surrogate(struct vjp *c) { vjp_give(c, 1, G); }
+void vjp_sloped(struct vjp *c) { vjp_give(c, 0, MUL(G, ARG(1))); }
 
 void vjp_sub(struct vjp *c)
 {

@@ -40,7 +40,7 @@ MAKES = {
 }
 # What cannot make one, of a %a that has a NaN in element 3.
 PASSES = {name: "%s(%%a)" % name for name in "neg abs sign tanh logistic sin cos erf cbrt floor ceil round stop_gradient".split()}
-PASSES.update({name: "%s(%%a, %%b)" % name for name in "atan2 max min surrogate".split()})
+PASSES.update({name: "%s(%%a, %%b)" % name for name in "atan2 max min surrogate sloped".split()})
 PASSES.update({
     "select": "select(%t, %a, %b)", "broadcast": "broadcast(%a) dims=0", "reshape": "reshape(%a)", "transpose": "transpose(%a) perm=0",
     "slice": "slice(%a) start=0 limit=8 stride=1", "pad": "pad(%a, %one) low=0 high=0 interior=0", "extend": "extend(%a) low=4 high=-4 kind=0", "concat": "concat(%h, %g) dim=0",

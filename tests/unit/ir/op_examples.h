@@ -49,7 +49,7 @@ static const struct op_example op_examples[] = {
     BINARY(rem, F23, "float32[3]"), BINARY(pow, F23, "float32[3]"), BINARY(atan2, F23, "float32[3]"), BINARY(max, F23, "float32[3]"),
     BINARY(min, F23, "float32[3]"), BINARY(and, U23, F23), BINARY(or, U23, F23), BINARY(xor, U23, F23), BINARY(shl, U23, F23),
     BINARY(shr, U23, F23), COMPARE(eq), COMPARE(ne), COMPARE(lt), COMPARE(le),
-    BINARY(surrogate, F23, "float32[3]"),
+    BINARY(surrogate, F23, "float32[3]"), BINARY(sloped, F23, "float32[3]"),
     {"select", P(1, 0, B23) P(2, 1, F23) P(3, 2, F23) "%4 = select(%1, %2, %3) : " F23 "\n" Y "%4",
      P(1, 0, "bool[3]") P(2, 1, F23) P(3, 2, F23) "%4 = select(%1, %2, %3) : " F23 "\n" Y "%4"},
     {"threefry", P(1, 0, U23) P(2, 1, U23) "%3 = threefry(%1, %2, %1, %2) word=1 : " U23 "\n" Y "%3",

@@ -356,6 +356,12 @@ static ir_value stood_for(struct ir_builder *b, enum ir_op op, const ir_value *a
     return ir_binary(b, op, ir_unary(b, OP_sin, a[0]), ir_unary(b, OP_sin, a[0]));
 }
 
+/* sin(a), as the surrogate of itself with the slope cos(a). */
+static ir_value known_slope(struct ir_builder *b, enum ir_op op, const ir_value *a)
+{
+    return ir_binary(b, OP_surrogate, ir_unary(b, OP_sin, a[0]), ir_binary(b, op, a[0], ir_unary(b, OP_cos, a[0])));
+}
+
 /* ---------------------------------------------------------------- cases */
 
 static const double ties[] = {1, 3, 3, 2, 2, 2}, more_ties[] = {1, 2, 3, 4, 2, 1};
@@ -381,6 +387,7 @@ static const struct test tests[] = {
     {OP_cast, half, -2, 2, S(2, 3), S(0), S(0), 0, 0, 0},
     {OP_sharding_constraint, constraint, -2, 2, S(2, 3), S(0), S(0), 0, 0, 0},
     {OP_surrogate, stood_for, -2, 2, S(2, 3), S(0), S(0), 0, 0, 0},
+    {OP_sloped, known_slope, -2, 2, S(2, 3), S(0), S(0), 0, 0, 0},
     {OP_select, choose, -1, 3, S(2, 3), S(2, 3), S(2, 3), 0, 0, 0},
     {OP_select, choose_safe, -1, 3, S(2, 3), S(0), S(0), 0, 0, 0},
     {OP_broadcast, repeat, -1, 3, S(2, 4), S(0), S(0), 0, 0, 0}, {OP_broadcast, repeat, -1, 3, S(1, 4), S(0), S(0), 0, 0, 0},
