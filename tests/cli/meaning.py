@@ -250,14 +250,16 @@ class Meaning(runner.Case):
 
     def test_rows_among_others(self):
         """A microbatch draws what the whole batch does where other dimensions stand before its rows, behind them, or both, as many as they may be."""
-        def drawn(to, back, **more):
+        draws = {"type": "dropout", "rate": 0.5, "input": "m + 3"}, {"type": "rnn", "cell": {"type": "simple_cell", "hidden_features": 4, "carry_init": {"type": "normal"}}, "input": "m[:, None]"}
+        def drawn(to, back, block=draws[0], **more):
             nodes = [{"name": "l", "type": "linear", "features": 4, "input": "x"}, {"name": "r", "type": "rnn", "cell": {"type": "gru_cell", "hidden_features": 8}, "input": "l[:, None] + reshape(arange(8), (1, 8, 1))"},
-                     {"name": "m", "type": "linear", "features": 4, "input": to}, {"name": "d", "type": "dropout", "rate": 0.5, "input": "m + 3"}]
+                     {"name": "m", "type": "linear", "features": 4, "input": to}, {"name": "d", **block}]
             return np.array(self.steps(document(model={"type": "graph", "nodes": nodes, "output": back}, metrics={"n": "model * 1.0"}, **more), 1)[1][0]["n"])
         pair = "stack((l, l + 1), axis=1)"  # [rows, 2, 4]: a microbatch has as many rows
         for to, back in (("reshape(r, (-1, 8))", "reshape(d, (-1, 32))"), ("reshape(%s, (-1, 4))" % pair, "reshape(d, (-1, 8))"), ("reshape(transpose(%s, (1, 0, 2)), (-1, 4))" % pair, "reshape(transpose(reshape(d, (2, -1, 4)), (1, 0, 2)), (-1, 8))"),
                          ("reshape(reshape(transpose(%s, (1, 0, 2)), (2, -1, 2, 2)), (-1, 4))" % pair, "transpose(reshape(d, (2, -1, 4)), (1, 0, 2))[:, 1]")):
-            np.testing.assert_allclose(drawn(to, back, accumulate={"microbatch_size": 2}), drawn(to, back), rtol=1e-6)
+            for block in draws:
+                np.testing.assert_allclose(drawn(to, back, block, accumulate={"microbatch_size": 2}), drawn(to, back, block), rtol=1e-6)
         nodes = [{"name": "l", "type": "linear", "features": 4, "input": "x"}, {"name": "d", "type": "dropout", "rate": 0.5, "input": "concatenate((l, l), axis=0)"}]
         self.refused(document(model={"type": "graph", "nodes": nodes, "output": "d[:shape(x)[0]]"}, accumulate={"microbatch_size": 2}), "E0111", "where its rows lie in dimension 0 is not known")
 

@@ -261,28 +261,28 @@ static struct fe_val last_carry(struct fe_site *s, struct fe_val carries, int64_
 }
 
 /* As nnx.RNN, which draws with keys of its own stream, whatever the seed: those of key 0, counted on from call to call.
- * A cell by itself has the fork of the stream "carry" that it keeps. */
-static struct fe_val draw_carry(struct fe_block *owner, const char *stream, struct cell *c, uint32_t rank,
-                                const int64_t *shape, bool used)
+ * A cell by itself has the fork of the stream "carry" that it keeps. Rows lie as those of `now`, an input of one time.
+ */
+static struct fe_val draw_carry(struct fe_block *owner, const char *stream, struct cell *c, struct fe_val now,
+                                struct ir_type type, bool used)
 {
     struct fe_site *s = &c->block.site;
-    struct ir_type type = ir_type_of(c->block.param_dtype, rank, shape);
     struct fe_drawn drawn;
-    if (!fe_block_draw(owner, stream, &type, true, 0, &drawn)) return fe_bad();
+    if (now.bad || !fe_block_draw(owner, stream, &type, true, now.tensor, &drawn)) return fe_bad();
     if (!used) return fe_none();
     ir_value x = fe_initial_drawn(s->fe, s->b, c->args[CARRY_INIT].json, &drawn, &type);
     return x ? fe_val_tensor(x) : fe_bad();
 }
 
-static bool first_carry(const struct run *r, struct cell *c, struct ir_type t, uint32_t axis,
-                        const struct fe_val *initial, uint32_t count, struct fe_val *carry)
+/* Of rows of x: x[first, ..] if there is a run over time, its first dimension. */
+static bool first_carry(const struct run *r, struct cell *c, struct fe_val x, const struct fe_val *initial,
+                        uint32_t count, struct fe_val *carry)
 {
     struct fe_site *s = &c->block.site;
-    int64_t shape[IR_MAX_RANK];
-    uint32_t rank = 0;
-    for (uint32_t i = 0; i + 1 < t.rank; i++)
-        if (i != axis) shape[rank++] = t.dim[i];
-    shape[rank++] = c->hidden;
+    struct fe_val now = r ? FE_APPLY(s, "squeeze", fe_slice_axis(s, x, 0, 0, 1), fe_int(0)) : x;
+    struct ir_type type = fe_type_at(s, &now);
+    type.dtype = c->block.param_dtype;
+    type.dim[type.rank - 1] = c->hidden;
     bool pair = initial->kind == FE_VAL_TUPLE;
     double start = 0;
     const struct fe_value *init = &c->args[CARRY_INIT];
@@ -294,13 +294,13 @@ static bool first_carry(const struct run *r, struct cell *c, struct ir_type t, u
         return fe_block_wrong(&c->block, NULL, "E0212", "the initial carry of this cell has %u parts", (unsigned)count);
     for (uint32_t i = 0; i < count; i++) {
         if (fe_is_none(initial) && (drawn || (r && r->draws))) {
-            carry[i] = r ? draw_carry(r->owner, NULL, c, rank, shape, drawn)
-                         : draw_carry(&c->block, "carry", c, rank, shape, true);
+            carry[i] = r ? draw_carry(r->owner, NULL, c, now, type, drawn)
+                         : draw_carry(&c->block, "carry", c, now, type, true);
             if (carry[i].bad) return false;
         }
         if (fe_is_none(initial) && drawn) continue;
-        carry[i] = fe_is_none(initial) ? fe_full(s, ir_type_of(c->block.param_dtype, rank, shape), start)
-                                       : fe_broadcast_val(s, pair ? initial->items[i] : *initial, rank, shape);
+        carry[i] = fe_is_none(initial) ? fe_full(s, type, start)
+                                       : fe_broadcast_val(s, pair ? initial->items[i] : *initial, type.rank, type.dim);
         if (carry[i].bad) return false;
     }
     return true;
@@ -353,8 +353,7 @@ static struct fe_val run_rnn(struct fe_block *block, fe_json cell_json, const st
     if (ragged && !lengths_fit(block, r, &t, axis)) return fe_bad();
     if (r->reverse && ragged) x = flip(s, x, axis, &r->lengths);
     x = move_axis(s, x, axis, 0);
-    if (x.bad || !prepare(&c, x, false) || !first_carry(r, &c, t, axis, &r->initial, w.carries, w.carry))
-        return fe_bad();
+    if (x.bad || !prepare(&c, x, false) || !first_carry(r, &c, x, &r->initial, w.carries, w.carry)) return fe_bad();
     w.row_count = c.dense_count;
     memcpy(w.rows, c.input, sizeof c.input);
     if (!fe_walk(&w, step, &c)) return fe_bad();
@@ -493,7 +492,7 @@ static struct fe_val apply_cell(struct fe_block *block, const struct fe_value *a
     uint32_t count = c.kind == GRU || c.kind == SIMPLE ? 1 : 2;
     struct fe_val none = fe_none();
     if (x.bad || !prepare(&c, x, block->in_count == 1) ||
-        !first_carry(NULL, &c, t, IR_MAX_RANK, block->in_count > 1 ? &block->in[0] : &none, count, carry))
+        !first_carry(NULL, &c, x, block->in_count > 1 ? &block->in[0] : &none, count, carry))
         return fe_bad();
     advance(&c, c.input, carry);
     struct fe_val both[] = {count == 1 ? carry[0] : fe_tuple(s, carry, 2), carry[count - 1]};
