@@ -67,7 +67,5 @@ double eval_convert(enum ir_dtype from, enum ir_dtype to, double); /* as XLA: fl
 
 /* eval_shape.c: reads x[offset + sum(index[i] * stride[i])] for all indices in C order; the copy is dense. */
 void eval_gather(double *out, uint32_t rank, const int64_t *extent, const double *x, const int64_t *stride);
-/* The other way round: the dense copy is written to places in `out`. */
-void eval_spread(double *out, uint32_t rank, const int64_t *extent, const double *x, const int64_t *stride);
 void eval_strides(const struct ir_type *, int64_t *stride); /* of C order */
 #endif

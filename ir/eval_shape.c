@@ -43,7 +43,8 @@ void eval_gather(double *out, uint32_t rank, const int64_t *extent, const double
     } while (advance(outer, extent, stride, index, &at));
 }
 
-void eval_spread(double *out, uint32_t rank, const int64_t *extent, const double *x, const int64_t *stride)
+/* The other way round: the dense copy is written to places in `out`. */
+static void eval_spread(double *out, uint32_t rank, const int64_t *extent, const double *x, const int64_t *stride)
 {
     if (is_empty(rank, extent)) return;
     int64_t index[2 * IR_MAX_RANK] = {0}, at = 0, n = rank ? extent[rank - 1] : 1, step = rank ? stride[rank - 1] : 1;

@@ -243,7 +243,7 @@ uint32_t ir_tuple_count(const struct ir_func *f, ir_value value)
     return body ? (uint32_t)body->results.count : 0;
 }
 
-struct ir_type ir_tuple_type(const struct ir_func *f, ir_value value, uint32_t index)
+static struct ir_type ir_tuple_type(const struct ir_func *f, ir_value value, uint32_t index)
 {
     ASSERT(index < ir_tuple_count(f, value));
     const struct ir_node *node = ir_get(f, value);

@@ -361,7 +361,6 @@ ir_value ir_broadcast_to(struct ir_builder *, ir_value, uint32_t rank, const int
  * after every step, as jax.lax does. */
 ir_value ir_reduce(struct ir_builder *, enum ir_op, ir_value, const int64_t *dims, uint32_t n);
 uint32_t ir_tuple_count(const struct ir_func *, ir_value tuple);
-struct ir_type ir_tuple_type(const struct ir_func *, ir_value tuple, uint32_t index);
 
 /* ---------------------------------------------------------------- rest of the folder */
 
@@ -375,7 +374,6 @@ ir_value ir_fold(struct ir_builder *, const struct ir_node *);
 bool ir_verify(const struct ir_module *, struct str *faults);
 /* print.c, parse.c: the text form, plans included; see ir/LANG.md. parse(print(m)) prints the same. */
 void ir_print(const struct ir_module *, struct str *);
-void ir_print_func(const struct ir_func *, struct str *);
 struct ir_module *ir_parse(const char *text, size_t length, struct diags *); /* NULL: errors were recorded */
 /* build.c: the same operation with the same attributes. */
 bool ir_same_attributes(const struct ir_node *, const struct ir_node *);

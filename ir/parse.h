@@ -49,7 +49,6 @@ void parse_need_sign(struct parse_state *, char);
 bool parse_item(struct parse_state *, uint32_t i, char close);
 const char *parse_need(struct parse_state *, enum parse_token, const char *what); /* "" after an error */
 int64_t parse_need_integer(struct parse_state *, int64_t least, int64_t most);
-uint32_t parse_need_index(struct parse_state *, uint64_t count);
 ir_value parse_need_value(struct parse_state *); /* %1, of the function at hand */
 struct ir_type parse_need_type(struct parse_state *);
 void parse_optional_sharding(struct parse_state *, struct ir_sharding *);

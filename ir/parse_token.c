@@ -168,7 +168,7 @@ int64_t parse_need_integer(struct parse_state *p, int64_t least, int64_t most)
     return value;
 }
 
-uint32_t parse_need_index(struct parse_state *p, uint64_t count)
+static uint32_t parse_need_index(struct parse_state *p, uint64_t count)
 {
     return count ? (uint32_t)parse_need_integer(p, 0, (int64_t)count - 1) : (uint32_t)parse_need_integer(p, 0, -1);
 }

@@ -166,7 +166,7 @@ static void add_node(struct str *out, const struct ir_func *f, ir_value value)
     str_add(out, "\n");
 }
 
-void ir_print_func(const struct ir_func *f, struct str *out)
+static void ir_print_func(const struct ir_func *f, struct str *out)
 {
     str_add(out, "func ");
     add_string(out, f->name);

@@ -60,8 +60,6 @@ enum {
 
 /* outline_regions.c: fills regions, and classes with what they have in common. */
 void outline_find(struct outline *);
-/* Is the node a view that costs nothing and is made again where it is needed? */
-bool outline_is_view(const struct outline *, ir_value);
 /* outline_position.c: fills `position`. */
 void outline_find_positions(struct outline *);
 #endif

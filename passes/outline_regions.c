@@ -24,7 +24,8 @@ static int64_t elements_of(const struct ir_func *f, ir_value v)
     return ir_type_elements(ir_type(body, body->results.items[0].value));
 }
 
-bool outline_is_view(const struct outline *o, ir_value v)
+/* Is the node a view that costs nothing and is made again where it is needed? */
+static bool outline_is_view(const struct outline *o, ir_value v)
 {
     const struct ir_node *n = ir_get(o->f, v);
     if (n->op == OP_constant) return n->splat;

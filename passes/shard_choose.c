@@ -130,8 +130,9 @@ struct ir_sharding shard_captured(const struct shard *s, const struct shard_func
     return shard_in_parts(&s->module->mesh, ir_type(f->func, v), as_held);
 }
 
-void shard_apply(const struct shard *s, const struct shard_func *f, ir_value v, const struct shard_choice *choice,
-                 struct ir_sharding *wanted, struct ir_sharding *made)
+/* What the choice says of the operands, `made` of the result. */
+static void shard_apply(const struct shard *s, const struct shard_func *f, ir_value v,
+                        const struct shard_choice *choice, struct ir_sharding *wanted, struct ir_sharding *made)
 {
     const struct ir_node *n = ir_get(f->func, v);
     const struct shard_rule *r = f->rule[v];

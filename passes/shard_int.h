@@ -187,9 +187,6 @@ ir_value shard_window_pad(const struct shard *, const struct shard_func *, struc
 void shard_choose(struct shard *, struct shard_func *, ir_value);
 void shard_wake(struct shard_func *, ir_value);         /* it chooses again in the next sweep, */
 void shard_wake_readers(struct shard_func *, ir_value); /* or those that read it */
-/* What the choice says of the operands, `made` of the result. */
-void shard_apply(const struct shard *, const struct shard_func *, ir_value, const struct shard_choice *,
-                 struct ir_sharding *wanted, struct ir_sharding *made);
 /* How a loop sees a value from outside. */
 struct ir_sharding shard_captured(const struct shard *, const struct shard_func *, ir_value);
 /* What the node itself costs, in bytes that are sent. */

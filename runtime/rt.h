@@ -612,7 +612,6 @@ step_status rt_stage(struct step_instance *, const struct step_batch *);
 bool rt_meet(struct step_instance *, struct rt_barrier *, uint64_t deadline_ns);
 /* The same in steps: 1: all have come, 0: not yet (never with `wait`), -1: the call failed elsewhere, or time is up. */
 int rt_meeting(struct step_instance *, struct rt_barrier *, struct rt_meeting *, uint64_t timeout_ns, bool wait);
-void rt_signal_change(struct rt_signal *);
 bool rt_unpack_commands(struct step_instance *, struct stepc_entry *, const unsigned char *at);
 uint32_t rt_useful_workers(const struct stepc_program *, uint32_t most); /* of each device */
 bool rt_plan_commands(struct step_instance *, struct rt_entry *);

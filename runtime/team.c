@@ -40,7 +40,7 @@ uint64_t rt_stood_still(uint64_t *looked)
     return since > asleep ? since : 0;
 }
 
-void rt_signal_change(struct rt_signal *s)
+static void rt_signal_change(struct rt_signal *s)
 {
     atomic_fetch_add(&s->value, 1);
     if (atomic_load(&s->sleepers))

@@ -179,7 +179,6 @@ void lower_check(struct lower *, ir_value v, nest_value is, const struct lower_p
 
 /* lower_value.c: a value at a position of its own C order. */
 nest_value lower_value(struct lower *, ir_value, const struct lower_pos *);
-nest_value lower_load(struct lower *, uint32_t buffer, const struct lower_pos *); /* under the masks that apply */
 bool lower_is_loaded(const struct lower *,
                      nest_value); /* for a GPU: by a load, which gives 0 where its mask does not hold */
 nest_value lower_halves(struct lower *, nest_value first, nest_value second); /* of 16 bits, as one uint32 */

@@ -73,7 +73,6 @@ struct lower_attention {
 struct lower_attention_shape {
     uint32_t vectors, rows;
 };
-struct lower_attention_shape attention_shape_of(const struct lower_attention *, int64_t vectors, bool whole);
 int64_t attention_padded(const struct lower_attention *, int64_t columns); /* whole register tiles */
 /* out[row][column] (+)= left x right[k][column] over k; left lies by rows, or by k. */
 struct lower_attention_product {
@@ -95,8 +94,6 @@ struct lower_pos attention_var(struct lower *, nest_var, int64_t scale);
 struct lower_pos attention_plus(struct lower *, const struct lower_pos *x, const struct lower_pos *y, int64_t scale);
 struct nest_index attention_in_rows(struct lower *, const struct lower_pos *row, int64_t columns,
                                     const struct lower_pos *column);
-struct lower_pos attention_score_at(struct lower_attention *, const struct lower_pos *step,
-                                    const struct lower_pos *lane);
 /* The same of coordinates among all steps and all lanes. */
 struct lower_pos attention_among_scores(struct lower_attention *, const struct lower_pos *step,
                                         const struct lower_pos *lane);

@@ -51,7 +51,7 @@ nest_value attention_operand(struct lower_attention *a, const struct lower_atten
 
 static int64_t round_up(int64_t n, int64_t by) { return (n + by - 1) / by * by; }
 
-struct lower_attention_shape attention_shape_of(const struct lower_attention *a, int64_t vectors, bool whole)
+static struct lower_attention_shape attention_shape_of(const struct lower_attention *a, int64_t vectors, bool whole)
 {
     static const uint32_t many[] = {0, 14, 14, 9, 6, 5}, few[] = {0, 10, 6, 4};
     bool wide = a->l->target->vector_registers >= 32;
@@ -173,8 +173,8 @@ void attention_multiply(struct lower_attention *a, const struct lower_attention_
 /* ---------------------------------------------------------------- element-wise work */
 
 /* Where a step and a lane are among the scores. */
-struct lower_pos attention_score_at(struct lower_attention *a, const struct lower_pos *step,
-                                    const struct lower_pos *lane)
+static struct lower_pos attention_score_at(struct lower_attention *a, const struct lower_pos *step,
+                                           const struct lower_pos *lane)
 {
     struct lower *l = a->l;
     struct lower_pos s = attention_plus(l, &a->step, step, 1), r = attention_plus(l, &a->first, lane, 1);

@@ -97,7 +97,7 @@ nest_var lower_lines_vectors(struct lower_lines *c, struct lower_pos *at, nest_v
     return copy;
 }
 
-nest_var lower_lines_tile(struct lower_lines *c, struct lower_pos *at, int64_t count, nest_value *mask)
+static nest_var lower_lines_tile(struct lower_lines *c, struct lower_pos *at, int64_t count, nest_value *mask)
 {
     struct lower *l = c->l;
     uint32_t last = l->axes[LINES_ALONG].parts - 1;

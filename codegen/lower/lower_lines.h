@@ -28,7 +28,6 @@ int64_t lower_lines_step(const struct lower_lines *, uint32_t axis, uint32_t par
 /* Opens the vectors of lines, and their lanes; of a tile its lines, and so many elements of each. The variable of the
  * outer loop; `mask`: of what sticks out, for stores (loads have it until l->tile_mask is cleared). */
 nest_var lower_lines_vectors(struct lower_lines *, struct lower_pos *at, nest_value *mask);
-nest_var lower_lines_tile(struct lower_lines *, struct lower_pos *at, int64_t count, nest_value *mask);
 /* Operand `which` of the root at a position; of the lines of a tile, turned: registers, of which each is an element. */
 nest_value lower_lines_operand(struct lower_lines *, uint32_t which, const struct lower_pos *, enum ir_dtype);
 uint32_t lower_lines_load(struct lower_lines *, const struct lower_pos *, int64_t count, uint32_t which, enum ir_dtype);

@@ -340,7 +340,7 @@ static nest_value load(struct lower *l, uint32_t buffer, const struct lower_pos 
     return (pair ? nest_load_pair : nest_load)(&l->b, buffer, lower_pos_index(l, p), cond);
 }
 
-nest_value lower_load(struct lower *l, uint32_t buffer, const struct lower_pos *p)
+static nest_value lower_load(struct lower *l, uint32_t buffer, const struct lower_pos *p)
 {
     struct lower_loaded loaded = {load(l, buffer, p, false), buffer, *p};
     enum ir_dtype dtype = (enum ir_dtype)l->b.nest->buffers.items[buffer].dtype;

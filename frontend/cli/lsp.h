@@ -13,7 +13,6 @@ struct lsp_spot {
     size_t length, at;
     uint32_t line, column;
 };
-void lsp_move(struct lsp_spot *, size_t offset);
 size_t lsp_offset(const char *text, size_t length, uint32_t line, uint32_t column); /* beyond a line: its end */
 void lsp_add_range(struct json_tree to, struct lsp_spot *, size_t begin, size_t end);
 

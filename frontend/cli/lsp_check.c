@@ -34,7 +34,7 @@ static void advance(struct lsp_spot *s)
     s->at += n;
 }
 
-void lsp_move(struct lsp_spot *s, size_t offset)
+static void lsp_move(struct lsp_spot *s, size_t offset)
 {
     if (offset < s->at) *s = (struct lsp_spot){.text = s->text, .length = s->length};
     while (s->at < offset && s->at < s->length) advance(s);

@@ -130,8 +130,6 @@ const char *fe_step_scales(struct fe_step *, const struct fe_rows_part *one, con
 /* The error for what would depend on the number of microbatches, E0434; false. */
 bool fe_step_depends(struct fe_step *, fe_json, const char *what);
 
-/* gradient.c: gradients of a loss by the trained parameters of a trace: one per parameter, 0 where not trained. */
-ir_value *fe_step_gradients(struct fe_step *, struct fe_trace *, ir_value loss);
 /* Loss, early metrics and gradients of all rows that the trace sees, at once. */
 bool fe_step_whole(struct fe_step *, struct fe_trace *trace, bool grads, struct fe_outcome *);
 /* How a metric is accumulated over parts of so many rows: as `kinds` says (may be NULL); rows are put together; else

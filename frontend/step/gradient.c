@@ -5,7 +5,8 @@
 
 const char *const fe_accumulators[] = {"sum", "mean", "running_mean", "concat"};
 
-ir_value *fe_step_gradients(struct fe_step *s, struct fe_trace *trace, ir_value loss)
+/* gradients of a loss by the trained parameters of a trace: one per parameter, 0 where not trained. */
+static ir_value *fe_step_gradients(struct fe_step *s, struct fe_trace *trace, ir_value loss)
 {
     struct fe *fe = s->fe;
     ir_value *wrt = arena_new_array(fe->arena, ir_value, s->param_count + 1),

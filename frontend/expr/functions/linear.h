@@ -41,7 +41,6 @@ struct fe_lu {
 };
 bool fe_lu(struct fe_site *, struct fe_val x, struct fe_lu *); /* false: an error was recorded */
 struct fe_val fe_lu_solve(struct fe_site *, const struct fe_lu *, struct fe_val b);
-struct fe_val fe_rows_in_order(struct fe_site *, struct fe_val x, struct fe_val order); /* row i is row order[i] */
 
 /* The product of reflections 1 - u u', a panel of them after the other: 1 - u f u' of the last m rows
  * (linear_reflections.c), for matrices [batch, m, n]. */

@@ -18,7 +18,7 @@ static int64_t batch_of(const struct ir_type *t)
     return batch;
 }
 
-struct fe_val fe_rows_in_order(struct fe_site *s, struct fe_val x, struct fe_val order)
+static struct fe_val fe_rows_in_order(struct fe_site *s, struct fe_val x, struct fe_val order)
 {
     if (x.bad || order.bad) return fe_bad();
     struct ir_type t = fe_type_at(s, &x);
