@@ -73,7 +73,8 @@ struct fe_rows {
     ir_value
         numbers; /* int32: per row its number in the batch; a scalar: one row without its dimension; 0: not asked for */
     int64_t count;
-    bool apart; /* rows of something else in a part of the batch: which ones of the whole they are is not known */
+    bool apart;     /* rows of something else in a part of the batch: which ones of the whole they are is not known */
+    int64_t mapped; /* rows of the outermost micro_vmap; 0: there is none */
 };
 
 /* Integers that index, noted while a trace is made: step/index_checks.c sees to it that those which come from the batch
@@ -179,7 +180,6 @@ struct fe_val fe_eval(struct fe_site *, const struct expr_node *, const struct f
 struct fe_where fe_where_argument(const struct fe_site *, const struct expr_node *);
 /* A JSON literal as a value: a string is itself, a list a tuple. `expression`: a string is an expression. */
 struct fe_val fe_literal(struct fe_site *, fe_json, const struct fe_env *, bool expression);
-struct fe_val fe_lookup(struct fe_site *, const char *dotted, const struct fe_env *);
 /* A function that an environment knows: it gets its arguments as they are written and evaluates them itself. */
 struct fe_form {
     struct fe_val (*apply)(const struct fe_form *, struct fe_site *, const struct expr_node *call,

@@ -247,7 +247,7 @@ static bool is_number(const struct fe_val *v, const struct fe_scope *c)
     return v->kind == FE_VAL_NUMBER && (v->number == c->value || isnan(c->value));
 }
 
-struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_env *env)
+static struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_env *env)
 {
     size_t length = strlen(dotted);
     for (size_t n = length; n > 0; n--) {

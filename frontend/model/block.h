@@ -17,6 +17,7 @@ struct fe_stream {
  * behind them. `after` 0: not known. */
 struct fe_lie {
     int64_t before, after, dim;
+    bool turned; /* in another order */
 };
 
 /* What a call of a random layer drew in the trace that sees the whole batch; the layer is known by its counter. */
@@ -24,7 +25,8 @@ struct fe_random_call {
     uint32_t counter;
     struct ir_type type;
     struct fe_lie lie;
-    bool apart; /* as in fe_rows */
+    int64_t batch, mapped; /* rows of the batch; as in fe_rows */
+    bool apart;            /* as in fe_rows */
 };
 
 struct fe_adaptable;
@@ -162,8 +164,8 @@ struct fe_val fe_micro_vmap(struct fe_block *, const struct fe_value *args);
 void fe_block_fork(struct fe_block *, const char *stream, bool used);      /* not used: only the draw is taken */
 ir_value fe_rows_within(struct ir_builder *, ir_value rows, int64_t each); /* numbers of rows of which each of `rows`,
                                                                             * by its number, holds so many in a run */
-struct fe_lie fe_rows_in(const struct fe_site *,
-                         ir_value); /* those of the batch, in the trace that notes random_calls */
+struct fe_lie fe_rows_in(const struct fe_site *, ir_value,
+                         int64_t *rows); /* those of the batch, so many, in the trace that notes random_calls */
 bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape, bool of_rows, ir_value like,
                    struct fe_drawn *); /* NULL: that of key 0 */
 /* A mask that is true with the probability 1 - rate: what dropout keeps. */

@@ -99,8 +99,9 @@ static struct ir_func *trace_row(struct rows *r, fe_json json, struct fe_val *ou
     struct fe *fe = r->fe;
     struct fe_trace *trace = r->block->site.trace;
     size_t count = fe->state->params.count;
-    struct fe_rows row = {r->stand_in[r->inputs], r->count, r->apart};
     const struct fe_rows *outer = trace->rows;
+    struct fe_rows row = {r->stand_in[r->inputs], r->count, r->apart,
+                          outer && outer->mapped ? outer->mapped : r->count};
     struct fe_val in[FE_MAX_INPUTS];
     ir_value *before = arena_new_array(fe->arena, ir_value, count + 1);
     if (trace->statistics) memcpy(before, trace->statistics, count * sizeof *before);
@@ -173,8 +174,9 @@ static void number_rows(struct rows *r, const struct fe_rows *seen)
     int64_t around = one ? 1 : seen && seen->numbers ? seen->count : 0;
     r->apart = seen && (seen->apart || (around && r->count % around));
     if (!seen && r->block->site.trace->notes_random) {
-        struct fe_lie lie = fe_rows_in(&r->block->site, r->whole[0]);
-        r->apart = lie.after && (lie.dim || lie.before > 1);
+        int64_t rows;
+        struct fe_lie lie = fe_rows_in(&r->block->site, r->whole[0], &rows);
+        r->apart = lie.after ? lie.dim || lie.before > 1 || lie.turned : r->count != rows;
     }
     if (!around || r->apart) r->whole[r->inputs] = ir_iota(r->b, ir_type_of(IR_I32, 1, &r->count), 0);
     else if (!one && around == r->count) r->whole[r->inputs] = seen->numbers;

@@ -107,49 +107,77 @@ static bool is_batched(const struct fe_site *s, ir_value v, int64_t *rows)
     return found;
 }
 
-/* Of what loops over time make: the first dimension with so many, but for the time. */
-static int64_t row_dim(const struct ir_func *f, const struct ir_node *proj, int64_t rows)
+/* A function, and the loop around that it is the body of. */
+struct within {
+    const struct ir_func *f;
+    const struct ir_node *loop;
+    const struct within *outer;
+};
+
+static struct fe_lie lie_of(const struct fe_site *s, const struct within *in, ir_value v, int64_t dim);
+
+/* Of what a loop makes, as its body makes it; of microbatches put together, as their first input. */
+static struct fe_lie lie_of_result(const struct fe_site *s, const struct within *in, const struct ir_node *proj,
+                                   int64_t dim)
 {
-    const struct ir_node *loop = ir_get(f, proj->args[0]);
-    int64_t dim = loop->op == OP_scan && proj->attr[0].v[0] >= loop->attr[0].v[0];
-    while (dim < proj->type.rank && proj->type.dim[dim] != rows) dim++;
-    return dim;
+    const struct ir_node *loop = ir_get(in->f, proj->args[0]);
+    int64_t number = proj->attr[0].v[0], of_times = loop->op == OP_scan && number >= loop->attr[0].v[0];
+    if (loop->op == OP_accumulate && loop->attr[3].v[number] == 3 && !dim) return lie_of(s, in, loop->args[1], 0);
+    if ((loop->op != OP_scan && loop->op != OP_loop) || dim < of_times) return (struct fe_lie){0};
+    struct within body = {in->f->module->funcs.items[loop->func], loop, in};
+    return lie_of(s, &body, body.f->results.items[number].value, dim - of_times);
 }
 
-static struct fe_lie lie_of(const struct fe_site *s, ir_value v, int64_t dim)
+static struct fe_lie lie_of_param(const struct fe_site *s, const struct within *in, const struct ir_node *n,
+                                  int64_t dim)
 {
-    const struct ir_node *n = ir_get(s->b->f, v);
-    const uint64_t key = (uint64_t)v * IR_MAX_RANK + (uint64_t)dim;
+    const struct ir_node *loop = in->loop;
+    int64_t number = n->attr[0].v[0], rest = loop->op == OP_scan ? number - loop->attr[0].v[0] : -1;
+    bool of_time = rest >= 0 && rest < loop->attr[1].v[0];
+    return loop->op == OP_scan || number ? lie_of(s, in->outer, loop->args[number], dim + of_time) : (struct fe_lie){0};
+}
+
+static struct fe_lie lie_of(const struct fe_site *s, const struct within *in, ir_value v, int64_t dim)
+{
+    const struct ir_node *n = ir_get(in->f, v);
+    const uint64_t key = ((uint64_t)ir_func_index(in->f) << 32 | v) * IR_MAX_RANK + (uint64_t)dim;
     struct fe_trace_own *own = s->trace->own;
     struct fe_lie found = {0};
-    int64_t extent = n->type.dim[dim], stride = 1, behind = 1, rows = 1;
+    int64_t extent = n->type.dim[dim], stride = 1, behind = 1, rows = 1, at;
     if (!own->lie_of.arena) own->lie_of = MAP(s->fe->arena);
     uint32_t known = map_get_number(&own->lie_of, key);
     if (known != MAP_NONE) return own->lies.items[known];
-    bool input = is_batched(s, v, &rows);
+    bool input = is_batched(s, in->loop ? 0 : v, &rows);
     for (int64_t i = dim + 1; i < n->type.rank; i++) behind *= n->type.dim[i];
-    if ((input && !dim) || (n->op == OP_proj && dim == row_dim(s->b->f, n, rows))) found = (struct fe_lie){1, 1, dim};
-    for (uint32_t k = 0; k < n->arg_count && !found.after && extent && rows && extent % rows == 0; k++) {
-        const struct ir_type *t = ir_type(s->b->f, n->args[k]);
-        int64_t from = n->op == OP_reshape ? -1 : dim_of_operand(s->b->f, n, k, dim);
-        if (from >= 0 && from < t->rank && t->dim[from] == extent) found = lie_of(s, n->args[k], from);
+    if (input && !dim) found = (struct fe_lie){1, 1, dim, false};
+    if (n->op == OP_proj) found = lie_of_result(s, in, n, dim);
+    if (n->op == OP_param && in->loop) found = lie_of_param(s, in, n, dim);
+    for (uint32_t k = n->op == OP_proj; k < n->arg_count && !found.after && extent && rows && extent % rows == 0; k++) {
+        const struct ir_type *t = ir_type(in->f, n->args[k]);
+        int64_t from = n->op == OP_reshape ? -1 : dim_of_operand(in->f, n, k, dim);
+        if (from >= 0 && from < t->rank && t->dim[from] == extent) found = lie_of(s, in, n->args[k], from);
         for (int64_t i = n->op == OP_reshape ? t->rank - 1 : -1; i >= 0 && !found.after; stride *= t->dim[i--]) {
-            struct fe_lie l = lie_of(s, n->args[k], i);
+            struct fe_lie l = lie_of(s, in, n->args[k], i);
             int64_t after = l.after * stride / behind; /* from one row to the next: in elements, then along dim */
             if (!after || l.after * stride % behind || extent % (after * rows)) continue;
-            found = (struct fe_lie){extent / (after * rows), after, dim};
+            found = (struct fe_lie){extent / (after * rows), after, dim, l.turned};
         }
     }
     found.dim = dim;
+    found.turned |= n->op == OP_reverse && is_in(&n->attr[0], dim, &at);
+    found.turned |= n->op == OP_extend && (n->attr[0].v[dim] || n->attr[1].v[dim]);
     map_set_number(&own->lie_of, key, (uint32_t)own->lies.count);
     vec_push(s->fe->arena, &own->lies, found);
     return found;
 }
 
-struct fe_lie fe_rows_in(const struct fe_site *s, ir_value v)
+struct fe_lie fe_rows_in(const struct fe_site *s, ir_value v, int64_t *rows)
 {
+    const struct within all = {.f = s->b->f};
     struct fe_lie lie = {0};
-    for (uint32_t i = 0; v && i < ir_type(s->b->f, v)->rank && !lie.after; i++) lie = lie_of(s, v, i);
+    *rows = 1;
+    is_batched(s, v, rows);
+    for (uint32_t i = 0; v && i < ir_type(s->b->f, v)->rank && !lie.after; i++) lie = lie_of(s, &all, v, i);
     return lie;
 }
 
@@ -174,8 +202,8 @@ static bool part_of_whole(struct fe_block *block, uint32_t counter, const struct
             "random numbers of the shape %s in a part of the batch are not supported yet: for the whole batch it is %s",
             ir_type_text(s->fe->arena, shape), ir_type_text(s->fe->arena, &part->whole));
     if (!differ) return true;
-    struct fe_lie lie = each > 1 && like ? call->lie : (struct fe_lie){1, each, part->dim};
-    if (lie.dim != part->dim || lie.before * lie.after != each)
+    struct fe_lie lie = each > 1 && like ? call->lie : (struct fe_lie){1, each, part->dim, false};
+    if (lie.dim != part->dim || lie.before * lie.after != each || call->lie.turned)
         return fe_block_wrong(block, NULL, "E0111",
                               "random numbers of the shape %s in a part of the batch are not supported yet: where its "
                               "rows lie in dimension %u is not known",
@@ -218,15 +246,15 @@ bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_t
             if (s->trace->own->random_calls.items[i] == index)
                 count = ir_binary(s->b, OP_add, count, ir_number(s->b, p->type, 1));
     const struct fe_rows *rows = s->trace->rows;
-    struct fe_random_call call = {index, *shape, {0}, rows && rows->apart};
+    struct fe_random_call call = {index, *shape, {0}, 1, rows ? rows->mapped : 0, rows && rows->apart};
     if (!s->trace->train) fe->state->draws_always = true;
-    if (s->trace->notes_random) {
-        if (!rows) call.lie = fe_rows_in(s, like);
-        vec_push(fe->arena, &fe->state->random_calls, call);
-    }
+    call.lie = fe_rows_in(s, s->trace->notes_random && !rows ? like : 0, &call.batch);
+    if (s->trace->notes_random) vec_push(fe->arena, &fe->state->random_calls, call);
     vec_push(fe->arena, &s->trace->own->random_calls, index);
     const struct fe_random_call *noted = s->trace->notes_random ? NULL : whole_of(s, index);
-    if (rows && of_rows && !s->trace->notes_random && (rows->apart || (noted && noted->apart)))
+    bool other = rows &&
+                 (rows->apart || (noted && (noted->apart || noted->mapped * call.batch != call.mapped * noted->batch)));
+    if (other && of_rows && !s->trace->notes_random)
         return fe_block_wrong(block, NULL, "E0111",
                               "random numbers in a micro_vmap over %lld rows of a part of the batch are not supported "
                               "yet: the part has other rows",

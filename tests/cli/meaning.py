@@ -260,6 +260,16 @@ class Meaning(runner.Case):
                          ("reshape(reshape(transpose(%s, (1, 0, 2)), (2, -1, 2, 2)), (-1, 4))" % pair, "transpose(reshape(d, (2, -1, 4)), (1, 0, 2))[:, 1]")):
             for block in draws:
                 np.testing.assert_allclose(drawn(to, back, block, accumulate={"microbatch_size": 2}), drawn(to, back, block), rtol=1e-6)
+        # as many times, or other dimensions, as rows: what a loop makes lies as in its body
+        nodes = [{"name": "l", "type": "linear", "features": 4, "input": "x"}, {"name": "r", "type": "rnn", "cell": {"type": "gru_cell", "hidden_features": 4}, "input": "l[None, :, None] + reshape(arange(8), (8, 1, 1, 1)) + reshape(arange(8), (8, 1))"},
+                 {"name": "d", "type": "dropout", "rate": 0.5, "input": "reshape(r, (-1, 4)) + 3"}]
+        draw = lambda **more: np.array(self.steps(document(model={"type": "graph", "nodes": nodes, "output": "reshape(d, (8, -1, 8, 4))[3, :, 2]"}, metrics={"n": "model * 1.0"}, **more), 1)[1][0]["n"])
+        np.testing.assert_allclose(draw(accumulate={"microbatch_size": 2}), draw(), rtol=1e-6)
+        for given, says in ("ones((16, 4))", "micro_vmap over 16 rows"), ("ones((8, 4))", "micro_vmap over 8 rows"), ("ones((2 * shape(x)[0], 4))", "micro_vmap over 4 rows"), ("flip(l, 0)", "micro_vmap over 2 rows"):
+            nodes[2] = {"name": "d", "type": "micro_vmap", "block": {"type": "noise"}, "input": given}
+            self.refused(document(model={"type": "graph", "nodes": nodes, "output": "l * sum(d)"}, accumulate={"microbatch_size": 2}), "E0111", says)
+        nodes = [{"name": "l", "type": "linear", "features": 4, "input": "x"}, {"name": "d", "type": "dropout", "rate": 0.5, "input": "flip(l, 0)"}]
+        self.refused(document(model={"type": "graph", "nodes": nodes, "output": "flip(d, 0)"}, accumulate={"microbatch_size": 2}), "E0111", "where its rows lie in dimension 0 is not known")
         nodes = [{"name": "l", "type": "linear", "features": 4, "input": "x"}, {"name": "d", "type": "dropout", "rate": 0.5, "input": "concatenate((l, l), axis=0)"}]
         self.refused(document(model={"type": "graph", "nodes": nodes, "output": "d[:shape(x)[0]]"}, accumulate={"microbatch_size": 2}), "E0111", "where its rows lie in dimension 0 is not known")
 
