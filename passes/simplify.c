@@ -237,13 +237,17 @@ static ir_value scatter_into_sum(RULE_ARGUMENTS)
 
 enum { PADS = 256 }; /* taps of a transposed convolution, say: 125 of 5 x 5 x 5 */
 
-/* Adds the summands of v, tensors with zeros before and behind along one dimension, in the order of their places. */
-static bool collect_pads(struct ir_builder *b, ir_value v, ir_value *pads, uint32_t *count, uint32_t *dim)
+/* Adds the summands of v, tensors with zeros before and behind along one dimension, in the order of their places. No
+ * more sums than there may be pads, `within` each other, are looked through: a sum of very many is asked at every one.
+ */
+static bool collect_pads(struct ir_builder *b, ir_value v, ir_value *pads, uint32_t *count, uint32_t *dim,
+                         uint32_t within)
 {
     const struct ir_node *n = get(b, v);
     double fill;
     if (n->op == OP_add)
-        return collect_pads(b, n->args[0], pads, count, dim) && collect_pads(b, n->args[1], pads, count, dim);
+        return within && collect_pads(b, n->args[1], pads, count, dim, within - 1) &&
+               collect_pads(b, n->args[0], pads, count, dim, within - 1);
     if (n->op != OP_pad || *count == PADS || !pass_number(b->f, n->args[1], &fill) || fill != 0) return false;
     for (uint32_t d = 0; d < n->type.rank; d++) {
         if (n->attr[2].v[d] || n->attr[0].v[d] < 0 || n->attr[1].v[d] < 0) return false;
@@ -266,7 +270,7 @@ static ir_value sum_of_pads(RULE_ARGUMENTS)
     int64_t end = 0;
     (void)uses;
     for (uint32_t i = 0; i < 2; i++)
-        if (!collect_pads(b, args[i], pads, &count, &dim)) return 0;
+        if (!collect_pads(b, args[1 - i], pads, &count, &dim, PADS)) return 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct ir_node *x = get(b, pads[i]);
         if (x->attr[0].v[dim] != end) return 0;

@@ -75,6 +75,11 @@ class Limits(runner.Case):
                          for n in (30, 60))
             self.assertLess(many, 4 * few + 0.5, call)
 
+    def test_long_sums(self):
+        """A chain of sums is not walked from each of them to its beginning."""
+        few, many = (self.spent("check", self.write("m.json", document([LINEAR] + [{"type": "expr", "expr": "x * x + x"}] * n)), timeout=120)[1] for n in (3000, 12000))
+        self.assertLess(many, 7 * few + 0.5)
+
     def test_fusing_many_rows(self):
         """Clusters that may be siblings look at what others read: not again for every reader."""
         path = self.write("m.json", document([{"type": "layer_norm"}] * 2000))
