@@ -17,9 +17,16 @@ enum {
     LEAST_STEPS = 128, /* of a part */
     LAUNCH_STEPS = 256 /* at least that many fewer one after the other, for another launch */
 };
-/* Of a CPU: rows and columns at least, columns where steps are not so many, steps of a part at least and about, parts,
- * batches (more are parts enough), elements of all results at most. */
-enum { WORKER_ROWS = 32, WORKER_COLUMNS = 32, WIDE_COLUMNS = 64, NARROW_STEPS = 4096, SHARED_PANELS = 8 };
+/* Of a CPU: rows and columns at least, columns of few rows at most, columns at least where steps are not so many, steps
+ * of a part at least and about, parts, batches (more are parts enough), elements of all results at most. */
+enum {
+    WORKER_ROWS = 32,
+    FEW_COLUMNS = 256,
+    WORKER_COLUMNS = 32,
+    WIDE_COLUMNS = 64,
+    NARROW_STEPS = 4096,
+    SHARED_PANELS = 8
+};
 enum { FEW_STEPS = 192, MANY_STEPS = 512, LEAST_PARTS = 4, MOST_PARTS = 16, PARTS_ELEMENTS = 1 << 21 };
 enum { MOST_BATCHES = 8 };
 
@@ -66,9 +73,10 @@ static int64_t parts_of_workers(const struct pass_options *o, const struct ir_ty
     bool plain = dtype && batch <= MOST_BATCHES && is_step_major(x, n->attr[2]) && is_step_major(y, n->attr[3]);
     bool shared = o->panel_columns > NARROW && columns > rows && columns >= SHARED_PANELS * o->panel_columns;
     bool wide = columns >= (steps < NARROW_STEPS ? WIDE_COLUMNS : WORKER_COLUMNS);
+    bool tall = rows >= WORKER_ROWS || (steps >= NARROW_STEPS && columns <= FEW_COLUMNS);
     bool panels = rows >= FUSE_PANEL_ROWS && columns >= FUSE_PANEL_ROWS; /* for all rows, where y lies in runs: heads */
     *most = 1;
-    if (!plain || !wide || rows < WORKER_ROWS || (panels && !is_one_run(n->attr[3]))) return 1;
+    if (!plain || !wide || !tall || (panels && !is_one_run(n->attr[3]))) return 1;
     int64_t parts = steps / MANY_STEPS, room = read / 8 * (shared ? 3 : 5);
     parts = parts < LEAST_PARTS ? LEAST_PARTS : parts > MOST_PARTS ? MOST_PARTS : parts;
     *most = (room < PARTS_ELEMENTS ? room : PARTS_ELEMENTS) / (batch * rows * columns);

@@ -284,7 +284,8 @@ static int64_t rows_of_product(const struct plan *p)
 }
 
 /* A gradient of weights over many rows is summed by parts, which the first dimension of the product counts: not
- * where rows lie side by side, no number of parts divides them, or all results would take too much room. Up to half as
+ * where rows lie side by side, no number of parts divides them, all results would take too much room, or few rows have
+ * many columns or few steps. Up to half as
  * many more of them make their number even. */
 START_TEST(long_sums_have_parts)
 {
@@ -295,7 +296,8 @@ START_TEST(long_sums_have_parts)
     } cases[] = {{128, 100, 8192, 16, 16, true},  {128, 100, 8192, 16, 32, true}, {128, 100, 8192, 128, 16, false},
                  {512, 512, 3000, 6, 32, true},   {128, 100, 2625, 5, 32, true},  {128, 100, 1000, 4, 16, true},
                  {128, 100, 1009, 128, 16, true}, {128, 100, 700, 128, 16, true}, {1024, 1024, 4096, 1024, 16, true},
-                 {512, 512, 8192, 8, 16, true},   {30, 100, 8192, 30, 16, true}};
+                 {512, 512, 8192, 8, 16, true},   {30, 100, 8192, 16, 16, true},  {30, 300, 8192, 30, 16, true},
+                 {30, 100, 3000, 30, 16, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fixture x;
         start(&x);
