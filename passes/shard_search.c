@@ -5,7 +5,8 @@
  *
  * Large-neighbourhood search (Shaw, 1998) whose neighbourhoods are regions; most is tried where most is sent. Then it
  * digresses: begins once more with updates that lie as their slots do, and once more behind moves that cost less but
- * send more, and keeps what it finds there if it is better. */
+ * send more, and keeps what it finds there if it is better. At last regions are turned: what is cut along one dimension
+ * is cut along another one. */
 #include "passes/shard_int.h"
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ struct search {
     double most_sent;                    /* MOST_SENT or DETOUR */
     double most_products, most_elements;
     uint32_t trials, most_trials;
+    bool turns; /* regions are tried in another dimension, too */
 };
 
 static bool same_shape(const struct ir_type *a, const struct ir_type *b)
@@ -117,7 +119,7 @@ static void meet_neighbours(struct search *a, struct region *r, ir_value v, doub
     r->hash += hash;
 }
 
-/* What the layouts at the borders do not say: along an axis less, or more. */
+/* What the layouts at the borders do not say: along an axis less, or more, or by the same ones in another dimension. */
 static void think_of_others(struct search *a, struct region *r)
 {
     const struct ir_mesh *mesh = &a->s->module->mesh;
@@ -135,6 +137,12 @@ static void think_of_others(struct search *a, struct region *r)
             struct ir_sharding other = r->lies;
             other.dim[d] = ir_axes_of_mask(shard_axes_mask(r->lies.dim[d]) | 1u << axis);
             if (!r->lies.step[d] && type->dim[d] % ir_axes_size(mesh, other.dim[d]) == 0) meet(r, other, 0);
+        }
+    for (uint32_t d = 0; d < type->rank && a->turns; d++)
+        for (uint32_t e = 0; e < type->rank && r->lies.dim[d] && !r->lies.step[d]; e++) {
+            struct ir_sharding other = r->lies;
+            other.dim[e] = r->lies.dim[d], other.dim[d] = 0;
+            if (!r->lies.dim[e] && type->dim[e] % ir_axes_size(mesh, other.dim[e]) == 0) meet(r, other, 0);
         }
 }
 
@@ -388,5 +396,9 @@ void shard_search(struct shard *s)
         search_on(&a);
         digress(&a, follow_slots);
         digress(&a, improve);
+        a.turns = true;
+        a.trials = a.most_trials / 2;
+        search_on(&a);
+        a.turns = false;
     }
 }
