@@ -18,7 +18,8 @@ enum {
     LAUNCH_STEPS = 256 /* at least that many fewer one after the other, for another launch */
 };
 /* Of a CPU: rows and columns at least, columns of few rows at most, columns at least where steps are not so many, steps
- * of a part at least and about, parts, batches (more are parts enough), elements of all results at most. */
+ * of a part at least and about, parts, elements of all results at most; batches (more are parts enough, but for groups
+ * of few columns, which share lines of memory), columns of one of several. */
 enum {
     WORKER_ROWS = 32,
     FEW_COLUMNS = 256,
@@ -28,7 +29,7 @@ enum {
     SHARED_PANELS = 8
 };
 enum { FEW_STEPS = 192, MANY_STEPS = 512, LEAST_PARTS = 4, MOST_PARTS = 16, PARTS_ELEMENTS = 1 << 21 };
-enum { MOST_BATCHES = 8 };
+enum { MOST_BATCHES = 8, GROUP_COLUMNS = 4 };
 
 static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)
 {
@@ -70,9 +71,10 @@ static int64_t parts_of_workers(const struct pass_options *o, const struct ir_ty
     int64_t batch = pass_extent(x, n->attr[0]), each = steps * batch;
     int64_t rows = ir_type_elements(x) / each, columns = ir_type_elements(y) / each;
     bool dtype = n->type.dtype == IR_F32 || (n->type.dtype == IR_BF16 && o->panel_pairs);
-    bool plain = dtype && batch <= MOST_BATCHES && is_step_major(x, n->attr[2]) && is_step_major(y, n->attr[3]);
+    bool few = batch <= MOST_BATCHES || columns < WORKER_COLUMNS;
+    bool plain = dtype && few && is_step_major(x, n->attr[2]) && is_step_major(y, n->attr[3]);
     bool shared = o->panel_columns > NARROW && columns > rows && columns >= SHARED_PANELS * o->panel_columns;
-    bool wide = columns >= (steps < NARROW_STEPS ? WIDE_COLUMNS : WORKER_COLUMNS);
+    bool wide = columns >= (steps < NARROW_STEPS ? WIDE_COLUMNS : batch > 1 ? GROUP_COLUMNS : WORKER_COLUMNS);
     bool tall = rows >= WORKER_ROWS || (steps >= NARROW_STEPS && columns <= FEW_COLUMNS);
     bool panels = rows >= FUSE_PANEL_ROWS && columns >= FUSE_PANEL_ROWS; /* for all rows, where y lies in runs: heads */
     *most = 1;

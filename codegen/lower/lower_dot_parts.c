@@ -405,7 +405,8 @@ void dot_parts(struct lower_dot_product *p)
     int64_t lines = m->extent / p->m, panels = p->panels + (p->tail_columns > 0), shared = 1;
     uint32_t batch = largest(b, b->parts), line = largest(m, m->parts - 1);
     int64_t blocks = p->blocks + (p->tail_rows > 0);
-    bool by_batch = b->part[batch] >= LEAST_PARALLEL / 2;
+    bool apart = p->rows_first && lines >= LEAST_PARALLEL; /* groups beside each other: all of a line at once */
+    bool by_batch = !apart && b->part[batch] >= LEAST_PARALLEL / 2;
     bool by_lines = !by_batch && (lines >= LEAST_PARALLEL || (lines > blocks && lines >= panels));
     if (by_lines && panels >= LEAST_PARALLEL / 2 && m->extent / m->part[line] < LEAST_PACKED) by_lines = false;
     bool by_panels = !by_batch && !by_lines && panels >= LEAST_PARALLEL / 2 && n->parts == 1;

@@ -329,16 +329,17 @@ START_TEST(sums_of_pairs_have_parts)
 }
 END_TEST
 
-/* A convolution's groups have parts, too, also where the result stands between its rows; not where groups are many. */
+/* A convolution's groups have parts, too, also where the result stands between its rows; not where groups are many and
+ * of many columns. */
 START_TEST(sums_of_groups_have_parts)
 {
-    static const int64_t groups[] = {4, 32}, first[] = {12, 64};
-    for (size_t i = 0; i < 2; i++) {
+    static const int64_t groups[] = {4, 32, 32}, columns[] = {32, 32, 8}, first[] = {12, 64, 12};
+    for (size_t i = 0; i < 3; i++) {
         struct fixture x;
         start(&x);
         x.options.panel_columns = 32;
         ir_value a = param(&x, IR_ROLE_INPUT, F32(6144, groups[i], 64));
-        ir_value b = param(&x, IR_ROLE_INPUT, F32(6144, groups[i], 32));
+        ir_value b = param(&x, IR_ROLE_INPUT, F32(6144, groups[i], columns[i]));
         static const int64_t group[] = {1}, step[] = {0}, order[] = {1, 0, 2};
         struct ir_ints batch = {group, 1}, contract = {step, 1};
         output(&x, ir_transpose(&x.b, ir_dot(&x.b, a, b, batch, batch, contract, contract), order));
