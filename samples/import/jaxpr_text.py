@@ -47,23 +47,19 @@ BINARY = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "pow":
           "ge": ">=", "and": "&", "or": "|", "xor": "^", "shift_left": "<<", "shift_right_arithmetic": ">>"}
 CALLED = {"max": "maximum", "min": "minimum", "atan2": "arctan2", "rem": "fmod"}
 REDUCED = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all", "reduce_or": "any"}
-SCATTERS = {"scatter": "set", "scatter-add": "add", "scatter_add": "add", "scatter-mul": "multiply", "scatter_mul": "multiply",
-            "scatter-min": "min", "scatter_min": "min", "scatter-max": "max", "scatter_max": "max"}
+SCATTERS = {"scatter": "set", "scatter-add": "add", "scatter-mul": "multiply", "scatter-min": "min", "scatter-max": "max"}  # of x.at[..]
 POOLS = {"reduce_window_max": "max_pool", "reduce_window_min": "min_pool", "reduce_window_sum": "avg_pool"}
 NAMED = {"relu", "relu6", "silu", "logaddexp", "xlogy", "xlog1py", "sinc"}  # functions of JAX with gradients of their own: by name, never by what they are made of
 INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2"}
 
 
-# Functions of JAX that are one call in a trace: what they are called there, the function, arguments that a trace does not show, and the
-# expression. Which arguments they were is seen by making the call anew: it has to be the same, equation by equation.
-WHOLE = {
-    "inv": (jnp.linalg.inv, [""], "inv(%s)"), "det": (jnp.linalg.det, [""], "det(%s)"), "slogdet": (jnp.linalg.slogdet, [""], "slogdet(%s)"),
-    "solve": (jnp.linalg.solve, [""], "solve(%s)"), "cholesky": (jnp.linalg.cholesky, ["", "upper=True"], "cholesky(%s)"),
-    "eigh": (jnp.linalg.eigh, [""], "eigh(%s)"), "svd": (jnp.linalg.svd, ["full_matrices=False", "", "compute_uv=False"], "svd(%s)"),
-    "searchsorted": (jnp.searchsorted, ["", "side='right'"], "searchsorted(%s)"), "_interp": (jnp.interp, [""], "interp(%s)"),
-    "convolve": (jnp.convolve, ["", "mode='same'", "mode='valid'"], "convolve(%s)"),
-    "correlate": (jnp.correlate, ["", "mode='same'", "mode='full'"], "correlate(%s)"),
-    "floor_divide": (jnp.floor_divide, [""], "floor_divide(%s)")}
+# Functions of JAX that are one call in a trace, by their names there (an expression has none that begins with _), and arguments that a
+# trace does not show. Which they were is seen by making the call anew: it has to be the same, equation by equation.
+WHOLE = {"inv": (jnp.linalg.inv, {}), "det": (jnp.linalg.det, {}), "slogdet": (jnp.linalg.slogdet, {}), "solve": (jnp.linalg.solve, {}),
+         "cholesky": (jnp.linalg.cholesky, {}, {"upper": True}), "eigh": (jnp.linalg.eigh, {}),
+         "svd": (jnp.linalg.svd, {"full_matrices": False}, {}, {"compute_uv": False}), "searchsorted": (jnp.searchsorted, {}, {"side": "right"}),
+         "_interp": (jnp.interp, {}), "convolve": (jnp.convolve, {}, {"mode": "same"}, {"mode": "valid"}),
+         "correlate": (jnp.correlate, {}, {"mode": "same"}, {"mode": "full"}), "floor_divide": (jnp.floor_divide, {})}
 LONGEST = 40000  # characters of a constant
 UNROLLED = 100  # rounds of a loop that are written one after the other
 CLAMPS = ("CLIP", "PROMISE_IN_BOUNDS")  # what XLA does with indices that are promised to be inside
@@ -238,8 +234,10 @@ class Text:
         out = equation.outvars[0].aval
         if name in UNARY:
             return "%s(%s)" % (UNARY[name], a[0])
-        if name == "div" and out.dtype.kind in "iu":  # without the rest, towards zero
-            return "((%s - fmod(%s, %s)) // %s)" % (a[0], a[0], a[1], a[1])
+        if name == "div" and out.dtype.kind == "u":
+            return "(%s // %s)" % (a[0], a[1])
+        if name == "div" and out.dtype.kind == "i":  # without the rest, towards zero
+            return "where((%s == 0), -1, (%s - fmod(%s, %s)) // %s)" % (a[1], a[0], a[0], a[1], a[1])
         if name in BINARY:
             return "(%s %s %s)" % (a[0], BINARY[name], a[1])
         if name in CALLED:
@@ -295,7 +293,7 @@ class Text:
             line = [1] * len(out.shape)
             line[p["dimension"]] = out.shape[p["dimension"]]
             return "broadcast_to(reshape(arange(%d, dtype='%s'), %s), %s)" % (line[p["dimension"]], out.dtype.name, _tuple(line), _tuple(out.shape))
-        if name in SCATTERS:
+        if name.replace("_", "-") in SCATTERS:
             return self.scattered(equation, a, never_negative)
         if name == "gather":
             outside = ", mode='clip'" if p["mode"].name in CLAMPS else ""
@@ -349,7 +347,7 @@ class Text:
             raise NotCovered("the operation \"%s\" of the traced call at these places" % name)
         each = [a[1] if len(dims) == 1 else "%s[..., %d]" % (a[1], i) for i in range(len(dims))]
         at = ["reshape(%s, %s)" % (_counted(i, operand[axis], never_negative, False), _tuple(indices[:-1])) for i, axis in zip(each, dims)]
-        return "(%s).at%s.%s(%s)" % (a[0], _places(dims, at, both, indices), SCATTERS[name], a[2])
+        return "(%s).at%s.%s(%s)" % (a[0], _places(dims, at, both, indices), SCATTERS[name.replace("_", "-")], a[2])
 
     def pool(self, name, p, x):
         """A window of 1 over the first and the last dimension, as pooling layers have it."""
@@ -437,24 +435,24 @@ class Text:
             at, source = [int(x) for x in np.cumsum(p["sizes"])[:-1]], self.hold(a[0], len(eqn.outvars))
             return [("split(%s, %s, axis=%d)[%d]" % (source, at, p["axis"], i), None) for i in range(len(eqn.outvars))]
         if name == "sort" and p["num_keys"] == 1:
-            first = "sort(%s, axis=%d)" % (a[0], p["dimension"])
             order = self.hold("argsort(%s, axis=%d)" % (a[0], p["dimension"]), len(a)) if len(a) > 1 else ""
-            return [(first, None)] + [("take_along_axis(%s, %s, axis=%d)" % (x, order, p["dimension"]), None) for x in a[1:]]
+            texts = ["sort(%s, axis=%d)" % (a[0], p["dimension"])] + ["take_along_axis(%s, %s, axis=%d)" % (x, order, p["dimension"]) for x in a[1:]]
+            return [(self.hold(text, n), None) for text, n in zip(texts, wanted)]
         if name == "top_k":
             return [("top_k(%s, %d)[%d]" % (a[0], p["k"], i), None) for i in range(len(eqn.outvars))]
         if len(eqn.outvars) != 1:
             raise NotCovered("the operation \"%s\" of the traced call" % name)
-        never_negative = (name == "gather" or name in SCATTERS) and (eqn.invars[1].aval.dtype.kind == "u" or value[1] is not None and bool(np.all(np.asarray(value[1]) >= 0)))
+        never_negative = (name == "gather" or name.startswith("scatter")) and (eqn.invars[1].aval.dtype.kind == "u" or value[1] is not None and bool(np.all(np.asarray(value[1]) >= 0)))
         return [(self.hold(self.spell(eqn, a, never_negative), wanted[0]), None)]
 
     def whole(self, eqn, inner, constants, source, a, value):
         """The results as the expression of one of the functions that are named whole; None: it is none of them."""
-        function, choices, form = WHOLE.get(source.split(" ")[0], (None, (), ""))
+        name = source.split(" ")[0]
+        function, *choices = WHOLE.get(name, (None,))
         for more in choices:
-            keywords = eval("dict(%s)" % more)
-            made = jax.make_jaxpr(lambda *given: function(*given, **keywords))(*(v.aval for v in eqn.invars)).jaxpr.eqns
+            made = jax.make_jaxpr(lambda *given: function(*given, **more))(*(v.aval for v in eqn.invars)).jaxpr.eqns
             if len(made) == 1 and made[0].primitive.name in INLINED and same(inner, constants, *_inner(made[0].params)):
-                text = form % ", ".join([*map(self.read, a, value), *([more] if more else [])])
+                text = "%s(%s)" % (name.lstrip("_"), ", ".join([*map(self.read, a, value), *("%s=%r" % pair for pair in more.items())]))
                 held = self.hold(text, 2) if len(eqn.outvars) > 1 else text
                 return [text] if len(eqn.outvars) == 1 else ["%s[%d]" % (held, i) for i in range(len(eqn.outvars))]
         return None

@@ -113,7 +113,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     why = {**{path: "random numbers that the call draws itself" for path in streams},
            **{path: "running statistics that the module computes itself" for path in statistics}}
     while True:
-        # In a graph the name of a node hides an input.
+        # In a graph an input that has the name of a node is known by it only before the node.
         nodes = []
         blocks = _Layers(recorder.calls, nodes, params, untrained, whole)
         text = blocks.text = Text(nodes, blocks, why, {*given, *layers, *params})
