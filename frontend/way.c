@@ -49,16 +49,10 @@ int way_read_document(struct way *w, const char *path, char **text, size_t *leng
 }
 
 /* --numerics invariant or mesh-invariant: bits depend on no mesh. */
-static bool is_mesh_invariant(struct cli *cli)
-{
-    return strcmp(cli_text(cli, "numerics", "reproducible"), "reproducible") != 0;
-}
+static bool is_mesh_invariant(struct cli *cli) { return strstr(cli_text(cli, "numerics", ""), "invariant") != NULL; }
 
 /* Nor on how many microbatches there are. */
-static bool is_invariant(struct cli *cli)
-{
-    return strcmp(cli_text(cli, "numerics", "reproducible"), "invariant") == 0;
-}
+static bool is_invariant(struct cli *cli) { return strcmp(cli_text(cli, "numerics", ""), "invariant") == 0; }
 
 int way_read_options(const struct way *w, struct fe_options *options)
 {
@@ -252,6 +246,7 @@ int way_settings(struct way *w)
         .time_passes = cli_count(cli, "time-passes") > 0,
         .check_finite = cli_count(cli, "check-finite") > 0,
         .invariant = is_mesh_invariant(cli),
+        .fast = !strcmp(cli_text(cli, "numerics", ""), "fast"),
         .microbatches = is_invariant(cli),
         .blas = product_row(blas),
     };

@@ -33,5 +33,6 @@ static inline const char *infer_arg_text(const struct infer *c, uint32_t i) { re
 static inline bool infer_is_index(const struct ir_type *type) { return type->dtype == IR_I32 && type->rank == 0; }
 
 infer_rule infer_call, infer_loop, infer_grad, infer_accumulate, infer_scan, infer_vmap,
-    infer_proj; /* infer_control.c */
+    infer_proj;                                                       /* infer_control.c */
+infer_rule infer_winograd, infer_winograd_points, infer_winograd_sum; /* winograd.c */
 #endif

@@ -158,6 +158,7 @@ ir_value fuse_loop(const struct fuse_panels *, struct ir_builder *, const struct
  * that makes it, or makes it without its border. 0: it is none. */
 enum { FUSE_MOST_TAPS = 256 };
 struct fuse_transposed {
+    const struct pass_options *options;
     const struct ir_func *f;
     const struct ir_node *product; /* cotangent by kernel: [.., taps * columns]; NULL: `of` by numbers */
     ir_value of;
@@ -173,6 +174,10 @@ struct fuse_transposed {
 bool fuse_is_transposed(struct fuse_transposed *, const struct ir_func *, ir_value);
 ir_value fuse_transpose(struct fuse_transposed *, struct ir_builder *, const struct ir_func *, ir_value,
                         const ir_value *map);
+
+/* fuse_winograd.c: is a product a convolution that takes fewer multiplications; it, or the product itself. */
+bool fuse_wants_winograd(const struct pass_options *, const struct ir_func *, ir_value);
+ir_value fuse_winograd(const struct pass_options *, struct ir_builder *, ir_value);
 
 /* fuse_pairs.c: may a product be one of taps; it in pairs of bfloat16, 0: it stays as it is. */
 bool fuse_may_pair(const struct ir_func *, const struct ir_node *, struct arena *);

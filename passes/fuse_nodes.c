@@ -299,6 +299,10 @@ static void mark_stored(struct fuse *z, ir_value v)
         for (uint32_t i = 0; i < node->arg_count; i++) store(z, node->args[i]);
         break;
     case FUSE_DOT:
+        if (node->op != OP_dot) { /* tiles read an element several times */
+            for (uint32_t i = 0; i < node->arg_count; i++) store(z, node->args[i]);
+            break;
+        }
         if (node->attr[5].n > 1) z->node[node->args[0]].needs_buffer = true;
         else if ((has_transpose(z, node->args[0]) || slice_of(z, node->args[0])) && is_scattered(z, node))
             store(z, node->args[0]);

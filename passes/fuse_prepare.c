@@ -124,7 +124,8 @@ static bool has_many(struct preparing *p, const struct ir_module *m)
                    wants_lines(p, m->funcs.items[i], v) || wants_split(p, m->funcs.items[i], v) ||
                    is_wide_join(p, m->funcs.items[i], v) || fuse_wants_panels(&p->panels, m->funcs.items[i], v) ||
                    fuse_wants_even(&p->panels, m->funcs.items[i], v) ||
-                   fuse_wants_rows(&p->panels, m->funcs.items[i], v) || wants_rows_first(p, m->funcs.items[i], v);
+                   fuse_wants_rows(&p->panels, m->funcs.items[i], v) || wants_rows_first(p, m->funcs.items[i], v) ||
+                   fuse_wants_winograd(p->pass->options, m->funcs.items[i], v);
             any |= fuse_is_transposed(p->transposed, m->funcs.items[i], v);
         }
         any |= terms >= FUSE_MANY_TERMS;
@@ -139,6 +140,8 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     ir_value sum = p->pass->options->invariant ? 0 : fuse_sum(&p->sums, b, from, old, map);
     if (!sum) sum = fuse_transpose(p->transposed, b, from, old, map);
     if (sum) return sum;
+    if (fuse_wants_winograd(p->pass->options, from, old))
+        return fuse_winograd(p->pass->options, b, pass_remake(p->pass, b, node, map));
     uint32_t blocks = p->pass->options->blocks;
     if (fuse_wants_phases(blocks, from, node)) return fuse_phases(blocks, b, node, map[node->args[0]]);
     if (wants_lines(p, from, old)) return fuse_lines(b, from, node, map);
@@ -199,6 +202,7 @@ static struct ir_module *prepare(struct pass *p, struct ir_module *m)
                              fuse_panels_of(p, m),
                              arena_new(&p->scratch, struct fuse_transposed),
                              NULL};
+    user.transposed->options = p->options;
     if (!has_many(&user, m) && pass_keeps(p, m, is_rewritten)) return m;
     if (m->copies) number(&user, m);
     return pass_rebuild(p, m, rewrite, &user);

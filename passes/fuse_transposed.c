@@ -124,8 +124,7 @@ static ir_value cotangent_of(const struct fuse_transposed *t) { return t->produc
 /* Is the sum one of all taps, and worth another product? */
 static bool find(struct fuse_transposed *t, const struct ir_func *f, ir_value v, const struct ir_type *image)
 {
-    memset(t, 0, sizeof *t);
-    t->f = f;
+    *t = (struct fuse_transposed){.options = t->options, .f = f};
     if (ir_get(f, v)->op != OP_add || !collect(t, v, 0) || t->count < 2 || (t->product && !is_whole(t))) return false;
     uint32_t last = t->rank - 1, strides = 0;
     if (t->columns / t->groups < LEAST_COLUMNS || last + 3 > IR_MAX_RANK || t->rank + last > IR_MAX_RANK + 2)
@@ -225,7 +224,7 @@ static ir_value product_of(const struct fuse_transposed *t, struct ir_builder *b
     ir_value args[] = {y, kernel};
     struct ir_node dot = {.op = OP_dot, .arg_count = 2, .args = args, .place = b->place};
     dot.attr[2] = (struct ir_ints){of_y, 2}, dot.attr[3] = (struct ir_ints){of_kernel, 2};
-    if (!grouped) return ir_make(b, dot);
+    if (!grouped) return fuse_winograd(t->options, b, ir_make(b, dot));
     /* columns of a group are too few to be turned again in every chunk of rows */
     args[1] = ir_transpose(b, kernel, (int64_t[]){0, 3, 2, 1});
     of_kernel[1] = 1;

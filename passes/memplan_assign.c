@@ -2,6 +2,7 @@
  * if nobody can still want what stands there: every reader of the old value comes earlier, or is the writing
  * kernel itself and reads each element at the index it stores. Otherwise it is computed elsewhere and copied at the
  * end. */
+#include "ir/winograd.h"
 #include "passes/memplan.h"
 #include <string.h>
 
@@ -492,7 +493,12 @@ static double flops_of(const struct plan_group *g)
         enum ir_emit emit = (enum ir_emit)ir_ops[node->op].emit;
         if (emit == EMIT_ewise || emit == EMIT_lines) flops += (double)ir_type_elements(&node->type);
         else if (emit == EMIT_reduce) flops += (double)ir_type_elements(ir_type(g->func, node->args[0]));
-        if (emit == EMIT_dot) {
+        if (node->op == OP_winograd || node->op == OP_winograd_sum) {
+            const struct ir_type *x = ir_type(g->func, node->args[0]), *y = ir_type(g->func, node->args[1]);
+            flops += winograd_products(x, node->op == OP_winograd ? &node->type : y);
+        } else if (node->op == OP_winograd_points) {
+            flops += (double)ir_type_elements(&node->type);
+        } else if (emit == EMIT_dot) {
             double k = 1;
             for (uint32_t j = 0; j < node->attr[2].n; j++)
                 k *= (double)ir_type(g->func, node->args[0])->dim[node->attr[2].v[j]];

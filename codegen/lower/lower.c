@@ -126,7 +126,10 @@ static void run_template(struct lower *l, struct cg_gemm *gemm)
     case GROUP_COPY: lower_map(l); break;
     case GROUP_ROW:
     case GROUP_COLUMN: lower_reduction(l); break;
-    case GROUP_DOT: lower_dot(l, gemm); break;
+    case GROUP_DOT:
+        if (ir_get(l->f, l->group->root)->op == OP_dot) lower_dot(l, gemm);
+        else lower_winograd(l);
+        break;
     case GROUP_SCATTER: lower_scatter(l); break;
     case GROUP_LINES: (ir_get(l->f, l->group->root)->op == OP_order ? lower_order : lower_cumulate)(l); break;
     case GROUP_ATTENTION: lower_attention(l); break;

@@ -208,6 +208,7 @@ void lower_tree_join(struct lower *, const struct lower_pos *leaf, uint32_t leve
 void lower_map(struct lower *);
 void lower_reduction(struct lower *);
 void lower_dot(struct lower *, struct cg_gemm *);
+void lower_winograd(struct lower *);
 void lower_scatter(struct lower *);
 void lower_scatter_rows(struct lower *, bool in_place); /* for GPUs */
 /* In how many parts an indexed dimension and its indices fall, each of which stays among its own, as where every row of

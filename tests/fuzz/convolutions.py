@@ -63,7 +63,8 @@ def document(seed):
         model["precision"] = {"compute": dtype}
     if dtype == "float64":
         model["inputs"]["x"]["dtype"] = dtype
-    return model, dtype, ["--cpu", processor.able(r.choice(("x86-64-v2", "x86-64-v3", "x86-64-v4", "native"))), r.choice(("-O0", "-O0", "-O2"))], r.choice((1, 1, 3))
+    arguments, threads = ["--cpu", processor.able(r.choice(("x86-64-v2", "x86-64-v3", "x86-64-v4", "native"))), r.choice(("-O0", "-O0", "-O2"))], r.choice((1, 1, 3))
+    return model, dtype, arguments + ["--numerics", r.choice(("reproducible", "fast"))], threads
 
 
 def play(stepc, seed, folder, more):

@@ -20,6 +20,7 @@ struct fixture {
     struct ir_module *m;
     struct ir_builder b;
     uint32_t inputs, outputs;
+    bool fast; /* --numerics fast */
 };
 
 static inline struct fixture fixture_new(void)
@@ -266,8 +267,14 @@ static inline bool has(const struct nest *nest, const char *word)
     return found;
 }
 
-/* Kernels of all tests that multiply in tiles, in pairs, or make several neighbours in a vector loop. */
-static uint32_t with_tiles, with_pairs, with_neighbours;
+/* Kernels of all tests that multiply in tiles, in pairs, by points, or make several neighbours in a vector loop. */
+static uint32_t with_tiles, with_pairs, with_points, with_neighbours;
+
+static inline enum ir_op group_op(const struct plan *plan, size_t group)
+{
+    const struct plan_group *g = &plan->groups.items[group];
+    return g->root ? (enum ir_op)ir_get(g->func, g->root)->op : IR_NONE;
+}
 
 /* Set: plans are lowered, but carried out only by another program with the same cases. */
 static bool lowered_alone;
@@ -285,6 +292,7 @@ static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, doub
         options = (struct pass_options){
             .panel_columns = cg_panel_columns(&target), .panel_pairs = true, .tap_pairs = !target.tiles};
     if (vector_bytes == TEST_GPU) options.blocks = CG_CUDA_BLOCKS;
+    else if (x->fast) options.fast = true, options.panel_columns = cg_panel_columns(&target);
     plan_module(&p, x->m, options);
     const struct plan *plan = p.plans->plans.items[0];
     struct cg_kernel *kernels = arena_new_array(&a, struct cg_kernel, plan->groups.count);
@@ -293,6 +301,7 @@ static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, doub
     for (size_t i = 0; i < plan->groups.count; i++) {
         with_tiles += has(kernels[i].nest, "tiles b");
         with_neighbours += plan->groups.items[i].kind == GROUP_MAP && has(kernels[i].nest, "unroll");
+        with_points += group_op(plan, i) == OP_winograd || group_op(plan, i) == OP_winograd_sum;
         with_pairs += has(kernels[i].nest, " = fma") && has(kernels[i].nest, " pair");
     }
     if (getenv("STEPC_TEST_DUMP")) dump_plan(&p, kernels);

@@ -309,6 +309,50 @@ START_TEST(dot_taps)
 }
 END_TEST
 
+/* The same with fewer multiplications, of tiles that stick out, and of channels and columns that no vector divides. */
+START_TEST(dot_taps_by_points)
+{
+    static const int64_t shapes[][6] = {
+        {3, 10, 32, 32, 3, 1}, {2, 17, 40, 60, 3, 1}, {1, 25, 48, 64, 3, 1}, {20, 8, 33, 64, 3, 1}};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        if (i && MOST_WORK < INT64_MAX) break;
+        struct fixture x = convolution(shapes[i], IR_F32);
+        uint32_t before = with_points;
+        x.fast = true;
+        check_lowering(&x, i % 2 ? 64 : 32, 3e-5, 0);
+        ck_assert_msg(with_points - before >= 2, "%u: %u", i, with_points - before);
+        ir_module_free(x.m);
+    }
+}
+END_TEST
+
+/* Along one dimension, with what follows the convolution, and with its kernel the other way round. */
+START_TEST(dot_lines_by_points)
+{
+    for (int64_t rows = 70; rows < 72; rows++) {
+        struct fixture x = fixture_new();
+        int64_t in = 96, out = 64, behind = 2;
+        ir_value line = input(&x, F32(3, rows + 2, in)), w = input(&x, F32(3 * in, out)),
+                 given = input(&x, F32(3, rows, out)), bias = input(&x, F32(out)), tap[2][3] = {{0}};
+        for (int64_t k = 0; k < 3; k++)
+            tap[0][k] = tap[1][2 - k] = ir_slice(&x.b, line, (int64_t[]){0, k, 0}, (int64_t[]){3, rows + k, in},
+                                                 (int64_t[]){1, 1, 1});
+        uint32_t before = with_points;
+        struct ir_ints no = {NULL, 0}, steps = {(int64_t[]){0, 1}, 2};
+        for (uint32_t way = 0; way < 2; way++) {
+            ir_value taps = ir_concat(&x.b, tap[way], 3, 2), y = product(&x, taps, w, 2, 0);
+            output(&x, ir_unary(&x.b, OP_tanh,
+                                ir_binary(&x.b, OP_add, y, ir_broadcast(&x.b, bias, DIMS(3, rows, out), &behind))));
+            output(&x, ir_dot(&x.b, taps, given, no, no, steps, steps));
+        }
+        x.fast = true;
+        check_lowering(&x, 64, 3e-5, 0);
+        ck_assert_uint_eq(with_points - before, 4);
+        CHECK_BOTH(x, 3e-5, 0);
+    }
+}
+END_TEST
+
 /* Every channel by itself: what its taps give, summed, and the gradient by the image, of which the border is not made.
  */
 START_TEST(taps_of_channels)
@@ -656,6 +700,8 @@ static void add_cases(Suite *suite)
     tcase_add_test(dots, dot_epilogue);
     tcase_add_test(dots, dot_taps);
     tcase_add_test(dots, dot_taps_in_pairs);
+    tcase_add_test(dots, dot_taps_by_points);
+    tcase_add_test(dots, dot_lines_by_points);
     tcase_add_test(dots, taps_of_channels);
     tcase_add_test(dots, dot_attention);
     tcase_add_test(dots, dot_attention_by_tiles);

@@ -26,14 +26,17 @@ static const struct op_example *example_of(enum ir_op op)
     ck_abort_msg("op %s has no example in op_examples.h", ir_ops[op].name);
 }
 
-/* A module with the body as function `name`; collectives stand in stage spmd. */
+/* A module with the body as function `name`; collectives stand in stage spmd, what only groups hold in stage kernel. */
 static const char *module_text(enum ir_op op, const char *name, const char *body)
 {
-    bool tensor = ir_ops[op].stages & IR_STAGE_TENSOR;
+    uint32_t stages = ir_ops[op].stages;
     return arena_format(
         &arena,
         "module \"m\" stage %s\nmesh \"data\"=2, \"model\"=4\nplace 1 10+4 \"/model/0\"\n%sfunc \"%s\" {\n%s\n}\n",
-        tensor ? "tensor" : "spmd", op_preamble, name, body);
+        stages & IR_STAGE_TENSOR ? "tensor"
+        : stages & IR_STAGE_SPMD ? "spmd"
+                                 : "kernel",
+        op_preamble, name, body);
 }
 
 static const char *print(const struct ir_module *m)

@@ -1,0 +1,196 @@
+/* Convolutions of float32 with three taps along one or two dimensions, steps of one and many channels, by minimal
+ * filtering (ir/winograd.h), where --numerics fast allows it: forward, the gradient of the image, which is a
+ * convolution by now (fuse_transposed.c), and that of the kernel. The kernel's points are made once a step, by ordinary
+ * nodes, and lie in panels as a product's right operand does; those of tiles never leave a worker's caches
+ * (codegen/lower/lower_winograd.c). */
+#include "ir/winograd.h"
+#include "passes/fuse.h"
+
+enum { MOST_TAPS = WINOGRAD_TAPS * WINOGRAD_TAPS, LEAST_PIECES = 8 /* that workers share out */ };
+
+/* What one costs, in multiply-adds: of an element that is changed into a point or back; of one of the kernel, once;
+ * more than those of a product, and what it must save at least. */
+#define POINT_COST 4.0
+#define KERNEL_COST 8.0
+#define SHORT_PRODUCT 1.15
+#define LEAST_GAIN 1.1
+
+struct convolution {
+    ir_value base;
+    uint32_t dims;
+    int64_t number[MOST_TAPS]; /* where each tap of the concatenation stands in the kernel, row by row */
+    int64_t images, channels, columns, low[WINOGRAD_DIMS], extent[WINOGRAD_DIMS]; /* of the result */
+    bool gradient;                                                                /* of the kernel */
+};
+
+static bool counts_up(struct ir_ints dims, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < dims.n; i++)
+        if (dims.v[i] != from + i) return false;
+    return dims.n == to - from;
+}
+
+static bool is_unit_slice(const struct ir_node *n)
+{
+    bool unit = n->op == OP_slice;
+    for (uint32_t i = 0; unit && i < n->attr[2].n; i++) unit = n->attr[2].v[i] == 1;
+    return unit;
+}
+
+/* Slices of one tensor beside each other, each of them a tap. */
+static bool find_taps(const struct ir_func *f, ir_value v, struct convolution *c)
+{
+    while (ir_get(f, v)->op == OP_reshape) v = ir_get(f, v)->args[0];
+    const struct ir_node *n = ir_get(f, v), *first = ir_get(f, n->op == OP_concat ? n->args[0] : v);
+    uint32_t rank = n->type.rank, seen = 0;
+    if (n->op != OP_concat || rank < 3 || rank > WINOGRAD_DIMS + 2 || n->attr[0].v[0] + 1 != rank ||
+        n->arg_count != winograd_power(WINOGRAD_TAPS, rank - 2) || !is_unit_slice(first))
+        return false;
+    c->base = first->args[0], c->dims = rank - 2;
+    const struct ir_type *base = ir_type(f, c->base);
+    c->images = first->type.dim[0], c->channels = first->type.dim[rank - 1];
+    if (c->images != base->dim[0] || c->channels != base->dim[rank - 1]) return false;
+    for (uint32_t i = 0; i < c->dims; i++) {
+        c->low[i] = first->attr[0].v[i + 1], c->extent[i] = first->type.dim[i + 1];
+        for (uint32_t k = 0; k < n->arg_count; k++) {
+            const struct ir_node *tap = ir_get(f, n->args[k]);
+            if (!is_unit_slice(tap) || tap->args[0] != c->base || !ir_type_equal(&tap->type, &first->type))
+                return false;
+            c->low[i] = tap->attr[0].v[i + 1] < c->low[i] ? tap->attr[0].v[i + 1] : c->low[i];
+        }
+    }
+    for (uint32_t k = 0; k < n->arg_count; k++) {
+        int64_t number = 0;
+        for (uint32_t i = 0; i < c->dims; i++) {
+            int64_t at = ir_get(f, n->args[k])->attr[0].v[i + 1] - c->low[i];
+            if (at >= WINOGRAD_TAPS) return false;
+            number = number * WINOGRAD_TAPS + at;
+        }
+        c->number[k] = number;
+        seen |= 1u << number;
+    }
+    return seen == (1u << n->arg_count) - 1;
+}
+
+static int64_t tiles_along(const struct convolution *c, uint32_t dim)
+{
+    return (c->extent[dim] + WINOGRAD_MADE - 1) / WINOGRAD_MADE;
+}
+
+static bool pays(const struct convolution *c, int64_t panel)
+{
+    double elements = (double)c->images, tiles = (double)c->images, channels = (double)c->channels;
+    double columns = (double)((c->columns + panel - 1) / panel * panel),
+           points = winograd_power(WINOGRAD_POINTS, c->dims);
+    for (uint32_t i = 0; i < c->dims; i++) elements *= (double)c->extent[i], tiles *= (double)tiles_along(c, i);
+    double plain = elements * winograd_power(WINOGRAD_TAPS, c->dims) * channels * (double)c->columns;
+    double now = points * (tiles * (channels * columns * SHORT_PRODUCT + POINT_COST * (channels + columns)) +
+                           KERNEL_COST * channels * columns);
+    return now * LEAST_GAIN < plain;
+}
+
+static bool find(const struct pass_options *o, const struct ir_func *f, ir_value v, struct convolution *c)
+{
+    const struct ir_node *n = ir_get(f, v);
+    *c = (struct convolution){0};
+    if (!o->fast || !o->panel_columns || n->op != OP_dot || n->type.dtype != IR_F32 || n->attr[0].n || n->attr[4].n ||
+        n->attr[5].n || n->attr[6].n || !find_taps(f, n->args[0], c))
+        return false;
+    const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
+    uint32_t outer = c->dims + 1;
+    if (x->rank <= outer || x->dim[0] != c->images) return false;
+    for (uint32_t i = 0; i < c->dims; i++)
+        if ((int64_t)x->dim[i + 1] != c->extent[i]) return false;
+    c->gradient = counts_up(n->attr[2], 0, outer) && counts_up(n->attr[3], 0, outer) && y->rank == outer + 1;
+    bool forward = counts_up(n->attr[2], outer, x->rank) && y->rank == n->attr[3].n + 1;
+    c->columns = ir_type_elements(y) / pass_extent(y, n->attr[3]);
+    return (c->gradient || forward) && pays(c, o->panel_columns);
+}
+
+bool fuse_wants_winograd(const struct pass_options *o, const struct ir_func *f, ir_value v)
+{
+    struct convolution c;
+    return find(o, f, v, &c);
+}
+
+/* ---------------------------------------------------------------- what it becomes */
+
+/* With so much put around it, or taken off; not around what was padded already. */
+static ir_value padded(struct ir_builder *b, ir_value v, const int64_t *low, const int64_t *high)
+{
+    struct ir_node n = *ir_get(b->f, v);
+    int64_t all[3][IR_MAX_RANK] = {{0}};
+    bool plain = n.op == OP_pad && pass_is_zero(b->f, n.args[1]), any = false;
+    for (uint32_t i = 0; i < n.type.rank; i++) {
+        plain = plain && !n.attr[2].v[i];
+        any |= low[i] || high[i];
+    }
+    if (!any) return v;
+    for (uint32_t i = 0; i < n.type.rank; i++) {
+        all[0][i] = low[i] + (plain ? n.attr[0].v[i] : 0);
+        all[1][i] = high[i] + (plain ? n.attr[1].v[i] : 0);
+    }
+    return ir_pad(b, plain ? n.args[0] : v, ir_scalar(b, IR_F32, 0), all[0], all[1], all[2]);
+}
+
+/* The image as far as whole tiles read it. */
+static ir_value tiled(struct ir_builder *b, const struct convolution *c)
+{
+    int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < c->dims; i++) {
+        int64_t wanted = tiles_along(c, i) * WINOGRAD_MADE + WINOGRAD_BORDER;
+        low[i + 1] = -c->low[i];
+        high[i + 1] = wanted - ((int64_t)ir_type(b->f, c->base)->dim[i + 1] - c->low[i]);
+    }
+    return padded(b, c->base, low, high);
+}
+
+/* A kernel, whose taps and channels are contracted in that order, as [taps, channels, columns]. */
+static ir_value kernel_of(struct ir_builder *b, const struct convolution *c, ir_value kernel, struct ir_ints contract)
+{
+    uint32_t rank = ir_type(b->f, kernel)->rank;
+    int64_t order[IR_MAX_RANK] = {0}, shape[] = {winograd_power(WINOGRAD_TAPS, c->dims), c->channels, c->columns};
+    order[rank - 1] = rank * (rank - 1) / 2; /* the one that is not contracted */
+    for (uint32_t i = 0; i < contract.n; i++) order[i] = contract.v[i], order[rank - 1] -= contract.v[i];
+    return ir_reshape(b, ir_transpose(b, kernel, order), 3, shape);
+}
+
+static struct ir_ints taps_of(const struct convolution *c)
+{
+    return (struct ir_ints){c->number, winograd_power(WINOGRAD_TAPS, c->dims)};
+}
+
+static ir_value forward(struct ir_builder *b, const struct convolution *c, const struct ir_node *dot, int64_t panel)
+{
+    int64_t extent[WINOGRAD_DIMS + 1];
+    for (uint32_t i = 0; i < c->dims; i++) extent[i] = c->extent[i];
+    extent[c->dims] = c->columns;
+    ir_value kernel = kernel_of(b, c, dot->args[1], dot->attr[3]);
+    struct ir_node points = {
+        .op = OP_winograd_points, .arg_count = 1, .args = &kernel, .attr = {{&panel, 1}, taps_of(c)}};
+    ir_value args[] = {tiled(b, c), ir_make(b, points)};
+    struct ir_node n = {.op = OP_winograd, .arg_count = 2, .args = args, .attr = {{extent, c->dims + 1}}};
+    return ir_make(b, n);
+}
+
+static ir_value gradient(struct ir_builder *b, const struct convolution *c, const struct ir_node *dot)
+{
+    int64_t none[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, first = 0, parts[2] = {1, 1};
+    for (uint32_t i = 0; i < c->dims; i++) high[i + 1] = tiles_along(c, i) * WINOGRAD_MADE - c->extent[i];
+    int64_t blocks = c->channels / winograd_channels(c->channels, c->columns), rows[] = {c->images, tiles_along(c, 0)};
+    struct fuse_cut cut = fuse_find_cut(rows, 2, (LEAST_PIECES + blocks - 1) / blocks);
+    if (cut.all > 1) parts[cut.at] = cut.parts;
+    if (cut.all > 1 && cut.at) parts[0] = c->images;
+    ir_value args[] = {tiled(b, c), padded(b, dot->args[1], none, high)};
+    struct ir_node n = {.op = OP_winograd_sum, .arg_count = 2, .args = args, .attr = {{parts, 2}, taps_of(c)}};
+    ir_value sum = ir_reduce_plain(b, OP_reduce_sum, ir_make(b, n), &first, 1);
+    return ir_reshape(b, sum, dot->type.rank, dot->type.dim);
+}
+
+ir_value fuse_winograd(const struct pass_options *o, struct ir_builder *b, ir_value v)
+{
+    struct convolution c;
+    if (!find(o, b->f, v, &c)) return v;
+    struct ir_node dot = *ir_get(b->f, v);
+    return c.gradient ? gradient(b, &c, &dot) : forward(b, &c, &dot, o->panel_columns);
+}
