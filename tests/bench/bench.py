@@ -65,7 +65,7 @@ def compiled(options, document, extra=()):
         with open(path, "w") as f:
             json.dump(document, f)
     so = os.path.join(folder, "step.so")
-    subprocess.run([options.stepc, "compile", path, "-o", so, *extra], check=True)
+    subprocess.run([options.stepc, "compile", path, "-o", so, "--numerics", options.numerics, *extra], check=True)
     return so
 
 
@@ -427,6 +427,7 @@ def main():
     p.add_argument("--stepc", default=os.path.join(ROOT, "build/stepc"))
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--json", metavar="FILE")
+    p.add_argument("--numerics", default="reproducible", help="as of stepc compile")
     p.add_argument("--cpu-time", action="store_true", help="for machines that others use: CPU time; says something where there is one thread")
     p.add_argument("--one", help=argparse.SUPPRESS)
     p.add_argument("workloads", nargs="*", default=list(WORKLOADS), metavar="|".join(WORKLOADS))
@@ -447,7 +448,7 @@ def main():
         # A process of its own each, so that the thread pools of one do not disturb the next.
         environment = dict(os.environ, OMP_WAIT_POLICY="passive", JAX_PLATFORMS="cpu")
         command = [sys.executable, os.path.abspath(__file__), "--stepc", os.path.abspath(options.stepc), "--rounds", str(options.rounds), "--one", name]
-        command += ["--cpu-time"] if options.cpu_time else []
+        command += ["--numerics", options.numerics] + ["--cpu-time"] * options.cpu_time
         if name in ON_ONE_CORE:
             command = ["taskset", "-c", "0", *command]
             environment.update(OMP_NUM_THREADS="1", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Convolutions, one thread: forward and both gradients beside PyTorch's (oneDNN, channels last) and the peak of fused multiply-adds.
 
-    tests/bench/convolutions.py [--stepc build/stepc] [--repeats N] [NAME | BxHxWxCxO,kK,sS[,gG] ...]
+    tests/bench/convolutions.py [--stepc build/stepc] [--repeats N] [--numerics fast] [NAME | BxHxWxCxO,kK,sS[,gG] ...]
 
 The image is a parameter, so that its gradient is made too, unless it has up to 4 channels: then it is an input. Of ours it is the share of the fastest step that `stepc bench --by kernel`
 gives the layer: with padding, phases and the update that a gradient's kernel takes along (of channels by themselves, which are element-wise work, that of the
@@ -81,6 +81,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--stepc", default=os.path.join(HERE, "..", "..", "build", "stepc"), type=os.path.abspath)
     p.add_argument("--repeats", type=int, default=4)
+    p.add_argument("--numerics", default="reproducible", help="as of stepc compile; fast: rates are those of the plain sums, which are not made")
     p.add_argument("shapes", nargs="*", default=list(SHAPES))
     options = p.parse_args()
     try:
@@ -97,7 +98,7 @@ def main():
             source, path = os.path.join(folder, "m.json"), os.path.join(folder, "m.so")
             with open(source, "w") as f:
                 json.dump(document(shape), f)
-            subprocess.run([options.stepc, "compile", source, "-o", path], check=True)
+            subprocess.run([options.stepc, "compile", source, "-o", path, "--numerics", options.numerics], check=True)
             calls = peer(torch, shape) if torch else ()
             for _ in range(options.repeats):
                 seconds, rate = ours(options.stepc, path, groups == c > 1)
