@@ -48,6 +48,11 @@ int way_read_document(struct way *w, const char *path, char **text, size_t *leng
     return code ? code : cli_read(w->cli, path, w->limits.document, text, length);
 }
 
+static bool is_fast(struct cli *cli)
+{
+    return cli_takes(cli, "numerics") && strcmp(cli_text(cli, "numerics", ""), "fast") == 0;
+}
+
 /* --numerics invariant or mesh-invariant: bits depend on no mesh. */
 static bool is_mesh_invariant(struct cli *cli) { return strstr(cli_text(cli, "numerics", ""), "invariant") != NULL; }
 
@@ -118,6 +123,7 @@ static void warn_behind(struct way *w)
     const char *disabled = cli_takes(w->cli, "disable") ? cli_text(w->cli, "disable", NULL) : NULL;
     const char *asked[][2] = {{"chunk-rows", "chunk"},
                               {"remat", "remat"},
+                              {"numerics", is_fast(w->cli) ? "fuse" : ""}, /* others are checked */
                               {"check-finite", m->mesh.axis_count ? "shard" : "memplan"},
                               {"disable", NULL}};
     for (size_t i = 0; m->after && i < sizeof asked / sizeof *asked; i++) {
@@ -246,7 +252,7 @@ int way_settings(struct way *w)
         .time_passes = cli_count(cli, "time-passes") > 0,
         .check_finite = cli_count(cli, "check-finite") > 0,
         .invariant = is_mesh_invariant(cli),
-        .fast = !strcmp(cli_text(cli, "numerics", ""), "fast"),
+        .fast = is_fast(cli),
         .microbatches = is_invariant(cli),
         .blas = product_row(blas),
     };
