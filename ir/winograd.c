@@ -14,16 +14,6 @@ const struct ir_winograd winograd_made = {MADE, POINTS, false, made};
 const struct ir_winograd winograd_kernel_turned = {TAPS, POINTS, true, kernel};
 const struct ir_winograd winograd_made_turned = {POINTS, MADE, true, made};
 
-int64_t winograd_channels(int64_t channels, int64_t columns)
-{
-    enum { ELEMENTS = 1 << 17, LEAST = 64 }; /* of the sums, so that these stay in the second cache */
-    int64_t most = ELEMENTS / (WINOGRAD_MOST * columns);
-    most = most < LEAST ? LEAST : most;
-    for (int64_t n = most < channels ? most : channels; n >= LEAST / 2; n--)
-        if (channels % n == 0) return n;
-    return channels;
-}
-
 double winograd_products(const struct ir_type *image, const struct ir_type *result)
 {
     uint32_t dims = image->rank - 2u;
@@ -97,11 +87,11 @@ bool infer_winograd_sum(struct infer *c)
 {
     const struct ir_type *x = infer_arg(c, 0), *y = infer_arg(c, 1);
     struct ir_ints parts = c->node->attr[0];
-    if (!is_image(c, 0, WINOGRAD_BORDER) || !is_image(c, 1, 0) || !infer_attr_length(c, 0, 2)) return false;
+    if (!is_image(c, 0, WINOGRAD_BORDER) || !is_image(c, 1, 0) || !infer_attr_length(c, 0, 3)) return false;
     bool fits = x->dtype == y->dtype && x->rank == y->rank && x->dim[0] == y->dim[0];
     for (uint32_t i = 1; fits && i + 1 < x->rank; i++) fits = x->dim[i] == y->dim[i] + WINOGRAD_BORDER;
-    fits = fits && parts.v[0] > 0 && parts.v[1] > 0 && x->dim[0] % parts.v[0] == 0 &&
-           y->dim[1] / MADE % parts.v[1] == 0;
+    fits = fits && parts.v[0] > 0 && parts.v[1] > 0 && parts.v[2] > 0 && x->dim[0] % parts.v[0] == 0 &&
+           y->dim[1] / MADE % parts.v[1] == 0 && x->dim[x->rank - 1u] % parts.v[2] == 0;
     if (!fits)
         return infer_fail(c, "expected parts of the tiles of %s, found %s of %s", infer_text(c, x),
                           infer_ints_text(c, parts), infer_text(c, y));

@@ -37,8 +37,6 @@ static inline double winograd_number(const struct ir_winograd *m, uint32_t row, 
 /* Points of so many dimensions, taps, or what is made. */
 static inline uint32_t winograd_power(uint32_t of, uint32_t dims) { return dims > 1 ? of * of : of; }
 
-/* Channels of the input of which a worker sums the products with all columns of the cotangent at once. */
-int64_t winograd_channels(int64_t channels, int64_t columns);
 /* Operations of the products of all tiles of an image with the columns of a result, or cotangent. */
 double winograd_products(const struct ir_type *image, const struct ir_type *result);
 #endif

@@ -6,14 +6,19 @@
 #include "ir/winograd.h"
 #include "passes/fuse.h"
 
-enum { MOST_TAPS = WINOGRAD_TAPS * WINOGRAD_TAPS, LEAST_PIECES = 8 /* that workers share out */ };
+enum { MOST_TAPS = WINOGRAD_TAPS * WINOGRAD_TAPS };
+enum { PIECES = 8 /* that workers share out */, LEAST_TILES = 64 /* of a piece */ };
 
-/* What one costs, in multiply-adds: of an element that is changed into a point or back; of one of the kernel, once;
- * more than those of a product, and what it must save at least. */
-#define POINT_COST 4.0
+/* What one costs, in multiply-adds (measured on Zen 4): of an element that is changed into a point or back; of one of
+ * the kernel, in caches and from memory, and of one of the sums of its gradient; more than those of a product; and what
+ * it must save at least. */
+#define POINT_COST 4.5
 #define KERNEL_COST 8.0
+#define LARGE_KERNEL_COST 25.0
+#define SUM_COST 9.0
 #define SHORT_PRODUCT 1.15
-#define LEAST_GAIN 1.1
+#define LEAST_GAIN 1.05
+enum { LARGE_KERNEL = 1 << 18 /* elements of its points */ };
 
 struct convolution {
     ir_value base;
@@ -77,16 +82,50 @@ static int64_t tiles_along(const struct convolution *c, uint32_t dim)
     return (c->extent[dim] + WINOGRAD_MADE - 1) / WINOGRAD_MADE;
 }
 
-static bool pays(const struct convolution *c, int64_t panel)
+/* The most channels, of those that divide all of them, that are no more than `most`; all if there are none. */
+static int64_t block_of(const struct convolution *c, int64_t most)
 {
-    double elements = (double)c->images, tiles = (double)c->images, channels = (double)c->channels;
-    double columns = (double)((c->columns + panel - 1) / panel * panel),
-           points = winograd_power(WINOGRAD_POINTS, c->dims);
+    enum { LEAST = 16 };
+    for (int64_t n = most < c->channels ? most : c->channels; n >= LEAST; n--)
+        if (c->channels % n == 0) return n;
+    return c->channels;
+}
+
+/* Parts of the images and of the tiles' rows whose sums are made apart, and channels whose sums with all columns of the
+ * cotangent stay in the second cache. Where that leaves one piece, half of the channels, for two workers. */
+static void parts_of(const struct convolution *c, int64_t *parts)
+{
+    enum { SUMS = 1 << 17, LEAST = 64 };
+    int64_t most = SUMS / (WINOGRAD_MOST * c->columns), block = block_of(c, most < LEAST ? LEAST : most);
+    int64_t rows[] = {c->images, tiles_along(c, 0)}, blocks = c->channels / block;
+    int64_t enough = rows[0] * rows[1] * (c->dims > 1 ? tiles_along(c, 1) : 1) / LEAST_TILES;
+    int64_t wanted = (PIECES + blocks - 1) / blocks;
+    struct fuse_cut cut = fuse_find_cut(rows, 2, wanted < enough ? wanted : enough);
+    parts[0] = parts[1] = 1, parts[2] = cut.all * blocks > 1 ? block : block_of(c, c->channels / 2);
+    if (cut.all > 1) parts[cut.at] = cut.parts;
+    if (cut.all > 1 && cut.at) parts[0] = c->images;
+}
+
+static double whole_vectors(int64_t columns, int64_t vector)
+{
+    return (double)((columns + vector - 1) / vector * vector);
+}
+
+static bool pays(const struct convolution *c, int64_t vector)
+{
+    int64_t parts[3];
+    double elements = (double)c->images, tiles = elements, points = winograd_power(WINOGRAD_POINTS, c->dims),
+           columns = whole_vectors(c->columns, vector), kernel = (double)c->channels * columns,
+           moved = whole_vectors(c->channels, vector) + columns,
+           once = points * kernel > LARGE_KERNEL ? LARGE_KERNEL_COST : KERNEL_COST;
     for (uint32_t i = 0; i < c->dims; i++) elements *= (double)c->extent[i], tiles *= (double)tiles_along(c, i);
-    double plain = elements * winograd_power(WINOGRAD_TAPS, c->dims) * channels * (double)c->columns;
-    double now = points * (tiles * (channels * columns * SHORT_PRODUCT + POINT_COST * (channels + columns)) +
-                           KERNEL_COST * channels * columns);
-    return now * LEAST_GAIN < plain;
+    if (c->gradient) { /* each block of channels moves the cotangent */
+        parts_of(c, parts);
+        moved += columns * (double)(c->channels / parts[2] - 1);
+        once = SUM_COST * (double)(parts[0] * parts[1]);
+    }
+    double now = points * (tiles * (kernel * SHORT_PRODUCT + POINT_COST * moved) + once * kernel);
+    return now * LEAST_GAIN < elements * winograd_power(WINOGRAD_TAPS, c->dims) * kernel;
 }
 
 static bool find(const struct pass_options *o, const struct ir_func *f, ir_value v, struct convolution *c)
@@ -104,7 +143,7 @@ static bool find(const struct pass_options *o, const struct ir_func *f, ir_value
     c->gradient = counts_up(n->attr[2], 0, outer) && counts_up(n->attr[3], 0, outer) && y->rank == outer + 1;
     bool forward = counts_up(n->attr[2], outer, x->rank) && y->rank == n->attr[3].n + 1;
     c->columns = ir_type_elements(y) / pass_extent(y, n->attr[3]);
-    return (c->gradient || forward) && pays(c, o->panel_columns);
+    return (c->gradient || forward) && pays(c, o->panel_columns / 2);
 }
 
 bool fuse_wants_winograd(const struct pass_options *o, const struct ir_func *f, ir_value v)
@@ -175,14 +214,11 @@ static ir_value forward(struct ir_builder *b, const struct convolution *c, const
 
 static ir_value gradient(struct ir_builder *b, const struct convolution *c, const struct ir_node *dot)
 {
-    int64_t none[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, first = 0, parts[2] = {1, 1};
+    int64_t none[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, first = 0, parts[3];
     for (uint32_t i = 0; i < c->dims; i++) high[i + 1] = tiles_along(c, i) * WINOGRAD_MADE - c->extent[i];
-    int64_t blocks = c->channels / winograd_channels(c->channels, c->columns), rows[] = {c->images, tiles_along(c, 0)};
-    struct fuse_cut cut = fuse_find_cut(rows, 2, (LEAST_PIECES + blocks - 1) / blocks);
-    if (cut.all > 1) parts[cut.at] = cut.parts;
-    if (cut.all > 1 && cut.at) parts[0] = c->images;
+    parts_of(c, parts);
     ir_value args[] = {tiled(b, c), padded(b, dot->args[1], none, high)};
-    struct ir_node n = {.op = OP_winograd_sum, .arg_count = 2, .args = args, .attr = {{parts, 2}, taps_of(c)}};
+    struct ir_node n = {.op = OP_winograd_sum, .arg_count = 2, .args = args, .attr = {{parts, 3}, taps_of(c)}};
     ir_value sum = ir_reduce_plain(b, OP_reduce_sum, ir_make(b, n), &first, 1);
     return ir_reshape(b, sum, dot->type.rank, dot->type.dim);
 }

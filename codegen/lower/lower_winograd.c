@@ -15,7 +15,7 @@
  * dimension; columns of the result. */
 enum { IMAGE, IMAGE_NEXT, IMAGE_BLOCK, ROW, ROW_NEXT, ROW_BLOCK, SIDE, COLUMN, AXES };
 /* Tiles of a block, which are rows of a product, or its steps. */
-enum { LEAST_ROWS = 16, MOST_ROWS = 56, STEPS = 112, LINE = 16 };
+enum { LEAST_ROWS = 16, MOST_ROWS = 56, STEPS = 112, PIECES = 8 /* for the workers */, LINE = 16 };
 
 struct winograd {
     struct lower *l;
@@ -308,29 +308,45 @@ static void along(struct lower *l, struct matrix *m, nest_var var, int64_t step)
     lower_pos_add_term(l, &m->at, var, step);
 }
 
-/* For each point, whose matrices are so far apart: all rows by all panels. */
+/* All rows by one panel. */
+static void multiply_panel(struct winograd *w, struct matrix left, const struct matrix *right, struct matrix sums,
+                           int64_t rows, int64_t extent, bool add)
+{
+    struct lower *l = w->l;
+    uint32_t depth = l->b.depth;
+    int64_t count = (rows + w->rows - 1) / w->rows, block = (rows + count - 1) / count, whole = rows / block;
+    struct matrix from = left, to = sums;
+    if (whole > 1) {
+        nest_var var = lower_open(l, NEST_SERIAL, whole);
+        along(l, &from, var, block * left.row), along(l, &to, var, block * sums.row);
+    }
+    register_tile(w, &from, right, &to, (uint32_t)block, extent, add);
+    nest_close_to(&l->b, depth);
+    left.at.offset += whole * block * left.row, sums.at.offset += whole * block * sums.row;
+    if (rows % block) register_tile(w, &left, right, &sums, (uint32_t)(rows % block), extent, add);
+}
+
+/* For each point, whose matrices are so far apart: all panels, of which the last may have fewer vectors. */
 static void multiply(struct winograd *w, struct matrix left, struct matrix right, struct matrix sums,
                      const int64_t *point, int64_t panel_apart, int64_t rows, int64_t extent, bool add)
 {
     struct lower *l = w->l;
-    uint32_t depth = l->b.depth;
-    int64_t count = (rows + w->rows - 1) / w->rows, whole = (rows + count - 1) / count;
+    uint32_t depth = l->b.depth, vectors = w->vectors;
+    int64_t whole = w->columns / w->panel, rest = w->columns % w->panel;
     nest_var var = lower_open(l, NEST_SERIAL, w->points);
     along(l, &left, var, point[0]), along(l, &right, var, point[1]), along(l, &sums, var, point[2]);
-    if (w->panels > 1) {
-        var = lower_open(l, NEST_SERIAL, w->panels);
-        along(l, &right, var, panel_apart), along(l, &sums, var, w->panel);
-    }
     uint32_t inside = l->b.depth;
-    struct matrix from = left, to = sums;
-    if (rows / whole > 1) {
-        var = lower_open(l, NEST_SERIAL, rows / whole);
-        along(l, &from, var, whole * left.row), along(l, &to, var, whole * sums.row);
+    struct matrix from = right, to = sums;
+    if (whole > 1) {
+        var = lower_open(l, NEST_SERIAL, whole);
+        along(l, &from, var, panel_apart), along(l, &to, var, w->panel);
     }
-    register_tile(w, &from, &right, &to, (uint32_t)whole, extent, add);
+    if (whole) multiply_panel(w, left, &from, to, rows, extent, add);
     nest_close_to(&l->b, inside);
-    left.at.offset += rows / whole * whole * left.row, sums.at.offset += rows / whole * whole * sums.row;
-    if (rows % whole) register_tile(w, &left, &right, &sums, (uint32_t)(rows % whole), extent, add);
+    right.at.offset += whole * panel_apart, sums.at.offset += whole * w->panel;
+    w->vectors = (uint32_t)((rest + l->lanes - 1) / l->lanes);
+    if (rest) multiply_panel(w, left, &right, sums, rows, extent, add);
+    w->vectors = vectors;
     nest_close_to(&l->b, depth);
 }
 
@@ -375,6 +391,7 @@ static void choose_blocks(struct winograd *w, const int64_t *parts, int64_t elem
     most = parts ? STEPS : most < LEAST_ROWS ? LEAST_ROWS : most > MOST_ROWS ? MOST_ROWS : most;
     int64_t images = ir_type(l->f, w->node->args[0])->dim[0], rows = w->tiles[0], row = w->tiles[1], several = 1;
     if (parts) images /= parts[0], rows /= parts[1];
+    if (!parts && most > images * rows * row / PIECES) most = images * rows * row / PIECES;
     int64_t block = divisor(rows, most / row);
     if (block == w->tiles[0]) several = divisor(images, most / (block * row));
     w->block = several * block * row;
@@ -483,7 +500,7 @@ static void lower_gradient(struct lower *l)
     struct ir_ints parts = w.node->attr[0];
     w.columns = w.node->type.dim[3];
     w.panels = (w.columns + w.panel - 1) / w.panel;
-    int64_t channels = winograd_channels(w.channels, w.columns), blocks = w.channels / channels;
+    int64_t channels = parts.v[2], blocks = w.channels / channels;
     choose_blocks(&w, parts.v, channels + w.panels * w.panel);
     struct points x = new_points(&w, w.block, channels), y = new_points(&w, w.block, w.panels * w.panel),
                   sums = new_points(&w, channels, w.panels * w.panel);

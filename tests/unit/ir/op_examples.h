@@ -70,9 +70,9 @@ static const struct op_example op_examples[] = {
      "%3 = winograd(%1, %2) extent=[4, 4, 7] : float32[2, 4, 4, 7]\n" Y "%3"},
     ONE(winograd_points, "float32[3, 2, 5]", "panel=4 taps=[2, 1, 0] : float32[4, 2, 2, 4]", "panel=4 taps=[2, 1, 1] : float32[4, 2, 2, 4]"),
     {"winograd_sum", P(1, 0, "float32[4, 8, 3]") P(2, 1, "float32[4, 6, 5]")
-     "%3 = winograd_sum(%1, %2) parts=[2, 3] taps=[0, 1, 2] : float32[6, 3, 3, 5]\n" Y "%3",
+     "%3 = winograd_sum(%1, %2) parts=[2, 3, 1] taps=[0, 1, 2] : float32[6, 3, 3, 5]\n" Y "%3",
      P(1, 0, "float32[4, 8, 3]") P(2, 1, "float32[4, 6, 5]")
-     "%3 = winograd_sum(%1, %2) parts=[2, 2] taps=[0, 1, 2] : float32[4, 3, 3, 5]\n" Y "%3"},
+     "%3 = winograd_sum(%1, %2) parts=[2, 2, 1] taps=[0, 1, 2] : float32[4, 3, 3, 5]\n" Y "%3"},
     ONE(order, "int32[2, 3]", "dim=1 : int32[2, 3]", "dim=2 : int32[2, 3]"),
     ONE(reverse, F23, "dims=1 : " F23, "dims=2 : " F23),
     {"dynamic_slice", P(1, 0, F23) P(2, 1, I0) "%3 = dynamic_slice(%1, %2, %2) sizes=[1, 2] : float32[1, 2]\n" Y "%3",
