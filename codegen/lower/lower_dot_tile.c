@@ -58,11 +58,18 @@ static void prefetch(struct lower_dot_product *p, uint32_t buffer, const struct 
         nest_prefetch(&p->l->b, buffer, lower_pos_index(p->l, at), ahead + line);
 }
 
+/* The input that holds a value in the same order, 0 if there is none. */
+static ir_value stored(const struct lower *l, ir_value v)
+{
+    while (!l->argument[v] && ir_get(l->f, v)->op == OP_reshape) v = ir_get(l->f, v)->args[0];
+    return l->argument[v] ? v : 0;
+}
+
 /* The same of an operand where it stands, if it is one. */
 static void prefetch_operand(struct lower_dot_product *p, const struct lower_dot_operand *o, int64_t steps,
                              int64_t elements)
 {
-    uint32_t argument = p->l->argument[o->value];
+    uint32_t argument = p->l->argument[stored(p->l, o->value)];
     if (!argument || o->count[AXIS_K] != 1 || p->l->axes[AXIS_K].parts != 1) return;
     struct lower_pos at = dot_operand_pos(p, o);
     prefetch(p, argument - 1, &at, steps * o->run[AXIS_K][0].stride,
@@ -578,7 +585,7 @@ static void prefetch_end(struct lower_dot_product *p, uint32_t rows)
             prefetch(p, lower_argument_of_output(l, i), &at, 0, p->panel_columns);
     for (size_t i = 0; i < l->group->inputs.count; i++) {
         ir_value v = l->group->inputs.items[i];
-        bool operand = v == p->x.value || v == p->y.value;
+        bool operand = v == stored(l, p->x.value) || v == stored(l, p->y.value);
         if (l->argument[v] && !operand && ir_type_elements(ir_type(l->f, v)) == all)
             prefetch(p, l->argument[v] - 1, &at, 0, p->panel_columns);
     }
