@@ -20,10 +20,10 @@ enum { LEAST_ROWS = 16, MOST_ROWS = 56, STEPS = 112, PIECES = 8 /* for the worke
 struct winograd {
     struct lower *l;
     const struct ir_node *node;
-    uint32_t dims, points, rows, vectors; /* of a register tile */
-    int64_t tiles[WINOGRAD_DIMS];         /* along each dimension */
-    int64_t block;                        /* tiles */
-    int64_t channels, columns, panel, panels;
+    uint32_t dims, points, rows, vectors;            /* of a register tile */
+    int64_t tiles[WINOGRAD_DIMS];                    /* along each dimension */
+    int64_t block;                                   /* tiles */
+    int64_t channels, columns, panel, panels, width; /* width: columns of a vector */
     struct lower_pos at[AXES];
 };
 
@@ -250,8 +250,8 @@ static struct lower_pos open_columns(struct winograd *w, nest_var *vector)
     struct lower *l = w->l;
     struct lower_pos at = lower_pos_constant(0);
     *vector = lower_open(l, NEST_UNROLL, w->vectors);
-    lower_pos_add_term(l, &at, *vector, l->lanes);
-    lower_pos_add_term(l, &at, lower_open(l, NEST_VECTOR, l->lanes), 1);
+    lower_pos_add_term(l, &at, *vector, w->width);
+    lower_pos_add_term(l, &at, lower_open(l, NEST_VECTOR, w->width), 1);
     return at;
 }
 
@@ -344,7 +344,7 @@ static void multiply(struct winograd *w, struct matrix left, struct matrix right
     if (whole) multiply_panel(w, left, &from, to, rows, extent, add);
     nest_close_to(&l->b, inside);
     right.at.offset += whole * panel_apart, sums.at.offset += whole * w->panel;
-    w->vectors = (uint32_t)((rest + l->lanes - 1) / l->lanes);
+    w->vectors = (uint32_t)((rest + w->width - 1) / w->width);
     if (rest) multiply_panel(w, left, &right, sums, rows, extent, add);
     w->vectors = vectors;
     nest_close_to(&l->b, depth);
@@ -376,10 +376,17 @@ static void begin(struct winograd *w, struct lower *l)
     w->channels = x->dim[w->dims + 1];
     for (uint32_t i = 0; i < WINOGRAD_DIMS; i++)
         w->tiles[i] = i < w->dims ? ((int64_t)x->dim[i + 1] - WINOGRAD_BORDER) / WINOGRAD_MADE : 1;
-    w->panel = cg_panel_columns(l->target);
-    w->vectors = (uint32_t)(w->panel / l->lanes);
     w->rows = cg_panel_rows(l->target);
     for (uint32_t i = 0; i < AXES; i++) w->at[i] = lower_pos_constant(0);
+}
+
+/* A panel is made for vectors of the target; what comes as text may be for those of another one. */
+static void set_panel(struct winograd *w, int64_t panel, int64_t columns)
+{
+    w->panel = panel, w->columns = columns;
+    w->panels = (columns + panel - 1) / panel;
+    w->width = w->l->lanes < panel ? w->l->lanes : panel;
+    w->vectors = (uint32_t)(panel / w->width);
 }
 
 /* Blocks of whole rows of tiles, or of images, of about so many tiles as the second cache has room for. `parts`: of
@@ -441,8 +448,7 @@ static void lower_forward(struct lower *l)
     struct winograd w;
     begin(&w, l);
     ir_value u = w.node->args[1];
-    w.columns = w.node->type.dim[w.dims + 1];
-    w.panels = ir_type(l->f, u)->dim[1];
+    set_panel(&w, ir_type(l->f, u)->dim[3], w.node->type.dim[w.dims + 1]);
     while (ir_get(l->f, u)->op == OP_reshape && !l->argument[u]) u = ir_get(l->f, u)->args[0];
     choose_blocks(&w, NULL, w.channels + w.panels * w.panel);
     struct points x = new_points(&w, w.block, w.channels), sums = new_points(&w, w.block, w.panels * w.panel);
@@ -498,8 +504,7 @@ static void lower_gradient(struct lower *l)
     struct winograd w;
     begin(&w, l);
     struct ir_ints parts = w.node->attr[0];
-    w.columns = w.node->type.dim[3];
-    w.panels = (w.columns + w.panel - 1) / w.panel;
+    set_panel(&w, cg_panel_columns(l->target), w.node->type.dim[3]);
     int64_t channels = parts.v[2], blocks = w.channels / channels;
     choose_blocks(&w, parts.v, channels + w.panels * w.panel);
     struct points x = new_points(&w, w.block, channels), y = new_points(&w, w.block, w.panels * w.panel),

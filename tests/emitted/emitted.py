@@ -91,7 +91,8 @@ def make_plans(program):
         with open(at, encoding="utf-8") as f:
             document = re.search(r"^document (\".*\")$", f.read(), re.M).group(1)
         runner.write_json(at + ".json", json.loads(json.loads(document)))
-        runner.call(program, "compile", at + ".json", "-q", "--stop-after", "memplan", "-o", at, *(CUDA[:2] if name.endswith("_cuda") else ()))
+        runner.call(program, "compile", at + ".json", "-q", "--stop-after", "memplan", "-o", at, *(CUDA[:2] if name.endswith("_cuda") else ()),
+                    *(("--cpu", "x86-64-v3", "--numerics", "fast") if name.startswith("fast_") else ()))
         os.remove(at + ".json")
 
 
