@@ -2,6 +2,7 @@
  * codegen. Commands that need less stand in frontend/cli. */
 #include "codegen/codegen.h"
 #include "frontend/way.h"
+#include "ir/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,14 +39,14 @@ static int to_object(struct way *w, const struct way *gpus, const char *output, 
     if (cli_count(cli, "check-finite")) options.target.sites = &sites;
     if (options.target.sites && (w->cuda || gpus))
         return cli_usage(cli, "--check-finite: only with --target cpu; objects for cuda do not check values");
-    double begin = way_seconds();
+    double begin = clock_seconds();
     code = cg_compile(w->plans, &options, cli->arena, &w->diags, object, &why);
     if (code && !w->diags.errors) return cli_failed(cli, code, "%s", why ? why : "the object could not be made");
     if (code) return code;
     char *bytes = arena_copy(cli->arena, object->data, object->size);
     object->data = bytes;
     way_spent(w, "machine code, linking", begin);
-    begin = way_seconds();
+    begin = clock_seconds();
     code = cli_seal_object(cli, bytes, object->size);
     way_spent(w, "first steps", begin);
     return code;

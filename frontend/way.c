@@ -2,7 +2,7 @@
  * at a document do first. */
 #include "frontend/way.h"
 #include "codegen/codegen.h"
-#include "frontend/cli/run.h"
+#include "ir/base/clock.h"
 #include "ir/base/json_tree.h"
 
 #include <errno.h>
@@ -17,12 +17,10 @@ void way_free(struct way *w)
     arena_free(&w->pass.scratch);
 }
 
-double way_seconds(void) { return (double)run_now() * 1e-9; }
-
 void way_spent(struct way *w, const char *name, double begin)
 {
     vec_push(w->cli->arena, &w->times,
-             ((struct pass_time){.name = name, .begin = begin, .seconds = way_seconds() - begin}));
+             ((struct pass_time){.name = name, .begin = begin, .seconds = clock_seconds() - begin}));
 }
 
 /* Prints what was recorded; the exit code. */
@@ -144,7 +142,7 @@ static void warn_behind(struct way *w)
 int way_to_module(struct way *w, const char *path, const char *text, size_t length)
 {
     struct fe_options options = {0};
-    double begin = way_seconds();
+    double begin = clock_seconds();
     int code = way_read_options(w, &options);
     if (code) return code;
     w->diags.source = (struct diag_source){path, text, length};

@@ -35,8 +35,7 @@ int way_finish(struct way *w, int code); /* prints what was recorded */
 int way_switched_on(struct cli *cli, const char *name,
                     bool *on); /* a variable of the environment: 1, or 0 as if it were not set */
 
-bool way_is_ir_text(const char *path, const char *text); /* a text in the IR's own form */
-double way_seconds(void);
+bool way_is_ir_text(const char *path, const char *text);       /* a text in the IR's own form */
 void way_spent(struct way *w, const char *name, double begin); /* of what is no pass */
 void way_free(struct way *w);
 #endif

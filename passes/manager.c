@@ -2,10 +2,10 @@
  * It verifies before and after each pass, times it, dumps its result, and can stop, skip or run single ones. On a
  * defect it leaves the module that went into the failing pass and prints the command that replays it. */
 #include "ir/text.h"
+#include "ir/base/clock.h"
 #include "passes/common.h"
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct row {
@@ -186,13 +186,6 @@ static void check(struct pass *p, const struct ir_module *m, const char *when, c
 
 /* ---------------------------------------------------------------- running */
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static uint32_t count_nodes(const struct ir_module *m)
 {
     uint32_t count = 0;
@@ -255,9 +248,9 @@ static struct ir_module *run_one(struct pass *p, const struct row *row, struct i
     check(p, m, "before", row->name);
     bool compare = p->options->time_passes || p->options->verify_each;
     uint64_t hash = compare ? ir_hash_module(m) : 0;
-    double start = seconds();
+    double start = clock_seconds();
     struct ir_module *result = row->run(p, m);
-    double time = seconds() - start;
+    double time = clock_seconds() - start;
     if (result && p->diags->errors == 0) {
         if (stage_of(result) != row->stage_out)
             BUG("the result is at stage %s, not %s", stage_name(stage_of(result)), stage_name(row->stage_out));

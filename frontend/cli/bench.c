@@ -4,6 +4,7 @@
 #include "frontend/cli/bench.h"
 #include "frontend/cli/draw.h"
 #include "frontend/cli/run.h"
+#include "ir/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -171,8 +172,6 @@ static int open_one(struct bench *b, struct object *o, const char *given)
 
 /* ---------------------------------------------------------------- measuring */
 
-static double now(void) { return (double)run_now() * 1e-9; }
-
 /* Seconds of one of `n` steps. */
 static int some_steps(struct object *o, uint64_t n, double *seconds)
 {
@@ -182,11 +181,11 @@ static int some_steps(struct object *o, uint64_t n, double *seconds)
     for (uint64_t k = 0; k < n; k++, o->steps++) {
         int code = cli_count(o->run.cli, "data") ? run_data_batch(&o->run, &o->run.data, o->steps, &batch) : 0;
         if (code) return code;
-        double begin = k && !cli_count(o->run.cli, "data") ? 0 : now();
+        double begin = k && !cli_count(o->run.cli, "data") ? 0 : clock_seconds();
         if (begin != 0) taken -= begin;
         step_status status = o->run.api->step(o->run.instance, &batch, &result);
         if (status) return run_status(&o->run, status, o->given);
-        if (k + 1 == n || cli_count(o->run.cli, "data")) taken += now();
+        if (k + 1 == n || cli_count(o->run.cli, "data")) taken += clock_seconds();
     }
     o->loss = result.loss;
     *seconds = taken / (double)n;
@@ -197,9 +196,9 @@ static int some_steps(struct object *o, uint64_t n, double *seconds)
  * steps make a round. */
 static int warm_up(struct object *o)
 {
-    double seconds = 0, best = INFINITY, begin = now();
+    double seconds = 0, best = INFINITY, begin = clock_seconds();
     int code = some_steps(o, 1, &seconds);
-    for (int good = 0; !code && good < 3 && now() - begin < warm_most;) {
+    for (int good = 0; !code && good < 3 && clock_seconds() - begin < warm_most;) {
         uint64_t n = seconds < slice ? (uint64_t)(slice / 3 / fmax(seconds, 1e-8)) + 1 : 1;
         code = some_steps(o, n, &seconds);
         good = seconds < 1.05 * best ? good + 1 : 0;
@@ -215,9 +214,9 @@ static int measure(struct bench *b)
     uint32_t wanted = (uint32_t)cli_integer(b->cli, "rounds", 0);
     int code = 0;
     for (uint32_t i = 0; i < b->count && !code; i++) code = warm_up(&b->objects[i]);
-    begin = now();
+    begin = clock_seconds();
     while (!code && b->rounds < MOST_ROUNDS &&
-           (wanted ? b->rounds < wanted : b->rounds < LEAST_ROUNDS || now() - begin < seconds)) {
+           (wanted ? b->rounds < wanted : b->rounds < LEAST_ROUNDS || clock_seconds() - begin < seconds)) {
         for (uint32_t i = 0; i < b->count && !code; i++) {
             struct object *o = &b->objects[b->rounds % 2 ? b->count - 1 - i : i];
             code = some_steps(o, o->per_round, &o->seconds[b->rounds]);

@@ -1,7 +1,7 @@
 /* What the machine can do at best, measured in the same rounds as the steps: fused multiply-adds without memory, and
  * passes over memory without arithmetic. */
 #include "frontend/cli/bench.h"
-#include "frontend/cli/run.h"
+#include "ir/base/clock.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -110,13 +110,13 @@ static double all(uint32_t threads, float *memory)
     uint64_t count = ROOM / sizeof *memory / n & ~UINT64_C(15);
     for (uint32_t k = 0; k < n; k++) part[k] = (struct part){&gate, memory ? memory + k * count : NULL, count, 0};
     while (started < n && !pthread_create(&thread[started], NULL, run, &part[started])) started++;
-    uint64_t from = run_now();
+    uint64_t from = clock_ns();
     double done = 0;
     atomic_store(&gate, started == n ? GO : LEAVE);
     run(&part[0]);
     for (uint32_t k = 1; k < started; k++) pthread_join(thread[k], NULL);
     for (uint32_t k = 0; k < n; k++) done += part[k].done;
-    return done / ((double)(run_now() - from) * 1e-9);
+    return done / ((double)(clock_ns() - from) * 1e-9);
 }
 
 double bench_probe_flops(uint32_t threads) { return all(threads, NULL); }

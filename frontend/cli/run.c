@@ -1,5 +1,6 @@
 /* `stepc run`: trains a compiled step, or a document through the interpreter, on data from files. */
 #include "frontend/cli/run.h"
+#include "ir/base/clock.h"
 
 #include <errno.h>
 #include <math.h>
@@ -292,7 +293,7 @@ static int train(struct run *r)
     struct sigaction old[RUN_SIGNALS];
     const char *save = cli_output(r->cli, "save");
     run_signals_catch(old);
-    r->begin_ns = r->shown_ns = run_now();
+    r->begin_ns = r->shown_ns = clock_ns();
     int code = run_agree(r, trace(r, true));
     if (!code) code = evaluate_due(r);
     for (uint64_t k = 0; !code && !run_stopped(r) && !run_watch_over(r) && k < r->steps; k++) {
@@ -308,7 +309,7 @@ static int train(struct run *r)
     }
     code = run_agree(r, code);
     run_signals_interrupt();
-    uint64_t end = run_now();
+    uint64_t end = clock_ns();
     bool over = r->checkpoint.resumed && r->eval_every && asks_steps(r); /* and so are its evaluations */
     if (!code && !run_stopped(r) && !r->steps && cli_count(r->cli, "eval-data") && !over) code = evaluate_alone(r);
     if (!code && !run_stopped(r) && r->steps) run_watch_say(r);
@@ -333,7 +334,7 @@ static int train(struct run *r)
     if (infer && !code && !run_stopped(r)) code = run_infer(r, infer);
     if (infer && !code && run_stopped(r) && !r->cli->quiet)
         fprintf(stderr, "stepc: note: --infer %s: stopped before it was written\n", infer);
-    r->begin_ns += run_now() - end; /* the summary is about steps, not about writing files */
+    r->begin_ns += clock_ns() - end; /* the summary is about steps, not about writing files */
     run_summary(r);
     run_signals_restore(r, old);
     return code;

@@ -128,7 +128,6 @@ struct run {
 
 int run_status(struct run *, step_status, const char *doing); /* message; exit code */
 const char *run_message(const char *text);                    /* last_error without the name of the status */
-uint64_t run_now(void);
 
 /* run_signals.c: keeps what was set before in `old`. */
 enum { RUN_SIGNALS = 4, RUN_STOPPED = 128 };

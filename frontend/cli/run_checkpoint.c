@@ -2,6 +2,7 @@
  * with. Beside the state a checkpoint has an item that says how many batches were taken and of how many: steps that
  * were skipped took one, too. */
 #include "frontend/cli/run.h"
+#include "ir/base/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -264,7 +265,7 @@ static int collect(struct run *r, bool wait)
     c->failed = false;
     if (!r->cli->quiet)
         fprintf(stderr, "%ssaved step %" PRIu64 " in %s, the step waited %s\n", r->line_open ? "\n" : "", c->saved,
-                run_seconds(r->cli->arena, (double)(run_now() - c->begin_ns) * 1e-9),
+                run_seconds(r->cli->arena, (double)(clock_ns() - c->begin_ns) * 1e-9),
                 run_seconds(r->cli->arena, (double)c->waited_ns * 1e-9));
     r->line_open = false;
     return 0;
@@ -319,9 +320,9 @@ static int save(struct run *r)
                                 .metric_count = count,
                                 .keep = c->keep,
                                 .flags = c->flags};
-    c->begin_ns = run_now();
+    c->begin_ns = clock_ns();
     step_status status = r->api->save(r->instance, &options, &c->job);
-    c->waited_ns = run_now() - c->begin_ns;
+    c->waited_ns = clock_ns() - c->begin_ns;
     c->saved = c->step;
     return status ? save_failed(r, status) : 0;
 }
@@ -350,7 +351,7 @@ static int save_due(struct run *r, bool now, int code)
     if (c->step == c->saved) return code;
     bool due = now || (c->every && c->step % c->every == 0);
     if (c->pause_ns && !due) {
-        int lost = any(r, run_now() - (c->begin_ns ? c->begin_ns : r->begin_ns) >= c->pause_ns, &due);
+        int lost = any(r, clock_ns() - (c->begin_ns ? c->begin_ns : r->begin_ns) >= c->pause_ns, &due);
         if (lost) return code ? code : lost;
     }
     if (due) code = run_agree(r, code);

@@ -1,6 +1,7 @@
 /* Event files of TensorBoard: records (length and data, each with a masked CRC-32C, as TFRecord has them) of messages
  * `Event` and `Summary` (tensorflow/core/util/event.proto, framework/summary.proto), of which only numbers are used. */
 #include "frontend/cli/run.h"
+#include "ir/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,7 +86,7 @@ static bool add_record(struct run_events *e, struct arena *a, struct str *event,
     str_add_n(&record, event->text, event->length);
     add_fixed(&record, masked(crc32c(event->text, event->length)), 4);
     bool good = fwrite(record.text, 1, record.length, e->file) == record.length;
-    uint64_t now = run_now();
+    uint64_t now = clock_ns();
     if (good && now - e->flushed_ns > 1000000000u) good = fflush(e->file) == 0, e->flushed_ns = now;
     if (!good) snprintf(error, ST_TEXT, "%s: %s", e->path, strerror(errno));
     return good;

@@ -1,21 +1,14 @@
 /* What a run says: the head, the progress line and the summary. */
 #include "frontend/cli/run.h"
 #include "ir/ir.h"
+#include "ir/base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { WIDTH_WITH_CURVE = 80 };
-
-uint64_t run_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void run_end_progress_line(struct run *r)
 {
@@ -166,7 +159,7 @@ void run_progress(struct run *r, const struct step_result *result, bool last)
     uint64_t now, pause = r->cli->progress ? 100000000u : 10000000000u;
     if (r->cli->quiet) return;
     add_to_curve(&r->curve, result->loss);
-    now = run_now();
+    now = clock_ns();
     if (now - r->shown_ns < pause && !(last && r->line_open)) return;
     double seconds = (double)(now - r->shown_ns) * 1e-9,
            rate = seconds > 0 ? (double)(r->done - r->shown_done) / seconds : 0;
@@ -197,7 +190,7 @@ void run_summary(struct run *r)
 {
     struct arena *a = r->cli->arena;
     struct step_memory m = {.size = sizeof m};
-    double seconds = (double)(run_now() - r->begin_ns) * 1e-9;
+    double seconds = (double)(clock_ns() - r->begin_ns) * 1e-9;
     run_end_progress_line(r);
     if (r->cli->quiet) return;
     r->api->memory(r->instance, 0, &m);
