@@ -186,6 +186,8 @@ ir_value fuse_pair(struct ir_builder *, const struct ir_node *dot, const ir_valu
 /* fuse_nodes.c */
 void fuse_classify(struct fuse *);
 void fuse_dependencies(struct fuse *);
+/* fuse_masks.c: marks signs that are stored. */
+void fuse_store_masks(struct fuse *);
 /* fuse_prepare.c: rewrites what has no template of its own. */
 struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
 /* fuse_taps.c: is a concatenation one of taps, and of which? */
