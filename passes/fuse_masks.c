@@ -13,17 +13,19 @@ static bool compares(const struct ir_func *f, ir_value v, ir_value *with)
     return first != ir_is_number(ir_get(f, n->args[1]));
 }
 
-/* By value: is it read by anything but comparisons with numbers and what these choose; the first node that reads it. */
+/* By value: the last node that reads it; other than comparisons with numbers and what these choose. */
 struct readers {
-    bool *others;
-    ir_value *first;
+    ir_value *last, *other;
 };
 
 static struct readers find_readers(const struct fuse *z)
 {
     const struct ir_func *f = z->f;
-    struct readers r = {arena_new_array(z->arena, bool, f->count), arena_new_array(z->arena, ir_value, f->count)};
-    for (size_t i = 0; i < f->results.count; i++) r.others[f->results.items[i].value] = true;
+    struct readers r = {arena_new_array(z->arena, ir_value, f->count), arena_new_array(z->arena, ir_value, f->count)};
+    for (size_t i = 0; i < f->results.count; i++) {
+        ir_value v = f->results.items[i].value;
+        r.last[v] = r.other[v] = f->count;
+    }
     for (ir_value v = f->count; v-- > 1;) {
         const struct ir_node *n = ir_get(f, v);
         ir_value of = 0, with;
@@ -31,8 +33,9 @@ static struct readers find_readers(const struct fuse *z)
         if (n->op == OP_select && compares(f, n->args[0], &with)) of = with;
         else compares(f, v, &of);
         for (uint32_t i = 0; i < n->arg_count; i++) {
-            r.others[n->args[i]] |= n->args[i] != of;
-            r.first[n->args[i]] = v;
+            ir_value arg = n->args[i];
+            if (!r.last[arg]) r.last[arg] = v;
+            if (!r.other[arg] && arg != of) r.other[arg] = v;
         }
     }
     return r;
@@ -60,8 +63,9 @@ void fuse_store_masks(struct fuse *z)
     ir_value product = 0, with; /* the next one behind a value */
     for (ir_value v = f->count; v-- > 1;) {
         if (!z->node[v].live) continue;
-        bool late = product && r.first[v] > product; /* made again where it is read, otherwise */
-        if (late && z->node[v].elements >= LEAST && compares(f, v, &with) && !r.others[with] && is_of_product(z, with))
+        bool late = product && r.last[v] > product; /* made again where it is read, otherwise */
+        if (late && z->node[v].elements >= LEAST && compares(f, v, &with) && r.other[with] < product &&
+            is_of_product(z, with))
             z->node[v].needs_buffer = true;
         if (z->node[v].class == FUSE_DOT) product = v;
     }

@@ -2,7 +2,7 @@
  * filtering (ir/winograd.h), where --numerics fast allows it: forward, the gradient of the image, which is a
  * convolution by now (fuse_transposed.c), and that of the kernel. The kernel's points are made once a step, by ordinary
  * nodes, and lie in panels as a product's right operand does; those of tiles never leave a worker's caches
- * (codegen/lower/lower_winograd.c). */
+ * (codegen/lower/lower_winograd.c). With --check-finite there are none: a NaN would be seen beside its place. */
 #include "ir/winograd.h"
 #include "passes/fuse.h"
 
@@ -132,8 +132,8 @@ static bool find(const struct pass_options *o, const struct ir_func *f, ir_value
 {
     const struct ir_node *n = ir_get(f, v);
     *c = (struct convolution){0};
-    if (!o->fast || !o->panel_columns || n->op != OP_dot || n->type.dtype != IR_F32 || n->attr[0].n || n->attr[4].n ||
-        n->attr[5].n || n->attr[6].n || !find_taps(f, n->args[0], c))
+    if (!o->fast || o->check_finite || !o->panel_columns || n->op != OP_dot || n->type.dtype != IR_F32 ||
+        n->attr[0].n || n->attr[4].n || n->attr[5].n || n->attr[6].n || !find_taps(f, n->args[0], c))
         return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
     uint32_t outer = c->dims + 1;

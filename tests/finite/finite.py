@@ -49,7 +49,8 @@ PASSES.update({
 })
 # No floats come out, nothing is computed, or it stands in no plan; collectives are in the documents with meshes below.
 OTHERS = set("""param constant iota not is_finite and or xor shl shr eq ne lt le threefry argmax argmin order call loop proj grad accumulate
-scan vmap sharding_constraint all_reduce all_gather reduce_scatter all_to_all permute device_index""".split())
+scan vmap sharding_constraint all_reduce all_gather reduce_scatter all_to_all permute device_index
+winograd winograd_points winograd_sum""".split())
 
 
 # What is said between a name and the element: by objects of what only a select takes, by the interpreter of the numbers.
