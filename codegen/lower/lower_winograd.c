@@ -110,22 +110,13 @@ static nest_var open_shared(struct winograd *w, int64_t other)
 
 static int64_t steps(const struct winograd *w, uint32_t axis) { return w->l->axes[axis].extent; }
 
-static struct lower_pos three(struct winograd *w, uint32_t first)
+/* Where the open loops stand on three axes as if these were one. */
+static struct lower_pos joined(struct winograd *w, uint32_t outer, uint32_t middle, uint32_t inner)
 {
     struct lower_pos p = lower_pos_constant(0);
-    lower_pos_add(w->l, &p, &w->at[first], steps(w, first + 1) * steps(w, first + 2));
-    lower_pos_add(w->l, &p, &w->at[first + 1], steps(w, first + 2));
-    lower_pos_add(w->l, &p, &w->at[first + 2], 1);
-    return p;
-}
-
-/* Inside of the block. */
-static struct lower_pos tile_number(struct winograd *w)
-{
-    struct lower_pos p = lower_pos_constant(0);
-    lower_pos_add(w->l, &p, &w->at[IMAGE_BLOCK], steps(w, ROW_BLOCK) * steps(w, SIDE));
-    lower_pos_add(w->l, &p, &w->at[ROW_BLOCK], steps(w, SIDE));
-    lower_pos_add(w->l, &p, &w->at[SIDE], 1);
+    lower_pos_add(w->l, &p, &w->at[outer], steps(w, middle) * steps(w, inner));
+    lower_pos_add(w->l, &p, &w->at[middle], steps(w, inner));
+    lower_pos_add(w->l, &p, &w->at[inner], 1);
     return p;
 }
 
@@ -135,10 +126,10 @@ static struct lower_pos element(struct winograd *w, const struct ir_type *type, 
                                 uint32_t k, uint32_t size, nest_value *inside)
 {
     struct lower *l = w->l;
-    struct lower_pos p = three(w, IMAGE);
+    struct lower_pos p = joined(w, IMAGE, IMAGE_NEXT, IMAGE_BLOCK);
     if (inside) *inside = 0;
     for (uint32_t i = 0; i < w->dims; i++) {
-        struct lower_pos tile = i ? w->at[SIDE] : three(w, ROW), at = lower_pos_constant(0), all;
+        struct lower_pos tile = i ? w->at[SIDE] : joined(w, ROW, ROW_NEXT, ROW_BLOCK), at = lower_pos_constant(0), all;
         int64_t extent = type->dim[i + 1];
         at.offset = i + 1 < w->dims ? k / size : k % size;
         lower_pos_add(l, &at, &tile, WINOGRAD_MADE);
@@ -208,8 +199,8 @@ static void put_points(struct winograd *w, ir_value v, const struct ir_winograd 
     nest_value part[WINOGRAD_MOST];
     open_tiles(w);
     struct place tile = here(w);
-    struct lower_pos number = tile_number(w), lane = of_column(l, lower_open(l, NEST_VECTOR, count), 0),
-                     column = *first;
+    struct lower_pos number = joined(w, IMAGE_BLOCK, ROW_BLOCK, SIDE),
+                     lane = of_column(l, lower_open(l, NEST_VECTOR, count), 0), column = *first;
     lower_pos_add(l, &column, &lane, 1);
     for (uint32_t k = 0; k < winograd_power(m->columns, w->dims); k++) {
         struct lower_pos at = element(w, ir_type(l->f, v), &column, k, m->columns, NULL);
@@ -430,7 +421,7 @@ static void finish_block(struct winograd *w, const struct points *from)
     struct place before = here(w);
     nest_value part[WINOGRAD_MOST];
     open_tiles(w);
-    struct lower_pos number = tile_number(w);
+    struct lower_pos number = joined(w, IMAGE_BLOCK, ROW_BLOCK, SIDE);
     open_axis(w, COLUMN, NEST_VECTOR);
     for (uint32_t k = 0; k < w->points; k++)
         part[k] = nest_load(&l->b, from->local, point_index(l, from, k, &number, &w->at[COLUMN]), 0);

@@ -38,8 +38,15 @@ static int find_card(struct cli *cli, const struct card **card)
 struct work {
     const char *kind, *place;
     double flops, bytes, times;
-    bool narrow; /* 16-bit floats come out */
+    bool narrow, filters; /* 16-bit floats come out; it is a convolution with fewer multiplications */
 };
+
+static bool has_op(node group, const char *op)
+{
+    bool has = false;
+    for (node i = first(at(group, "ops")); i; i = next(i)) has |= strcmp(i->valuestring, op) == 0;
+    return has;
+}
 
 static struct work work_of(struct cli_view *v, node e, double command)
 {
@@ -50,6 +57,7 @@ static struct work work_of(struct cli_view *v, node e, double command)
         w.times = number_at(g, "times");
         w.flops += number_at(g, "flops") * w.times;
         w.bytes += number_at(g, "bytes") * w.times;
+        w.filters |= has_op(g, "winograd") || has_op(g, "winograd_sum") || has_op(g, "winograd_points");
         node outputs = at(g, "outputs");
         const char *type = cJSON_IsArray(outputs) && first(outputs) ? first(outputs)->valuestring : "";
         w.narrow |= strncmp(type, "bf16", 4) == 0 || strncmp(type, "f16", 3) == 0;
@@ -147,7 +155,10 @@ static int products(struct cli_view *v, node e, node list)
         if (row && number_of(row, PRODUCT_BATCH) > 1) str_addf(&v->out, ", %.0f times", number_of(row, PRODUCT_BATCH));
         if (row && number_of(row, PRODUCT_LIBRARY) > 0) str_add(&v->out, "  OpenBLAS");
         else
-            str_addf(&v->out, "  own%s, tiles of %.0f x %.0f", row ? "" : ", with what is fused into it",
+            str_addf(&v->out, "  own%s, tiles of %.0f x %.0f",
+                     row         ? ""
+                     : w.filters ? ", with fewer multiplications (winograd)"
+                                 : ", with what is fused into it",
                      number_at(v->root, "tile_rows"), number_at(v->root, "tile_columns"));
         add_work(v, &w);
         str_addf(&v->out, "  %.1f %% of the FLOPs", all > 0 ? 100 * w.flops / all : 0);

@@ -47,7 +47,7 @@ PASSES.update({
     "reverse": "reverse(%a) dims=0", "dynamic_slice": "dynamic_slice(%a, %zero) sizes=8", "dynamic_update": "dynamic_update(%b, %a, %zero)",
     "take": "take(%a, %i) dim=0", "reduce_max": "reduce_max(%a) dims=[]", "reduce_min": "reduce_min(%a) dims=[]",
 })
-# No floats come out, nothing is computed, or it stands in no plan; collectives are in the documents with meshes below.
+# No floats come out, nothing is computed, or it stands in no plan, or in none that is checked (winograd); collectives are in the documents with meshes below.
 OTHERS = set("""param constant iota not is_finite and or xor shl shr eq ne lt le threefry argmax argmin order call loop proj grad accumulate
 scan vmap sharding_constraint all_reduce all_gather reduce_scatter all_to_all permute device_index
 winograd winograd_points winograd_sum""".split())
