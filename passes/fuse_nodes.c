@@ -536,7 +536,7 @@ void fuse_classify(struct fuse *z)
     fuse_find_attention(z);
     for (ir_value v = 1; v < f->count; v++)
         if (z->node[v].live) mark_stored(z, v);
-    if (!z->pass->options->blocks) fuse_store_masks(z);
+    fuse_store_masks(z);
     fuse_find_crowds(z);
     mark_region(z);
     for (ir_value v = 1; v < f->count; v++) measure(z, v);

@@ -48,6 +48,7 @@ CASES = {
     "batch": step({"x": [3, 34, 20]}, "einsum('bik,bkj->bij', x, w) * v", {"w": [3, 20, 50], "v": [50]}),
     "heads": step({"x": [2, 18, 4, 24]}, "einsum('bqhd,bkhd->bhqk', x * v, x + w)", {"w": [24], "v": [4, 24]}),
     "prologue": step({"x": [66, 35]}, "relu(x + v) @ exp(w)", {"w": [35, 49], "v": [35]}),
+    "signs": step({"x": [130, 24]}, "relu(x @ w) @ v", {"w": [24, 128], "v": [128, 20]}),
     "split": product(40, 512, 72), "split_float64": product(33, 640, 18, "float64"),
     "split_rows": step({"x": [3, 256, 20]}, "tanh(x @ w)", {"w": [20, 36]}), "chunked": product(96, 40, 150),
     "bfloat16_split": product(40, 512, 72, "bfloat16"), "float16_split": product(33, 640, 18, "float16"),
