@@ -200,7 +200,7 @@ class Installed(runner.SharedCase):
             else:
                 print("skipped: %s is not installed" % shell)
         ask = 'source "$0"; COMP_WORDS=(stepc "$@"); COMP_CWORD=$#; _stepc; echo "${COMPREPLY[*]}"'
-        for words, says in ((["comp"], "compile completion"), (["compile", "--numerics", ""], "reproducible invariant mesh-invariant"), (["run", "--eval-w"], "--eval-weights")):
+        for words, says in ((["comp"], "compile completion"), (["compile", "--numerics", ""], "reproducible invariant mesh-invariant fast"), (["run", "--eval-w"], "--eval-weights")):
             self.assertEqual(start("bash", "-c", ask, self.installed(scripts["bash"]), *words).split(), says.split())
         if shutil.which("fish"):
             ask = 'source "%s"; complete -C "stepc compile --numerics "' % self.installed(scripts["fish"])
