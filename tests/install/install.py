@@ -204,7 +204,7 @@ class Installed(runner.SharedCase):
             self.assertEqual(start("bash", "-c", ask, self.installed(scripts["bash"]), *words).split(), says.split())
         if shutil.which("fish"):
             ask = 'source "%s"; complete -C "stepc compile --numerics "' % self.installed(scripts["fish"])
-            self.assertEqual([line.split("\t")[0] for line in start("fish", "--no-config", "-c", ask).splitlines()], ["invariant", "mesh-invariant", "reproducible"])
+            self.assertEqual([line.split("\t")[0] for line in start("fish", "--no-config", "-c", ask).splitlines()], ["fast", "invariant", "mesh-invariant", "reproducible"])
 
 
 if __name__ == "__main__":
