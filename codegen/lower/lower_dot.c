@@ -367,7 +367,9 @@ static void loops(struct lower_dot_product *p)
         if (most < 1) most = 1;
         team = (all_panels_count + most - 1) / most;
     }
-    p->group = grouped ? dot_balanced(all_panels_count, (all_panels_count + team - 1) / team) : 1;
+    p->group = grouped ? (all_panels_count + team - 1) / team : 1;
+    bool fits = p->group * dot_packed_k(p) * p->panel_columns * 4 <= l->target->l2_bytes;
+    if (panels_parallel || !fits) p->group = dot_balanced(all_panels_count, p->group); /* else rows of y in one piece */
     if (panels_parallel && p->group == 1 && !p->rows_stride && !p->narrow) p->pack_rows = false; /* for one panel */
     groups = (all_panels_count + p->group - 1) / p->group;
     if (!chunks_parallel) dot_choose_chunks(p, false);
