@@ -1,7 +1,7 @@
 /* Convolutions of float32 with three taps along one or two dimensions, steps of one and many channels, by minimal
  * filtering (ir/winograd.h), where --numerics fast allows it: forward, the gradient of the image, which is a
- * convolution by now (fuse_transposed.c), and that of the kernel. The kernel's points are made once a step, by ordinary
- * nodes, and lie in panels as a product's right operand does; those of tiles never leave a worker's caches
+ * convolution by now (fuse_transposed.c), and that of the kernel. The kernel's points are made once a step and lie in
+ * panels as a product's right operand does; those of tiles never leave a worker's caches
  * (codegen/lower/lower_winograd.c). With --check-finite there are none: a NaN would be seen beside its place. */
 #include "ir/winograd.h"
 #include "passes/fuse.h"
@@ -19,6 +19,7 @@ enum { PIECES = 8 /* that workers share out */, LEAST_TILES = 64 /* of a piece *
 #define SHORT_PRODUCT 1.15
 #define LEAST_GAIN 1.05
 enum { LARGE_KERNEL = 1 << 18 /* elements of its points */ };
+enum { MOST_LOCAL = 1 << 21 /* elements that a worker keeps of the tiles along a line, or of the sums, at most */ };
 
 struct convolution {
     ir_value base;
@@ -124,6 +125,9 @@ static bool pays(const struct convolution *c, int64_t vector)
         moved += columns * (double)(c->channels / parts[2] - 1);
         once = SUM_COST * (double)(parts[0] * parts[1]);
     }
+    double line = c->dims > 1 ? (double)tiles_along(c, 1) : 1;
+    if (points * line * (whole_vectors(c->channels, vector) + columns) > MOST_LOCAL) return false;
+    if (c->gradient && points * (double)parts[2] * columns > MOST_LOCAL) return false;
     double now = points * (tiles * (kernel * SHORT_PRODUCT + POINT_COST * moved) + once * kernel);
     return now * LEAST_GAIN < elements * winograd_power(WINOGRAD_TAPS, c->dims) * kernel;
 }
@@ -145,6 +149,7 @@ static bool find(const struct pass_options *o, const struct ir_func *f, ir_value
         return false;
     if (o->panel_pairs && (is_widened(f, c->base) || is_widened(f, n->args[1]))) return false;
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
+    if (!ir_type_elements(x) || !ir_type_elements(y)) return false;
     uint32_t outer = c->dims + 1;
     if (x->rank <= outer || x->dim[0] != c->images) return false;
     for (uint32_t i = 0; i < c->dims; i++)
@@ -163,15 +168,18 @@ bool fuse_wants_winograd(const struct pass_options *o, const struct ir_func *f, 
 
 /* ---------------------------------------------------------------- what it becomes */
 
-/* With so much put around it, or taken off; not around what was padded already. */
+/* With so much put around it, or taken off; not around what was padded already, unless something was taken off that
+ * zeros come in place of. */
 static ir_value padded(struct ir_builder *b, ir_value v, const int64_t *low, const int64_t *high)
 {
     struct ir_node n = *ir_get(b->f, v);
     int64_t all[3][IR_MAX_RANK] = {{0}};
     bool plain = n.op == OP_pad && pass_is_zero(b->f, n.args[1]), any = false;
     for (uint32_t i = 0; i < n.type.rank; i++) {
-        plain = plain && !n.attr[2].v[i];
         any |= low[i] || high[i];
+        if (!plain) continue;
+        bool back = (n.attr[0].v[i] < 0 && low[i] > 0) || (n.attr[1].v[i] < 0 && high[i] > 0);
+        plain = !n.attr[2].v[i] && !back;
     }
     if (!any) return v;
     for (uint32_t i = 0; i < n.type.rank; i++) {

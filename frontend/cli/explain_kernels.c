@@ -38,7 +38,9 @@ static int find_card(struct cli *cli, const struct card **card)
 struct work {
     const char *kind, *place;
     double flops, bytes, times;
-    bool narrow, filters; /* 16-bit floats come out; it is a convolution with fewer multiplications */
+    bool narrow; /* 16-bit floats come out */
+    bool filters,
+        points; /* a convolution with fewer multiplications; what is made of its kernel, which is no product */
 };
 
 static bool has_op(node group, const char *op)
@@ -57,7 +59,8 @@ static struct work work_of(struct cli_view *v, node e, double command)
         w.times = number_at(g, "times");
         w.flops += number_at(g, "flops") * w.times;
         w.bytes += number_at(g, "bytes") * w.times;
-        w.filters |= has_op(g, "winograd") || has_op(g, "winograd_sum") || has_op(g, "winograd_points");
+        w.filters |= has_op(g, "winograd") || has_op(g, "winograd_sum");
+        w.points |= has_op(g, "winograd_points");
         node outputs = at(g, "outputs");
         const char *type = cJSON_IsArray(outputs) && first(outputs) ? first(outputs)->valuestring : "";
         w.narrow |= strncmp(type, "bf16", 4) == 0 || strncmp(type, "f16", 3) == 0;
@@ -144,7 +147,7 @@ static int products(struct cli_view *v, node e, node list)
         struct work w = work_of(v, e, command);
         node row = first(list);
         while (row && number_of(row, 0) != command) row = next(row);
-        if (command == last || (!row && strcmp(w.kind, "dot") != 0)) continue;
+        if (command == last || w.points || (!row && strcmp(w.kind, "dot") != 0)) continue;
         last = command;
         head(v, name);
         name = "";
