@@ -27,6 +27,11 @@ with open(os.path.join(HERE, "..", "..", "kernels", "cuda", "prelude.cu"), encod
 FLAGS = r"nuw|nsw|fast|exact|inbounds|contract|reassoc|nnan|ninf|nsz|arcp|afn|[osun]\w\w|eq|ne|true|false"
 
 
+def target(name):
+    """Options of the compiler; the first two are those of the plan, too."""
+    return CUDA if name.endswith("_cuda") else ("--cpu", "x86-64-v4" if name.endswith("_avx512") else "x86-64-v3")
+
+
 def names():
     return sorted(name[:-4] for name in os.listdir(GOLDEN) if name.endswith(".sir"))
 
@@ -69,9 +74,9 @@ class Emitted(runner.Case):
     def test_golden(self):
         for name in names():
             with self.subTest(name):
-                options = CUDA if name.endswith("_cuda") else ("--cpu", "x86-64-v3")
+                options = target(name)
                 self.stepc("compile", os.path.join(GOLDEN, name + ".sir"), "-q", "-o", self.path(name + ".so"), *options, "--save-temps=" + self.path(""))
-                texts = {".cu": self.read(name + ".cu")[len(PRELUDE):]} if options is CUDA else {".nests": self.read(name + ".nests"), ".llvm": counted(self.modules(name))}
+                texts = {".cu": self.read(name + ".cu")[len(PRELUDE):]} if name.endswith("_cuda") else {".nests": self.read(name + ".nests"), ".llvm": counted(self.modules(name))}
                 for ending, text in texts.items():
                     at = os.path.join(GOLDEN, name + ending)
                     if os.environ.get("STEPC_GOLDEN_UPDATE"):
@@ -91,8 +96,8 @@ def make_plans(program):
         with open(at, encoding="utf-8") as f:
             document = re.search(r"^document (\".*\")$", f.read(), re.M).group(1)
         runner.write_json(at + ".json", json.loads(json.loads(document)))
-        runner.call(program, "compile", at + ".json", "-q", "--stop-after", "memplan", "-o", at, *(CUDA[:2] if name.endswith("_cuda") else ()),
-                    *(("--cpu", "x86-64-v3", "--numerics", "fast") if name.startswith("fast_") else ()))
+        runner.call(program, "compile", at + ".json", "-q", "--stop-after", "memplan", "-o", at, *target(name)[:2],
+                    *(("--numerics", "fast") if name.startswith("fast_") else ()))
         os.remove(at + ".json")
 
 
