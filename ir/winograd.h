@@ -6,7 +6,7 @@
  *   result = made [(kernel taps) * (input elements)], along one dimension, where * goes element by element
  *
  * The gradient of the taps is kernel^T [(made^T cotangent) * (input elements)]. All numbers are 0, 1, -1 and a half, so
- * that what is added differs from the plain sum by rounding alone, about twice as much in float32. */
+ * that what is added differs from the plain sum by rounding alone, which follows the largest element of a tile. */
 #ifndef IR_WINOGRAD_H
 #define IR_WINOGRAD_H
 #include "ir/ir.h"

@@ -20,7 +20,7 @@ struct pass_options {
     bool panel_pairs;       /* those of bfloat16 are, too, two steps of the contraction side by side */
     bool tap_pairs;         /* so are those that read views of taps */
     bool invariant;         /* --numerics invariant, mesh-invariant */
-    bool fast;              /* --numerics fast: what takes fewer operations may round more */
+    bool fast;              /* --numerics fast: what takes fewer operations may round otherwise */
     bool microbatches;      /* --numerics invariant: their number changes no bit either */
     int64_t chunk_rows;     /* of a chunk (pass chunk); 0: by size, -1: nothing is chunked */
     int remat;              /* level of pass remat; -1: nothing is made again */
