@@ -505,6 +505,7 @@ static void print_stmt(struct emit *e, const struct nest_stmt *s)
     case NEST_REDUCE: emit_reduce(e, s); break;
     case NEST_FOLD: emit_fold(e, s); break;
     case NEST_TURN: emit_turn(e, s); break;
+    case NEST_SPREAD: emit_spread_lanes(e, s); break;
     case NEST_TILES: emit_tiles(e, s); break;
     case NEST_CHECK: emit_finite(e, s); break;
     case NEST_LOCAL: break;

@@ -117,6 +117,7 @@ void emit_set(struct emit *, const struct nest_stmt *);
 void emit_reduce(struct emit *, const struct nest_stmt *);
 void emit_fold(struct emit *, const struct nest_stmt *);
 void emit_turn(struct emit *, const struct nest_stmt *);
+void emit_spread_lanes(struct emit *, const struct nest_stmt *);
 
 /* llvm_emit_tiles.c: NEST_TILES, and what the nest does before the first one and after the last. */
 void emit_tiles_begin(struct emit *);

@@ -153,3 +153,31 @@ void emit_turn(struct emit *e, const struct nest_stmt *s)
         for (uint32_t copy = 0; copy < blocks && copy < reg->copies; copy++)
             LLVMBuildStore(e->b, x[copy * rows + row], emit_slot(e, s->reg, row, copy));
 }
+
+/* Vector number `copy`: of each vector of the source that it has lanes of, in turn. */
+static LLVMValueRef spread_vector(struct emit *e, const struct nest_stmt *s, int64_t element, uint32_t copy)
+{
+    const struct emit_register *source = &e->regs[s->from[0]];
+    int64_t first = emit_constant_index(e, &s->index), lanes = e->lanes;
+    LLVMValueRef all = LLVMGetPoison(emit_register_type(e, source->dtype, e->lanes)), lane[EMIT_MAX_LANES];
+    for (uint32_t from = 0; from < source->copies; from++) {
+        bool any = false;
+        for (int64_t i = 0; i < lanes; i++) {
+            int64_t at = first + (copy * lanes + i) / s->extent * s->from[1];
+            bool here = at / lanes == from;
+            any |= here;
+            lane[i] = LLVMConstInt(e->i32, (uint64_t)(here ? lanes + at % lanes : i), 0);
+        }
+        LLVMValueRef x = emit_register_load(e, source, emit_slot(e, s->from[0], element, from));
+        if (any) all = LLVMBuildShuffleVector(e->b, all, x, LLVMConstVector(lane, e->lanes), "");
+    }
+    return all;
+}
+
+void emit_spread_lanes(struct emit *e, const struct nest_stmt *s)
+{
+    const struct emit_register *reg = &e->regs[s->reg];
+    for (int64_t i = 0; i < (int64_t)reg->count; i++)
+        for (uint32_t copy = 0; copy < reg->copies; copy++)
+            LLVMBuildStore(e->b, spread_vector(e, s, i, copy), emit_slot(e, s->reg, i, copy));
+}

@@ -185,7 +185,8 @@ static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt, bool shap
     h = hash_u64(h, stmt->var);
     h = hash_u64(h, once ? 1 : (uint64_t)stmt->extent);
     h = hash_u64(h, (uint64_t)stmt->buffer << 32 | stmt->reg);
-    if (stmt->kind == NEST_MATRIX) h = hash_u64(h, (uint64_t)stmt->from[0] << 32 | stmt->from[1]);
+    if (stmt->kind == NEST_MATRIX || stmt->kind == NEST_SPREAD)
+        h = hash_u64(h, (uint64_t)stmt->from[0] << 32 | stmt->from[1]);
     h = hash_index(h, &stmt->index);
     if (stmt->tiles) h = hash_tiles(h, stmt->tiles);
     uint64_t bits = 0;
@@ -371,6 +372,14 @@ nest_value nest_get(struct nest_builder *b, uint32_t reg, struct nest_index inde
 void nest_turn(struct nest_builder *b, uint32_t reg, uint32_t count)
 {
     append(b, b->depth, keep(b, (struct nest_stmt){.kind = NEST_TURN, .reg = reg, .extent = count}));
+}
+
+void nest_spread(struct nest_builder *b, uint32_t reg, uint32_t from, struct nest_index first, int64_t each,
+                 int64_t apart)
+{
+    struct nest_stmt stmt = {
+        .kind = NEST_SPREAD, .reg = reg, .from = {from, (uint32_t)apart}, .index = first, .extent = each};
+    append(b, b->depth, keep(b, stmt));
 }
 
 void nest_matrix(struct nest_builder *b, enum ir_dtype dtype, uint32_t sums, uint32_t left, uint32_t right)

@@ -74,6 +74,8 @@ enum nest_kind {
     NEST_FOLD,     /* result = all lanes of reg[index] combined by op, in a fixed order; outside the vector loop */
     NEST_TURN,     /* reg, of `extent` elements that are tiles of so many columns: lane i of element k and lane k of
                      element i change places. Outside of vector loops; not for GPUs */
+    NEST_SPREAD,   /* lane l of each element of reg becomes lane [index] + l / `extent` * from[1] of that element of the
+                      register from[0]. Outside of vector loops; not for GPUs */
     NEST_MATRIX, /* reg, of float32, gets the products of the tiles in from[0] and from[1] added, as a GPU's matrix unit
                     makes them: so many tiles of 16 rows by 16 steps of `dtype` (16 bits) times tiles of 16 steps by 8
                     columns, each held by 32 neighbouring lanes. Lane 4g + t has of a left tile rows g and g + 8 by
@@ -115,7 +117,7 @@ struct nest_stmt {
     nest_var var;
     int64_t extent; /* NEST_FOR: iterations; -1: the vector loop of a flat nest (see nest.flat) */
     uint32_t buffer, reg;
-    uint32_t from[2]; /* registers */
+    uint32_t from[2]; /* registers; of NEST_SPREAD one, and lanes */
     struct nest_index index;
     const struct nest_tiles *tiles;
     double number;
@@ -212,6 +214,8 @@ nest_value nest_get(struct nest_builder *, uint32_t reg, struct nest_index);
 void nest_set(struct nest_builder *, uint32_t reg, struct nest_index, nest_value);
 void nest_reduce(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index, nest_value);
 void nest_turn(struct nest_builder *, uint32_t reg, uint32_t count);
+void nest_spread(struct nest_builder *, uint32_t reg, uint32_t from, struct nest_index first, int64_t each,
+                 int64_t apart);
 void nest_matrix(struct nest_builder *, enum ir_dtype, uint32_t sums, uint32_t left, uint32_t right);
 /* `add`: to what the buffer has. */
 void nest_tiles(struct nest_builder *, uint32_t buffer, struct nest_index, const struct nest_tiles *, bool add);

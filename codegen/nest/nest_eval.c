@@ -136,6 +136,16 @@ static void turn(double *x, int64_t count, uint32_t lanes)
         }
 }
 
+static void spread(struct machine *m, const struct nest_stmt *s)
+{
+    int64_t lanes = m->nest->lanes, first = index_of(m, &s->index);
+    for (int64_t i = 0; i < m->reg_count[s->reg]; i++)
+        for (int64_t lane = 0; lane < lanes; lane++) {
+            int64_t from = first + lane / s->extent * s->from[1];
+            m->reg[s->reg][i * lanes + lane] = from < lanes ? m->reg[s->from[0]][i * lanes + from] : 0;
+        }
+}
+
 /* Element (row, step) of left tile `tile`, element (column, step) of a right one: of `registers` a lane has so many of
  * each, `rows` of them for rows. */
 static double factor_of(const struct machine *m, const struct nest_stmt *s, int which, uint32_t warp, int64_t tile,
@@ -232,6 +242,7 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     case NEST_LOCAL: declare(m, s); return;
     case NEST_MATRIX: matrix(m, s); return;
     case NEST_TILES: tiles(m, s); return;
+    case NEST_SPREAD: spread(m, s); return;
     case NEST_TURN: turn(m->reg[s->reg], s->extent, m->nest->lanes); return;
     case NEST_PREFETCH:
     case NEST_CHECK: return;

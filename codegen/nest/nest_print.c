@@ -30,7 +30,7 @@ static void print_index(struct str *out, const struct nest_index *index)
 
 /* $v result, $o op, $t dtype, $a operands, $x number, $p position, $b element of a buffer, $r element of registers,
  * $c condition if there is one, $C condition, $w pair or not, $i loop and variable, $n extent, $B buffer, $R register,
- * $l lanes, $m two more registers, $T the product of two tiles */
+ * $l lanes, $m two more registers, $s what is spread, $T the product of two tiles */
 static const char *const forms[] = {
     [NEST_FOR] = "$i < $n",           [NEST_IF] = "if v$C",
     [NEST_OP] = "$v = $o $t$a",       [NEST_FMA] = "$v = fma $t$a",
@@ -42,6 +42,7 @@ static const char *const forms[] = {
     [NEST_TURN] = "turn $R[$n]",      [NEST_LOCAL] = "local $B[$n] $t",
     [NEST_CHECK] = "check $n $p$a$c", [NEST_PREFETCH] = "prefetch $b + $n",
     [NEST_MATRIX] = "matrix $t $R$m", [NEST_TILES] = "tiles $b$T",
+    [NEST_SPREAD] = "spread $R$s",
 };
 
 static void print_tiles(struct str *out, const struct nest_tiles *t, bool add)
@@ -83,6 +84,11 @@ static void print_part(struct str *out, const struct nest_stmt *s, char part)
         break;
     case 'B': str_addf(out, "b%u", s->buffer); break;
     case 'R': str_addf(out, "r%u", s->reg); break;
+    case 's':
+        str_addf(out, " from r%u lane ", s->from[0]);
+        print_index(out, &s->index);
+        str_addf(out, " each %lld by %u", (long long)s->extent, s->from[1]);
+        break;
     case 'm': str_addf(out, " += r%u * r%u", s->from[0], s->from[1]); break;
     case 'T': print_tiles(out, s->tiles, s->word); break;
     case 'l': str_add(out, s->lanes ? " lanes" : ""); break;
@@ -200,11 +206,14 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
     else if (stores && !c->nest->buffers.items[s->buffer].written)
         fault(c, "a store to a buffer that is only read:", s->buffer);
     if ((s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_FOLD ||
-         s->kind == NEST_TURN || s->kind == NEST_MATRIX) &&
+         s->kind == NEST_TURN || s->kind == NEST_SPREAD || s->kind == NEST_MATRIX) &&
         (s->reg >= c->nest->reg_count || !c->reg[s->reg]))
         fault(c, "no such register here:", s->reg);
     if (s->kind == NEST_FOLD && c->vector) fault(c, "a fold inside a vector loop: register", s->reg);
     if (s->kind == NEST_TURN && c->vector) fault(c, "a turn inside a vector loop: register", s->reg);
+    if (s->kind == NEST_SPREAD && c->vector) fault(c, "lanes are spread inside a vector loop: register", s->reg);
+    if (s->kind == NEST_SPREAD && (s->from[0] >= c->nest->reg_count || !c->reg[s->from[0]] || s->extent < 1))
+        fault(c, "no such register here:", s->from[0]);
     for (uint32_t i = 0; i < 2 && s->kind == NEST_MATRIX; i++)
         if (s->from[i] >= c->nest->reg_count || !c->reg[s->from[i]]) fault(c, "no such register here:", s->from[i]);
     if (s->kind == NEST_MATRIX && c->vector) fault(c, "a product inside a vector loop: register", s->reg);

@@ -55,12 +55,38 @@ static void turned(int64_t n)
     ADD(&b, "turned", 0, 16, (size_t)(64 * n * n), (size_t)(64 * n * n));
 }
 
+/* b[16, n] = the difference of two rows of a, each of whose lanes from `first` on, `apart` from one another, stands in
+ * `each` lanes. */
+static void spread(int64_t n, int64_t each, int64_t apart, int64_t first)
+{
+    struct nest_builder b = begin();
+    int64_t read = first + (n - 1) / each * apart + 1;
+    uint32_t x = nest_argument(&b, IR_F32, false, "a"), y = nest_argument(&b, IR_F32, true, "b");
+    b.nest->parallel_extent = 16;
+    nest_var block = nest_open(&b, NEST_PARALLEL, 16);
+    uint32_t from = nest_reg(&b, IR_F32, 2, true, 0), to = nest_reg(&b, IR_F32, 2, true, 0);
+    nest_var row = nest_open(&b, NEST_UNROLL, 2), lane = nest_open(&b, NEST_VECTOR, read);
+    nest_set(&b, from, AT(&arena, 0, {row, 1}),
+             nest_load(&b, x, AT(&arena, 0, {block, 2 * read}, {row, read}, {lane, 1}), 0));
+    nest_close_to(&b, 1);
+    nest_spread(&b, to, from, (struct nest_index){.offset = first}, each, apart);
+    lane = nest_open(&b, NEST_VECTOR, n);
+    nest_value rows[] = {nest_get(&b, to, (struct nest_index){0}), nest_get(&b, to, (struct nest_index){.offset = 1})};
+    nest_store(&b, y, AT(&arena, 0, {block, n}, {lane, 1}), nest_op(&b, OP_sub, IR_F32, rows, 2), 0);
+    nest_close_to(&b, 0);
+    ADD(&b, "spread", 0, 16, (size_t)(16 * 2 * read * 4), (size_t)(16 * n * 4));
+}
+
 static void build_pairs(void)
 {
     if (sample_count) return;
     build_all();
     for (int64_t n = 1; n <= 16; n++) pair_product(n, 9, 0);
     for (int64_t n = 2; n <= 16; n += 2 + n / 3) turned(n);
+    static const int64_t spreads[][4] = {{16, 4, 4, 1}, {16, 4, 4, 3}, {15, 3, 3, 2}, {16, 8, 8, 7}, {8, 1, 2, 1},
+                                         {16, 4, 2, 0}, {4, 1, 4, 3},  {3, 3, 5, 4},  {16, 1, 1, 0}};
+    for (size_t i = 0; i < sizeof spreads / sizeof *spreads; i++)
+        spread(spreads[i][0], spreads[i][1], spreads[i][2], spreads[i][3]);
 }
 
 static size_t compare_all(const struct harness *h)
