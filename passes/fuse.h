@@ -225,7 +225,9 @@ struct fuse_cut {
 struct fuse_cut fuse_find_cut(const int64_t *extent, uint32_t count, int64_t wanted);
 bool fuse_wants_phases(uint32_t blocks, const struct ir_func *, const struct ir_node *);
 ir_value fuse_phases(uint32_t blocks, struct ir_builder *, const struct ir_node *, ir_value x);
-/* fuse_split.c: products of few tiles, too. */
+/* fuse_split.c: products of few tiles, too. Are several products side by side, each of which reads so many inputs and
+ * has so many columns, made in one vector (codegen/lower/lower_dot_groups.c)? */
+bool fuse_is_narrow(const struct pass_options *, int64_t inputs, int64_t columns);
 bool fuse_wants_split(const struct pass_options *, const struct ir_func *, ir_value, struct arena *scratch);
 ir_value fuse_split(const struct pass_options *, struct ir_builder *, const struct ir_node *, const ir_value *map);
 /* fuse_line.c: products of one row or column as sums along lines of memory. */

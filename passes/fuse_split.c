@@ -31,6 +31,32 @@ enum {
 enum { FEW_STEPS = 192, MANY_STEPS = 512, LEAST_PARTS = 4, MOST_PARTS = 16, PARTS_ELEMENTS = 1 << 21 };
 enum { MOST_BATCHES = 8, GROUP_COLUMNS = 4 };
 
+bool fuse_is_narrow(const struct pass_options *o, int64_t inputs, int64_t columns)
+{
+    int64_t lanes = o->panel_columns / 2;
+    return 2 * inputs <= lanes && 2 * columns <= lanes;
+}
+
+static int64_t behind(const struct ir_type *type, int64_t dim)
+{
+    int64_t all = 1;
+    for (uint32_t i = (uint32_t)dim + 1; i < type->rank; i++) all *= type->dim[i];
+    return all;
+}
+
+/* Vectors of groups that have all columns of a product, if it is of narrow ones; 0. */
+static int64_t vectors_of(const struct pass_options *o, const struct ir_type *x, const struct ir_type *y,
+                          const struct ir_node *n)
+{
+    if (!n->attr[0].n) return 0;
+    int64_t of_x = n->attr[0].v[n->attr[0].n - 1], of_y = n->attr[1].v[n->attr[1].n - 1], groups = x->dim[of_x],
+            inputs = behind(x, of_x), columns = behind(y, of_y);
+    int64_t own = ir_type_elements(y) / (pass_extent(y, n->attr[1]) * pass_extent(y, n->attr[3]));
+    if (groups < 2 || own != columns || !fuse_is_narrow(o, inputs, columns)) return 0;
+    int64_t count = o->panel_columns / 2 / (inputs > columns ? inputs : columns);
+    return (groups + count - 1) / count;
+}
+
 static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)
 {
     struct plan_taps taps;
@@ -69,7 +95,8 @@ static int64_t parts_of_workers(const struct pass_options *o, const struct ir_ty
 {
     int64_t steps = pass_extent(x, n->attr[2]), read = ir_type_elements(x) + ir_type_elements(y);
     int64_t batch = pass_extent(x, n->attr[0]), each = steps * batch;
-    int64_t rows = ir_type_elements(x) / each, columns = ir_type_elements(y) / each;
+    int64_t rows = ir_type_elements(x) / each, columns = ir_type_elements(y) / each, vectors = vectors_of(o, x, y, n);
+    if (vectors) batch = vectors, columns = (ir_type_elements(y) / steps + vectors - 1) / vectors;
     bool dtype = n->type.dtype == IR_F32 || (n->type.dtype == IR_BF16 && o->panel_pairs);
     bool few = batch <= MOST_BATCHES || columns < WORKER_COLUMNS;
     bool plain = dtype && few && is_step_major(x, n->attr[2]) && is_step_major(y, n->attr[3]);
@@ -77,6 +104,7 @@ static int64_t parts_of_workers(const struct pass_options *o, const struct ir_ty
     bool wide = columns >= (steps < NARROW_STEPS ? WIDE_COLUMNS : batch > 1 ? GROUP_COLUMNS : WORKER_COLUMNS);
     bool tall = rows >= WORKER_ROWS || (steps >= NARROW_STEPS && columns <= FEW_COLUMNS);
     bool panels = rows >= FUSE_PANEL_ROWS && columns >= FUSE_PANEL_ROWS; /* for all rows, where y lies in runs: heads */
+    if (vectors && vectors < MOST_BATCHES) wide = tall = true;           /* too few for workers to share */
     *most = 1;
     if (!plain || !wide || !tall || (panels && !is_one_run(n->attr[3]))) return 1;
     int64_t parts = steps / MANY_STEPS, room = read / 8 * (shared ? 3 : 5);
@@ -166,8 +194,21 @@ ir_value fuse_split(const struct pass_options *o, struct ir_builder *b, const st
     uint32_t cuts = cut.at + 1, batch = cuts + n->attr[0].n, rest = n->attr[2].n - cut.at;
     cut_operand(b, from[0], sum, n->attr[0], n->attr[2], cut, &x);
     cut_operand(b, from[1], sum, n->attr[1], n->attr[3], cut, &y);
-    for (uint32_t i = 0; i < cuts; i++) parts[i] = i;
-    ir_value products = ir_dot(b, x.value, y.value, (struct ir_ints){x.batch, batch}, (struct ir_ints){y.batch, batch},
-                               (struct ir_ints){x.contract, rest}, (struct ir_ints){y.contract, rest});
-    return ir_cast(b, ir_reduce_plain(b, OP_reduce_sum, products, parts, cuts), dtype);
+    bool narrow = vectors_of(o, ir_type(b->f, from[0]), ir_type(b->f, from[1]), n) > 0;
+    uint32_t rows = narrow ? ir_type(b->f, x.value)->rank - batch - rest : 0; /* of narrow groups these are first */
+    for (uint32_t i = 0; i < cuts; i++) parts[i] = rows + i;
+    ir_value args[] = {x.value, y.value};
+    int64_t one = 1;
+    struct ir_node dot = {.op = OP_dot, .arg_count = 2, .args = args, .place = n->place};
+    dot.attr[0] = (struct ir_ints){x.batch, batch}, dot.attr[1] = (struct ir_ints){y.batch, batch};
+    dot.attr[2] = (struct ir_ints){x.contract, rest}, dot.attr[3] = (struct ir_ints){y.contract, rest};
+    if (narrow) dot.attr[6] = (struct ir_ints){&one, 1};
+    ir_value all = ir_reduce_plain(b, OP_reduce_sum, ir_make(b, dot), parts, cuts);
+    if (narrow) { /* and last again */
+        int64_t order[IR_MAX_RANK];
+        for (uint32_t i = 0; i < n->type.rank; i++)
+            order[i] = i < n->attr[0].n ? rows + i : i < n->attr[0].n + rows ? i - n->attr[0].n : i;
+        all = ir_transpose(b, all, order);
+    }
+    return ir_cast(b, all, dtype);
 }

@@ -127,7 +127,9 @@ static bool find(struct fuse_transposed *t, const struct ir_func *f, ir_value v,
     *t = (struct fuse_transposed){.options = t->options, .f = f};
     if (ir_get(f, v)->op != OP_add || !collect(t, v, 0) || t->count < 2 || (t->product && !is_whole(t))) return false;
     uint32_t last = t->rank - 1, strides = 0;
-    if (t->columns / t->groups < LEAST_COLUMNS || last + 3 > IR_MAX_RANK || t->rank + last > IR_MAX_RANK + 2)
+    int64_t columns = t->columns / t->groups, rows = t->product ? ir_type(f, cotangent_of(t))->dim[last + 1] : 0;
+    bool narrow = t->groups > 1 && fuse_is_narrow(t->options, rows, columns);
+    if ((columns < LEAST_COLUMNS && !narrow) || last + 3 > IR_MAX_RANK || t->rank + last > IR_MAX_RANK + 2)
         return false;
     const struct ir_type *y = ir_type(f, cotangent_of(t));
     double all = 1, now = 1;

@@ -188,6 +188,13 @@ bool dot_has_images(const struct lower_dot_product *);
 void dot_find_parts(struct lower_dot_product *);
 void dot_parts(struct lower_dot_product *);
 
+/* lower_dot_groups.c: several products whose columns are side by side, fewer of each than half of a vector has lanes.
+ * How many there are, 1: it is nothing of the kind; the parts that it wants an axis to have, and how many; all of it,
+ * if it has these. */
+int64_t dot_group_count(struct lower_dot_product *);
+uint32_t dot_group_parts(struct lower_dot_product *, int64_t *part, uint32_t *axis);
+bool dot_by_groups(struct lower_dot_product *);
+
 /* lower_dot_grid.c: the whole of it on a GPU, if it is to be made so. */
 bool dot_wants_grid(const struct lower_dot_product *);
 void dot_grid(struct lower_dot_product *);
@@ -204,6 +211,9 @@ void dot_pack_panel(struct lower_dot_product *, uint32_t vectors, bool masked, i
 void dot_pack_row(struct lower_dot_product *, uint32_t vectors, bool masked); /* one step of k, of one panel */
 void dot_open_steps(struct lower_dot_product *, int64_t extent_k);
 void dot_pack_block(struct lower_dot_product *, uint32_t rows, const void *extent_k); /* rows of x, k-major */
+/* What a tile's end writes, and reads beside the sums, where that leaves the second cache: rows far apart, which no
+ * prefetcher of the CPU follows, come while the sums are made. */
+void dot_prefetch_end(struct lower_dot_product *, uint32_t rows);
 void dot_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors, bool masked, int64_t extent_k, bool first);
 void dot_finish(struct lower_dot_product *,
                 nest_value sum); /* the epilogue on one vector of the product, and the stores */

@@ -250,18 +250,20 @@ static void set_parts(struct lower_axis *axis, const int64_t *part, uint32_t cou
 }
 
 /* Takes from lines of the image those that batches are made of, the first ones. False: batches are something else. */
-static bool take_batches(const struct lower_dot_product *p, int64_t *line, uint32_t *lines)
+static bool take_batches(struct lower_dot_product *p, int64_t *line, uint32_t *lines)
 {
-    const struct lower_dot_operand *x = &p->x;
-    int64_t rest = p->l->axes[AXIS_B].extent, part[IR_MAX_RANK];
+    int64_t groups = dot_group_count(p), rest = p->l->axes[AXIS_B].extent / groups, part[IR_MAX_RANK + 1];
     uint32_t count = 0, kept = 0;
-    if (!x->count[AXIS_B]) return true;
-    if (!dot_has_images(p)) return false;
+    if (!p->x.count[AXIS_B]) return true;
+    if (groups == 1 && !dot_has_images(p)) return false;
     while (count < *lines && rest % line[count] == 0) part[count] = line[count], rest /= line[count], count++;
-    if (rest > 1 && (count == *lines || line[count] % rest)) return false;
-    if (rest > 1) line[count] /= rest;
+    bool whole = rest == 1 || (count < *lines && line[count] % rest == 0);
+    if (!whole && groups == 1) return false;
+    if (!whole) rest = p->l->axes[AXIS_B].extent / groups, count = *lines = 0;
+    else if (rest > 1) line[count] /= rest;
     for (uint32_t i = count; i < *lines; i++) line[kept++] = line[i];
     if (rest > 1) part[count++] = rest;
+    if (groups > 1) part[count++] = groups;
     set_parts(&p->l->axes[AXIS_B], part, count);
     *lines = kept;
     return true;
@@ -272,18 +274,20 @@ void dot_find_parts(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
     const struct plan_taps *t = lower_taps_of(l, p->x.value);
-    if (!t || p->x.count[AXIS_M] > 1 || p->x.count[AXIS_K] > 1) return;
-    bool whole = t->steps.items[0] == (int64_t)t->size; /* the innermost digit goes on where a run ends */
-    int64_t tap[IR_MAX_RANK + 1], line[IR_MAX_RANK];
-    uint32_t taps = 0, lines = 0;
-    for (uint32_t i = (uint32_t)t->radix.count; i-- > whole;) tap[taps++] = t->radix.items[i];
-    tap[taps++] = (int64_t)t->size / (p->pairs ? 2 : 1) * (whole ? t->radix.items[0] : 1);
-    for (uint32_t i = 0; i < t->outer; i++)
+    int64_t tap[IR_MAX_RANK + 2], line[IR_MAX_RANK];
+    uint32_t of_taps = AXIS_K, taps = dot_group_parts(p, tap, &of_taps), lines = 0;
+    if (!taps) {
+        if (!t || p->x.count[AXIS_M] > 1 || p->x.count[AXIS_K] > 1) return;
+        bool whole = t->steps.items[0] == (int64_t)t->size; /* the innermost digit goes on where a run ends */
+        for (uint32_t i = (uint32_t)t->radix.count; i-- > whole;) tap[taps++] = t->radix.items[i];
+        tap[taps++] = (int64_t)t->size / (p->pairs ? 2 : 1) * (whole ? t->radix.items[0] : 1);
+        of_taps = is_by_steps(p) ? AXIS_M : AXIS_K;
+    }
+    for (uint32_t i = 0; t && i < t->outer; i++)
         if (ir_type(l->f, t->slice)->dim[i] != 1) line[lines++] = ir_type(l->f, t->slice)->dim[i];
     if (!take_batches(p, line, &lines)) return;
-    bool by_steps = is_by_steps(p);
-    set_parts(&l->axes[by_steps ? AXIS_M : AXIS_K], tap, taps);
-    if (lines) set_parts(&l->axes[by_steps ? AXIS_K : AXIS_M], line, lines);
+    set_parts(&l->axes[of_taps], tap, taps);
+    if (lines) set_parts(&l->axes[of_taps == AXIS_M ? AXIS_K : AXIS_M], line, lines);
 }
 
 /* ---------------------------------------------------------------- loops */

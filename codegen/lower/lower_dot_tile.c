@@ -569,14 +569,11 @@ static void sum_leaves(struct lower_dot_product *p, uint32_t acc, uint32_t rows,
     take_tree(&t, levels);
 }
 
-/* What the tile's end writes, and reads beside the sums, where that leaves the second cache: rows far apart, which no
- * prefetcher of the CPU follows, come while the sums are made. */
-static void prefetch_end(struct lower_dot_product *p, uint32_t rows)
+void dot_prefetch_end(struct lower_dot_product *p, uint32_t rows)
 {
     struct lower *l = p->l;
     int64_t all = ir_type_elements(ir_type(l->f, p->root));
-    bool far = all * (int64_t)ir_dtype_bytes(p->dtype) > l->target->l2_bytes;
-    if (!p->tall || !far || p->k < LEAST_STEPS_AHEAD) return;
+    if (all * (int64_t)ir_dtype_bytes(p->dtype) <= l->target->l2_bytes) return;
     struct lower_dot_place before = dot_place(p);
     dot_open(p, NEST_UNROLL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, NULL);
     struct lower_pos at = output_pos(p);
@@ -596,7 +593,7 @@ void dot_tile(struct lower_dot_product *p, uint32_t rows, uint32_t vectors, bool
 {
     uint32_t acc = nest_reg(&p->l->b, p->sum, rows * vectors, true, 0);
     if (!first) move_tile(p, MOVE_IN, acc, rows, vectors, masked);
-    else if (!p->local_tile) prefetch_end(p, rows);
+    else if (!p->local_tile && p->tall && p->k >= LEAST_STEPS_AHEAD) dot_prefetch_end(p, rows);
     if (p->leaf) sum_leaves(p, acc, rows, vectors, masked);
     else if (extent_k) accumulate(p, acc, rows, vectors, masked, (struct steps){.extent = extent_k});
     move_tile(p, p->local_tile ? MOVE_OUT : MOVE_FINISH, acc, rows, vectors, masked);

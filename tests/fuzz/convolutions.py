@@ -19,7 +19,7 @@ import numpy as np
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 from tool import command, comparison, processor, runner
 
-CHANNELS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 33, 50)
+CHANNELS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 24, 33, 40, 50)
 TOLERANCE = {"float64": 1e-9, "float32": 2e-4, "bfloat16": 8e-2, "float16": 2e-2}
 
 
@@ -28,8 +28,8 @@ def convolution(r, rank, given, last):
     if r.random() < 0.15 and not last:
         return {"type": "conv_transpose", "features": r.choice(CHANNELS), "kernel_size": pick(1, 2, 3), "strides": pick(1, 1, 2, 3),
                 "padding": r.choice(("SAME", "VALID", "CIRCULAR")), "use_bias": r.random() < 0.5}
-    groups = r.choice([g for g in (1, 1, 1, 1, 2, 3, 4, given) if given % g == 0])
-    features = groups * r.choice((1, 1, 2, 3)) if groups > 1 else r.choice(CHANNELS)
+    groups = r.choice([1, 1, 1, 1] + [g for g in range(2, given + 1) if given % g == 0])
+    features = groups * r.choice((1, 1, 2, 3, 4, 5, 8)) if groups > 1 else r.choice(CHANNELS)
     paddings = ["SAME", "SAME", "VALID", "CIRCULAR", "REFLECT", "SAME_LOWER", 1, [[r.randint(0, 2), r.randint(0, 2)] for _ in range(rank)]]
     out = {"type": "conv", "features": features, "kernel_size": pick(1, 2, 3, 3, 5), "strides": pick(1, 1, 1, 2, 3), "use_bias": r.random() < 0.5,
            "padding": r.choice(paddings + (["CAUSAL"] if rank == 1 else [])), "feature_group_count": groups}
