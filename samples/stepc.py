@@ -914,6 +914,10 @@ class Step:
         self._check(status)
         return t
 
+    def __contains__(self, name: Any) -> bool:
+        """Is there a tensor of that name?"""
+        return any(name in self.names(role) for role in range(PARAM, OUTPUT + 1))
+
     def __getitem__(self, name: str) -> np.ndarray:
         """A copy of a tensor: of the whole one, also where devices hold parts; bfloat16 as its bits (`numbers`). STEP_ENOTFOUND: no
         such tensor; STEP_EINVAL: an input, or before `init` or `load`. Metrics and outputs are those of the last call, zeros before."""

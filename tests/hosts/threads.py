@@ -37,6 +37,7 @@ refused(stepc.StepError, "expected an array of int32", lambda: m.bind(image=imag
 refused(stepc.StepError, "float32[8, 64]", m.bind(image=image[:, :3], digit=digit))
 # names
 refused(stepc.StepError, 'no tensor "layers.0.kernl"; did you mean "layers.0.kernel"?', lambda: m["layers.0.kernl"])
+assert "layers.0.kernel" in m and "layers.0.kernl" not in m and 0 not in m, "which names there are"
 refused(stepc.StepError, 'no tensor "layers.0.kernl"; did you mean', lambda: m.__setitem__("layers.0.kernl", 1))
 refused(stepc.StepError, 'no input "imag"; did you mean "image"?', lambda: m.step(imag=image, digit=digit))
 refused(stepc.StepError, "no input and no number", lambda: m.step(image=image, digit=digit, rate="a"))
