@@ -238,28 +238,43 @@ static void open_parts(struct loops *o, uint32_t axis, uint32_t inside)
         if (a->part[i] > 1) dot_open(o->g->p, NEST_SERIAL, axis, i, a->part[i], 1, NULL);
 }
 
-/* The line of an image behind those that a tile reads, which the next line of the result will read; and where it will
- * be written. */
-static void prefetch(struct loops *o)
+/* What so many rows or steps of the next line will read of an operand that comes from further than the second cache. */
+static void prefetch(struct groups *g, uint32_t buffer, const struct lower_pos *at, int64_t ahead, ir_value whole)
 {
-    struct groups *g = o->g;
+    struct lower *l = g->p->l;
+    int64_t bytes = (int64_t)ir_dtype_bytes((enum ir_dtype)ir_type(l->f, whole)->dtype);
+    if (ir_type_elements(ir_type(l->f, whole)) * bytes > 2 * l->target->l2_bytes)
+        nest_prefetch(&l->b, buffer, lower_pos_index(l, at), ahead);
+}
+
+static void prefetch_line(struct groups *g, int64_t rows)
+{
     struct lower_dot_product *p = g->p;
     struct lower *l = p->l;
     const struct plan_taps *t = lower_taps_of(l, p->x.value);
-    p->panel_columns = o->count * g->columns;
-    dot_prefetch_end(p, (uint32_t)o->rows);
     if (!t || t->radix.count < 2) return;
     struct lower_dot_place before = dot_place(p);
-    open_last(g, g->other, NEST_UNROLL, o->rows, 1);
+    open_last(g, g->other, NEST_UNROLL, rows, 1);
     struct lower_pos at = dot_operand_pos(p, &p->x), from;
     uint32_t buffer = lower_taps_place(l, t, &at, &from);
     size_t last = t->radix.count - 1;
-    if (buffer != UINT32_MAX)
-        nest_prefetch(&l->b, buffer, lower_pos_index(l, &from), t->radix.items[last] * t->steps.items[last]);
+    int64_t lines = g->sums ? 1 : t->radix.items[last]; /* behind all that is read now */
+    if (buffer != UINT32_MAX) prefetch(g, buffer, &from, lines * t->steps.items[last], t->base);
+    ir_value y = p->y.value;
+    while (!l->argument[y] && ir_get(l->f, y)->op == OP_reshape) y = ir_get(l->f, y)->args[0];
+    if (g->sums && l->argument[y]) {
+        const struct lower_axis *k = &l->axes[AXIS_K];
+        at = dot_operand_pos(p, &p->y);
+        prefetch(g, l->argument[y] - 1, &at, k->part[k->parts - 1] * last_run(&p->y, AXIS_K)->stride, y);
+    }
     dot_return(p, &before);
 }
 
-static void multiply_piece(struct loops *o, int64_t rows) { multiply(o->g, o->sums, rows, o->inputs, o->count); }
+static void multiply_piece(struct loops *o, int64_t rows)
+{
+    prefetch_line(o->g, rows);
+    multiply(o->g, o->sums, rows, o->inputs, o->count);
+}
 
 static void tile(struct loops *o)
 {
@@ -270,10 +285,11 @@ static void tile(struct loops *o)
         o->inputs = g->inputs - g->first < g->at_once ? g->inputs - g->first : g->at_once;
         o->sums = nest_reg(&p->l->b, p->sum, (uint32_t)(g->sums ? g->taps * o->inputs : o->rows), true, 0);
         struct lower_dot_place empty = dot_place(p);
-        if (!g->sums) prefetch(o);
+        if (!g->sums) p->panel_columns = o->count * g->columns, dot_prefetch_end(p, (uint32_t)o->rows);
+        if (!g->sums) prefetch_line(g, o->rows);
         open_parts(o, g->sums ? AXIS_K : g->inner, g->sums ? 1 : 2);
         if (g->sums) each_piece(o, AXIS_K, g->rows, multiply_piece);
-        else multiply_piece(o, o->rows);
+        else multiply(g, o->sums, o->rows, o->inputs, o->count);
         dot_return(p, &empty);
         finish(g, o->sums, o->rows, o->inputs, o->count);
         dot_return(p, &before);
