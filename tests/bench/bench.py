@@ -412,6 +412,11 @@ WORKLOADS = {"toy": toy, "lbfgs": lbfgs, "digits": digits, "shakespeare": shakes
              "resnet": model("resnet", "A residual network of CIFAR's size with batch normalisation, 16 images, on one core."),
              "attention-256": model("attention", "Two layers of causal attention, 256 positions, 4 heads of 64, on one core.", 256),
              "attention-1024": model("attention", "Two layers of causal attention, 1,024 positions, 4 heads of 64, on one core.", 1024),
+             "mlp": model("mlp", "784-512-512-10, 128 rows, Adam."),
+             "cnn": model("cnn", "Convolutions of 32 and 64 channels, means of 2 x 2, 256 and 10 columns, 64 images of 28 x 28, Adam."),
+             "transformer": model("gpt", "4 layers, 512 wide, 8 x 128 tokens of 10,000, a projection, Adam.", 4, 512, 8, 10000, 8, 128, False),
+             "gpt2": model("gpt", "GPT-2 124M: 12 layers, 768 wide, 4 x 64 tokens of 50,257, Adam.", 12, 768, 12, 50257, 4, 64),
+             "lstm-256": model("lstm", "An LSTM language model, 256 wide, 16 x 64 tokens of 256, Adam."),
              "vocabulary": model("vocabulary", "Embedding and projection, 32,000 words, 256 wide, 256 tokens, on one core.")}
 ON_ONE_CORE = ("toy", "lbfgs", "lstm", "resnet", "attention-256", "attention-1024", "vocabulary", "adamw-1", "clip-adamw-ema-1")
 
