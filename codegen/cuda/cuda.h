@@ -16,7 +16,8 @@ enum {
     CUDA_WARP = 32,
     CUDA_SHARED_BYTES = 48 * 1024,
     CUDA_MAX_THREADS = 1024,
-    CUDA_ACCESS = 16, /* bytes of the widest */
+    CUDA_ACCESS = 16,            /* bytes of the widest */
+    CUDA_PANEL_ALIGNMENT = 1024, /* after which the swizzle repeats */
     CUDA_MOST_BLOCKS = INT32_MAX,
     CUDA_SCRATCH_BYTES = 256 << 20 /* of a whole grid */
 };

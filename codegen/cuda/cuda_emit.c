@@ -413,6 +413,24 @@ static void print_matrix(struct cuda_emitter *e, const struct nest_stmt *s)
               e->regs[s->from[0]].count / 4, e->regs[s->from[1]].count / 2, s->reg, s->from[0], s->from[1]);
 }
 
+/* What it reads was made ready by the wait before it, and is left alone until the one behind it: the lowering has a
+ * panel for each of two products that follow each other. */
+static void print_warpgroup(struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    static const char *const words[] = {"false", "true"};
+    const struct nest_panels *p = s->panels;
+    cuda_line(e, "stepc_warpgroup_%s<%u, %lld, %s, %s>(r%u, b%u + (%s), b%u + (%s));",
+              s->dtype == IR_BF16 ? "bf16" : "f16", p->columns, (long long)p->steps, words[p->steps_first[0]],
+              words[p->steps_first[1]], s->reg, p->from[0], cuda_index_text(e, &p->at[0]), p->from[1],
+              cuda_index_text(e, &p->at[1]));
+}
+
+static void print_warpgroup_wait(struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    cuda_line(e, "stepc_warpgroup_wait<%u>(r%u);", e->regs[s->reg].count, s->reg);
+    barrier(e);
+}
+
 static void print_stmt(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     switch (s->kind) {
@@ -431,6 +449,8 @@ static void print_stmt(struct cuda_emitter *e, const struct nest_stmt *s)
     case NEST_SET:
     case NEST_REDUCE: print_register(e, s); break;
     case NEST_MATRIX: print_matrix(e, s); break;
+    case NEST_WARPGROUP: print_warpgroup(e, s); break;
+    case NEST_WARPGROUP_WAIT: print_warpgroup_wait(e, s); break;
     case NEST_PREFETCH: break;
     case NEST_LOCAL: break; /* at the kernel's head */
     default: BUG("statement kind %d", (int)s->kind);
@@ -460,7 +480,8 @@ static void place_locals(struct cuda_emitter *e, struct str *out)
         uint64_t bytes = (uint64_t)cuda_local_bytes(buffer) * e->kernel.teams;
         if (e->kernel.shared_bytes + bytes <= CUDA_SHARED_BYTES) {
             if (e->kernel.teams == 1)
-                str_addf(out, "    __shared__ __align__(16) %s b%u[%lld];\n", type, i, (long long)extent);
+                str_addf(out, "    __shared__ __align__(%d) %s b%u[%lld];\n",
+                         buffer->swizzle ? CUDA_PANEL_ALIGNMENT : CUDA_ACCESS, type, i, (long long)extent);
             else
                 str_addf(out,
                          "    __shared__ __align__(16) %s of_teams_%u[%u][%lld];\n    %s *const b%u = "
@@ -468,6 +489,7 @@ static void place_locals(struct cuda_emitter *e, struct str *out)
                          type, i, e->kernel.teams, (long long)extent, type, i, i, e->team);
             e->kernel.shared_bytes += bytes;
         } else {
+            if (buffer->swizzle) BUG("a panel that shared memory does not hold: %u", i);
             str_addf(&scratch, "    %s *b%u = (%s *)(block + %llu);\n", type, i, type,
                      (unsigned long long)e->kernel.scratch_bytes);
             e->kernel.scratch_bytes += bytes;
@@ -547,9 +569,19 @@ static void print_parameters(struct cuda_emitter *e)
     e->block = "blockIdx.x", e->blocks = "gridDim.x";
 }
 
+/* While the threads of a block wait for memory or for each other, the unit of products has work of another block. */
+static bool has_panel(const struct cuda_emitter *e)
+{
+    bool found = false;
+    for (uint32_t i = e->nest->argument_count; i < e->nest->buffers.count; i++)
+        found = found || e->nest->buffers.items[i].swizzle;
+    return found;
+}
+
 static void print_head(struct cuda_emitter *e, const char *locals)
 {
-    str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u) %s", e->kernel.threads, e->kernel.name);
+    str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u%s) %s", e->kernel.threads,
+             has_panel(e) ? ", 2" : "", e->kernel.name);
     if (e->kernel.members) print_members(e);
     else print_parameters(e);
     str_add(e->out, locals);

@@ -50,7 +50,25 @@ const char *cuda_index_text(struct cuda_emitter *e, const struct nest_index *ind
     return str_text(&out);
 }
 
+/* Where the pairs of a panel lie: 16 bytes stay together, so what is constant within them stands outside, where a
+ * compiler sees neighbours. */
+static const char *swizzled_text(struct cuda_emitter *e, uint32_t bytes, const struct nest_index *index)
+{
+    enum { TOGETHER = 4 };
+    struct nest_index first = *index;
+    int64_t rest = index->offset % TOGETHER;
+    for (uint32_t i = 0; i < index->term_count; i++)
+        if (index->terms[i].scale % TOGETHER) rest = 0;
+    for (uint32_t i = 0; i < index->scaled_count; i++)
+        if (index->scaled[i].scale % TOGETHER) rest = 0;
+    first.offset -= rest;
+    const char *text = arena_format(e->arena, "stepc_swizzled<%u>(%s)", bytes, cuda_index_text(e, &first));
+    return rest ? arena_format(e->arena, "%s + %d", text, (int)rest) : text;
+}
+
 const char *cuda_element(struct cuda_emitter *e, char kind, uint32_t number, const struct nest_index *index)
 {
+    uint32_t swizzle = kind == 'b' ? e->nest->buffers.items[number].swizzle : 0;
+    if (swizzle) return arena_format(e->arena, "b%u[%s]", number, swizzled_text(e, swizzle, index));
     return arena_format(e->arena, "%c%u[%s]", kind, number, cuda_index_text(e, index));
 }

@@ -139,6 +139,16 @@ static uint64_t hash_tiles(uint64_t h, const struct nest_tiles *t)
     return h;
 }
 
+static uint64_t hash_panels(uint64_t h, const struct nest_panels *p)
+{
+    h = hash_u64(hash_u64(h, p->columns), (uint64_t)p->steps);
+    for (int i = 0; i < 2; i++) {
+        h = hash_u64(h, (uint64_t)p->from[i] << 1 | p->steps_first[i]);
+        h = hash_index(h, &p->at[i]);
+    }
+    return h;
+}
+
 static uint8_t access_in(const struct nest_stmt *s, nest_var var, uint32_t argument)
 {
     bool reads = s->kind == NEST_LOAD || s->kind == NEST_STORE || s->kind == NEST_ADD_TO || s->kind == NEST_PREFETCH;
@@ -189,6 +199,7 @@ static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt, bool shap
         h = hash_u64(h, (uint64_t)stmt->from[0] << 32 | stmt->from[1]);
     h = hash_index(h, &stmt->index);
     if (stmt->tiles) h = hash_tiles(h, stmt->tiles);
+    if (stmt->panels) h = hash_panels(h, stmt->panels);
     uint64_t bits = 0;
     if (!shape || stmt->kind != NEST_NUMBER) memcpy(&bits, &stmt->number, sizeof bits);
     return hash_u64(h, bits);
@@ -388,6 +399,25 @@ void nest_matrix(struct nest_builder *b, enum ir_dtype dtype, uint32_t sums, uin
     append(b, b->depth, keep(b, stmt));
 }
 
+uint32_t nest_panel(struct nest_builder *b, int64_t extent, bool steps_first, int64_t steps)
+{
+    uint32_t buffer = nest_local(b, IR_U32, extent);
+    b->nest->buffers.items[buffer].swizzle = (uint8_t)(2 * (steps_first ? steps : NEST_PANEL));
+    return buffer;
+}
+
+void nest_warpgroup(struct nest_builder *b, enum ir_dtype dtype, uint32_t sums, const struct nest_panels *panels)
+{
+    struct nest_stmt stmt = {.kind = NEST_WARPGROUP, .dtype = (uint8_t)dtype, .reg = sums};
+    stmt.panels = arena_copy(b->nest->arena, panels, sizeof *panels);
+    append(b, b->depth, keep(b, stmt));
+}
+
+void nest_warpgroup_wait(struct nest_builder *b, uint32_t sums)
+{
+    append(b, b->depth, keep(b, (struct nest_stmt){.kind = NEST_WARPGROUP_WAIT, .reg = sums}));
+}
+
 void nest_tiles(struct nest_builder *b, uint32_t buffer, struct nest_index index, const struct nest_tiles *tiles,
                 bool add)
 {
@@ -420,7 +450,8 @@ static uint64_t hash_nest(const struct nest *nest, bool shape)
     for (size_t i = 0; i < nest->buffers.count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
         h = hash_u64(h, (uint64_t)buffer->dtype | (uint64_t)buffer->written << 8 | (uint64_t)buffer->local << 9 |
-                            (uint64_t)buffer->checked << 10 | (uint64_t)buffer->level << 12);
+                            (uint64_t)buffer->checked << 10 | (uint64_t)buffer->level << 12 |
+                            (uint64_t)buffer->swizzle << 20);
         h = hash_u64(h, (uint64_t)buffer->extent);
     }
     return hash_body(h, nest->body.items, nest->body.count, shape);

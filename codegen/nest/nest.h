@@ -82,15 +82,21 @@ enum nest_kind {
                     steps 2t and 2t + 8, four registers of a pair each, rows first; of a right one column g by the
                     same steps, two registers; of the sums, left tiles outermost, rows g and g + 8 by columns 2t and
                     2t + 1, four registers, columns first. Outside of vector loops; for GPUs only */
-    NEST_TILES,  /* a product of two matrices whose steps are pairs of bfloat16, in the tiles of a CPU's matrix unit:
-                    buffer[index], float32, gets it or (`word`) gets it added; see nest_tiles. Of up to 16 pairs the
-                    first numbers and the second ones are summed apart, then both sums added. Outside of vector loops;
-                    for targets with tiles only */
-    NEST_LOCAL,  /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
-    NEST_CHECK   /* where args[0] is not finite, tells so: what `extent` is the number of (cg_site) made element
-                   [index] from the operands args[1..]. `cond`, and with `lanes` the last operand: where false
-                   nothing is told. `word`: enum nest_given. It
-                   takes no part in what decides the code of everything else */
+    NEST_WARPGROUP, /* reg, of float32, gets the product of two panels in locals added, as the warpgroups of a GPU make
+                       it: the threads go on, and until NEST_WARPGROUP_WAIT nobody may touch what it reads, nor these
+                       registers; see nest_panels. Lanes hold the sums as with NEST_MATRIX, of 16 rows for 32 of them:
+                       columns of 8 behind one another, four registers each. Outside of vector loops; for GPUs only */
+    NEST_WARPGROUP_WAIT, /* reg has what was begun, of this and of every other thread; what threads stored before is
+                            what products behind it read */
+    NEST_TILES, /* a product of two matrices whose steps are pairs of bfloat16, in the tiles of a CPU's matrix unit:
+                   buffer[index], float32, gets it or (`word`) gets it added; see nest_tiles. Of up to 16 pairs the
+                   first numbers and the second ones are summed apart, then both sums added. Outside of vector loops;
+                   for targets with tiles only */
+    NEST_LOCAL, /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
+    NEST_CHECK  /* where args[0] is not finite, tells so: what `extent` is the number of (cg_site) made element
+                  [index] from the operands args[1..]. `cond`, and with `lanes` the last operand: where false
+                  nothing is told. `word`: enum nest_given. It
+                  takes no part in what decides the code of everything else */
 };
 
 /* Of NEST_TILES: rows of pairs times steps of columns of pairs, at most NEST_TILE_EDGE rows and columns. Where a pair
@@ -100,6 +106,18 @@ struct nest_tiles {
     uint32_t rows, columns, from[2]; /* buffers: left, right */
     int64_t steps, stride,
         apart[2]; /* between rows of the result and of the left one, between steps of the right one */
+    struct nest_index at[2];
+};
+
+/* Of NEST_WARPGROUP: `columns` by half as many rows as the nest has lanes, by `steps` of 16 bits. A panel is of pairs
+ * (uint32) in a local. `steps_first`: of neighbouring steps, those of a row (or column) side by side, rows behind one
+ * another; otherwise of neighbouring rows, by parts of NEST_PANEL rows: side by side those of a step, steps behind one
+ * another. */
+enum { NEST_PANEL = 64 };
+struct nest_panels {
+    uint32_t columns, from[2]; /* buffers: left, right */
+    int64_t steps;
+    bool steps_first[2];
     struct nest_index at[2];
 };
 
@@ -120,6 +138,7 @@ struct nest_stmt {
     uint32_t from[2]; /* registers; of NEST_SPREAD one, and lanes */
     struct nest_index index;
     const struct nest_tiles *tiles;
+    const struct nest_panels *panels;
     double number;
     VEC(struct nest_stmt *) body;
 };
@@ -132,6 +151,8 @@ struct nest_buffer {
     uint8_t checked; /* what is stored here and is not so raises the flag in front of the scratch (step_abi.h) */
     uint8_t level;   /* of an argument: an output may stand in the memory of an input of the same level; NEST_ALONE: of
                         none. 0: of any */
+    uint8_t swizzle; /* of panels in a GPU's shared memory: bytes that lie side by side. A printer puts every 16 bytes
+                        number p at p ^ p / 8 % (swizzle / 16), as the hardware reads them; indices do not show it. 0 */
     int64_t extent;  /* of locals */
     const char *doc;
 };
@@ -217,6 +238,9 @@ void nest_turn(struct nest_builder *, uint32_t reg, uint32_t count);
 void nest_spread(struct nest_builder *, uint32_t reg, uint32_t from, struct nest_index first, int64_t each,
                  int64_t apart);
 void nest_matrix(struct nest_builder *, enum ir_dtype, uint32_t sums, uint32_t left, uint32_t right);
+uint32_t nest_panel(struct nest_builder *, int64_t extent, bool steps_first, int64_t steps); /* a local for some */
+void nest_warpgroup(struct nest_builder *, enum ir_dtype, uint32_t sums, const struct nest_panels *);
+void nest_warpgroup_wait(struct nest_builder *, uint32_t sums);
 /* `add`: to what the buffer has. */
 void nest_tiles(struct nest_builder *, uint32_t buffer, struct nest_index, const struct nest_tiles *, bool add);
 nest_value nest_fold(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index);

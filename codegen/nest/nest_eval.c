@@ -170,6 +170,30 @@ static void matrix(struct machine *m, const struct nest_stmt *s)
         }
 }
 
+/* An element of a panel: of a row (or column) and a step. */
+static double panel_of(struct machine *m, const struct nest_stmt *s, int which, int64_t row, int64_t step)
+{
+    const struct nest_panels *p = s->panels;
+    bool first = p->steps_first[which];
+    int64_t at = first ? row * p->steps + step : (row / NEST_PANEL * p->steps + step) * NEST_PANEL + row % NEST_PANEL;
+    int64_t pair = index_of(m, &p->at[which]) + at / 2;
+    if (pair < 0 || (pair + 1) * 4 > (int64_t)m->bytes[p->from[which]]) return m->ok = false;
+    return half_of((enum ir_dtype)s->dtype, (double)((const uint32_t *)m->buffers[p->from[which]])[pair],
+                   (int)(at % 2));
+}
+
+static void warpgroup(struct machine *m, const struct nest_stmt *s)
+{
+    for (int64_t number = 0; number < s->panels->columns / 2; number++)
+        for (uint32_t lane = 0; lane < m->nest->lanes; lane++) {
+            int64_t row = lane / 32 * 16 + lane % 32 / 4 + number / 2 % 2 * 8,
+                    column = number / 4 * 8 + lane % 4 * 2 + number % 2;
+            double *sum = &m->reg[s->reg][number * m->nest->lanes + lane];
+            for (int64_t k = 0; k < s->panels->steps; k++)
+                *sum = (double)fmaf((float)panel_of(m, s, 0, row, k), (float)panel_of(m, s, 1, column, k), (float)*sum);
+        }
+}
+
 /* A pair of an operand: row (or column) and step. */
 static bool pair_of(struct machine *m, const struct nest_tiles *t, int which, int64_t row, int64_t step, float *pair)
 {
@@ -241,6 +265,8 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
     case NEST_MATRIX: matrix(m, s); return;
+    case NEST_WARPGROUP: warpgroup(m, s); return;
+    case NEST_WARPGROUP_WAIT: return;
     case NEST_TILES: tiles(m, s); return;
     case NEST_SPREAD: spread(m, s); return;
     case NEST_TURN: turn(m->reg[s->reg], s->extent, m->nest->lanes); return;

@@ -30,19 +30,31 @@ static void print_index(struct str *out, const struct nest_index *index)
 
 /* $v result, $o op, $t dtype, $a operands, $x number, $p position, $b element of a buffer, $r element of registers,
  * $c condition if there is one, $C condition, $w pair or not, $i loop and variable, $n extent, $B buffer, $R register,
- * $l lanes, $m two more registers, $s what is spread, $T the product of two tiles */
+ * $l lanes, $m two more registers, $s what is spread, $T the product of two tiles, $P of two panels */
 static const char *const forms[] = {
-    [NEST_FOR] = "$i < $n",           [NEST_IF] = "if v$C",
-    [NEST_OP] = "$v = $o $t$a",       [NEST_FMA] = "$v = fma $t$a",
-    [NEST_NUMBER] = "$v = $t $x",     [NEST_POSITION] = "$v = position $p",
-    [NEST_LOAD] = "$v = load$w $b$c", [NEST_STORE] = "store$w $b$a$c",
-    [NEST_ADD_TO] = "add_to $b$a$c",  [NEST_REG] = "reg $R[$n] $t$l = $x",
-    [NEST_GET] = "$v = get $r",       [NEST_SET] = "set $r$a",
-    [NEST_REDUCE] = "reduce $r $o$a", [NEST_FOLD] = "$v = fold $o $r",
-    [NEST_TURN] = "turn $R[$n]",      [NEST_LOCAL] = "local $B[$n] $t",
-    [NEST_CHECK] = "check $n $p$a$c", [NEST_PREFETCH] = "prefetch $b + $n",
-    [NEST_MATRIX] = "matrix $t $R$m", [NEST_TILES] = "tiles $b$T",
+    [NEST_FOR] = "$i < $n",
+    [NEST_IF] = "if v$C",
+    [NEST_OP] = "$v = $o $t$a",
+    [NEST_FMA] = "$v = fma $t$a",
+    [NEST_NUMBER] = "$v = $t $x",
+    [NEST_POSITION] = "$v = position $p",
+    [NEST_LOAD] = "$v = load$w $b$c",
+    [NEST_STORE] = "store$w $b$a$c",
+    [NEST_ADD_TO] = "add_to $b$a$c",
+    [NEST_REG] = "reg $R[$n] $t$l = $x",
+    [NEST_GET] = "$v = get $r",
+    [NEST_SET] = "set $r$a",
+    [NEST_REDUCE] = "reduce $r $o$a",
+    [NEST_FOLD] = "$v = fold $o $r",
+    [NEST_TURN] = "turn $R[$n]",
+    [NEST_LOCAL] = "local $B[$n] $t",
+    [NEST_CHECK] = "check $n $p$a$c",
+    [NEST_PREFETCH] = "prefetch $b + $n",
+    [NEST_MATRIX] = "matrix $t $R$m",
+    [NEST_TILES] = "tiles $b$T",
     [NEST_SPREAD] = "spread $R$s",
+    [NEST_WARPGROUP] = "warpgroup $t $R$P",
+    [NEST_WARPGROUP_WAIT] = "wait $R",
 };
 
 static void print_tiles(struct str *out, const struct nest_tiles *t, bool add)
@@ -52,6 +64,16 @@ static void print_tiles(struct str *out, const struct nest_tiles *t, bool add)
         str_addf(out, "%s %u x %lld b%u[", i ? " *" : "", i ? t->columns : t->rows, (long long)t->steps, t->from[i]);
         print_index(out, &t->at[i]);
         str_addf(out, "] by %lld", (long long)t->apart[i]);
+    }
+}
+
+static void print_panels(struct str *out, const struct nest_panels *p)
+{
+    str_addf(out, " += %u x %lld", p->columns, (long long)p->steps);
+    for (int i = 0; i < 2; i++) {
+        str_addf(out, "%s b%u[", i ? " *" : "", p->from[i]);
+        print_index(out, &p->at[i]);
+        str_addf(out, "]%s", p->steps_first[i] ? "" : " turned");
     }
 }
 
@@ -91,6 +113,7 @@ static void print_part(struct str *out, const struct nest_stmt *s, char part)
         break;
     case 'm': str_addf(out, " += r%u * r%u", s->from[0], s->from[1]); break;
     case 'T': print_tiles(out, s->tiles, s->word); break;
+    case 'P': print_panels(out, s->panels); break;
     case 'l': str_add(out, s->lanes ? " lanes" : ""); break;
     default: BUG("a form has no part %c", part);
     }
@@ -195,8 +218,18 @@ static void check_tiles(struct check *c, const struct nest_tiles *t)
     }
 }
 
+static void check_panels(struct check *c, const struct nest_panels *p)
+{
+    for (int i = 0; i < 2; i++) {
+        check_index(c, &p->at[i]);
+        if (p->from[i] >= c->nest->buffers.count || !c->nest->buffers.items[p->from[i]].swizzle)
+            fault(c, "no such panel:", p->from[i]);
+    }
+}
+
 static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermost)
 {
+    bool product = s->kind == NEST_MATRIX || s->kind == NEST_WARPGROUP || s->kind == NEST_WARPGROUP_WAIT;
     for (uint32_t i = 0; i < s->arg_count; i++) check_value(c, s->args[i], "an operand is not visible:");
     if (s->cond) check_value(c, s->cond, "a condition is not visible:");
     check_index(c, &s->index);
@@ -206,7 +239,7 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
     else if (stores && !c->nest->buffers.items[s->buffer].written)
         fault(c, "a store to a buffer that is only read:", s->buffer);
     if ((s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_FOLD ||
-         s->kind == NEST_TURN || s->kind == NEST_SPREAD || s->kind == NEST_MATRIX) &&
+         s->kind == NEST_TURN || s->kind == NEST_SPREAD || product) &&
         (s->reg >= c->nest->reg_count || !c->reg[s->reg]))
         fault(c, "no such register here:", s->reg);
     if (s->kind == NEST_FOLD && c->vector) fault(c, "a fold inside a vector loop: register", s->reg);
@@ -216,8 +249,9 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
         fault(c, "no such register here:", s->from[0]);
     for (uint32_t i = 0; i < 2 && s->kind == NEST_MATRIX; i++)
         if (s->from[i] >= c->nest->reg_count || !c->reg[s->from[i]]) fault(c, "no such register here:", s->from[i]);
-    if (s->kind == NEST_MATRIX && c->vector) fault(c, "a product inside a vector loop: register", s->reg);
+    if (product && c->vector) fault(c, "a product inside a vector loop: register", s->reg);
     if (s->kind == NEST_TILES) check_tiles(c, s->tiles);
+    if (s->kind == NEST_WARPGROUP) check_panels(c, s->panels);
     if (s->kind == NEST_FOR) check_loop(c, s, outermost);
     else if (s->kind == NEST_IF) check_stmts(c, s->body.items, s->body.count);
     else if (s->kind == NEST_REG) c->reg[s->reg] = true;

@@ -166,6 +166,122 @@ STEPC_MATRIX(bf16)
 STEPC_MATRIX(f16)
 #endif
 
+/* ---- products by warpgroups, of panels in shared memory: see NEST_WARPGROUP ---- */
+
+/* Where a pair of a panel lies. Of 1024 bytes the 16 bytes number p are at p ^ p / 8, as far as these bits are within
+ * the bytes that are side by side ("Swizzling Modes": address bits 4 to 6 by bits 7 to 9). */
+template <unsigned bytes> static __device__ unsigned stepc_swizzled(unsigned word)
+{
+    return word ^ (word >> 3 & (bytes / 16 - 1) * 4);
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+/* The instructions, as PTX ISA 9.7.15 has them ("Asynchronous Warpgroup Level Matrix Multiply-Accumulate
+ * Instructions"), whose sections are named here. A stand-in has a twin of each of these functions. */
+#define STEPC_HAS_WGMMA
+static __device__ unsigned stepc_shared_address(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
+
+/* The unit sees what this thread has stored, once there was a barrier ("Async Proxy"). */
+static __device__ void stepc_async_fence() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
+
+/* Before the first product, and before those that follow a use of the sums ("wgmma.fence"). */
+static __device__ void stepc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
+static __device__ void stepc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
+
+/* The sums are the thread's again. To the compiler they change here, so that it neither uses nor moves them before. */
+template <int sums> static __device__ void stepc_wgmma_wait(float *sum)
+{
+    asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+    _Pragma("unroll") for (int i = 0; i < sums; i++) asm volatile("" : "+f"(sum[i]) : : "memory");
+}
+
+/* 64 rows by 16 steps of the left one by 128 columns of the right one, added to 64 sums of a thread. `turned`:
+ * neighbours are rows (or columns), not steps ("wgmma.mma_async": a predicate that is false for a sum from 0, two
+ * signs, then these; "Matrix Fragments for wgmma.mma_async.m64nNk16"). */
+#define STEPC_4(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])
+#define STEPC_16(d) STEPC_4(d), STEPC_4((d) + 4), STEPC_4((d) + 8), STEPC_4((d) + 12)
+#define STEPC_WGMMA(type) \
+    template <int turned_left, int turned_right> \
+    static __device__ void stepc_wgmma_##type(float *d, unsigned long long left, unsigned long long right) \
+    { \
+        asm volatile("{.reg .pred adds; setp.eq.u32 adds, 0, 0; " \
+            "wgmma.mma_async.sync.aligned.m64n128k16.f32." #type "." #type " {%0, %1, %2, %3, %4, %5, %6, %7, %8, " \
+            "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, " \
+            "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
+            "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, " \
+            "%64, %65, adds, 1, 1, %66, %67;}" \
+            : STEPC_16(d), STEPC_16(d + 16), STEPC_16(d + 32), STEPC_16(d + 48) \
+            : "l"(left), "l"(right), "n"(turned_left), "n"(turned_right)); \
+    }
+STEPC_WGMMA(bf16)
+STEPC_WGMMA(f16)
+#endif
+
+#ifdef STEPC_HAS_WGMMA
+/* "Matrix Descriptor Format", "Strides": the address; the distance of parts of 64 rows (1 where steps are side by side,
+ * which have none); that of 8 rows, or of 8 steps; all in 16 bytes. The base is 0, as panels begin where the swizzle
+ * does; the swizzle is 1 for 128 bytes, 2 for 64. */
+template <int steps, bool steps_first> static __device__ unsigned long long stepc_panel(const unsigned *at)
+{
+    static_assert(steps == 32 || (steps == 64 && steps_first), "a panel that has no swizzle");
+    const unsigned row = steps_first ? 2 * steps : 128, apart = steps_first ? 16 : 128 * steps;
+    return (stepc_shared_address(at) & 0x3ffffu) >> 4 | (unsigned long long)(apart >> 4) << 16 |
+           (unsigned long long)(8 * row >> 4) << 32 | (row == 128 ? 1ull : 2ull) << 62;
+}
+
+/* A warpgroup has 64 rows. 16 steps are 32 bytes of a row, or 16 rows of 128 bytes. */
+#define STEPC_WARPGROUP(type) \
+    template <int columns, int steps, bool left, bool right> \
+    static __device__ void stepc_warpgroup_##type(float *sum, const unsigned *x, const unsigned *y) \
+    { \
+        const unsigned long long a = stepc_panel<steps, left>(x + threadIdx.x / 128 * (32 * steps)); \
+        const unsigned long long b = stepc_panel<steps, right>(y); \
+        stepc_wgmma_fence(); \
+        _Pragma("unroll") for (int k = 0; k < steps / 16; k++) \
+            _Pragma("unroll") for (int j = 0; j < columns / 128; j++) \
+                stepc_wgmma_##type<!left, !right>(sum + 64 * j, a + k * (left ? 2 : 128), \
+                                                  b + k * (right ? 2 : 128) + j * (16 * steps)); \
+        stepc_wgmma_commit(); \
+    }
+
+template <int sums> static __device__ void stepc_warpgroup_wait(float *sum)
+{
+    stepc_wgmma_wait<sums>(sum);
+    stepc_async_fence();
+}
+#else
+/* Of a row: this step and the next one. */
+template <int steps, bool steps_first>
+static __device__ unsigned stepc_panel_pair(const unsigned *panel, unsigned row, unsigned step)
+{
+    if (steps_first) return panel[stepc_swizzled<2 * steps>((row * steps + step) / 2)];
+    const unsigned at = row / 64 * (32 * steps) + step * 32 + row % 64 / 2, shift = row % 2 * 16;
+    return (panel[stepc_swizzled<128>(at)] >> shift & 0xffffu) | panel[stepc_swizzled<128>(at + 32)] >> shift << 16;
+}
+
+/* Where there is no such instruction: by the matrix unit, at once. A warp has 16 rows. */
+#define STEPC_WARPGROUP(type) \
+    template <int columns, int steps, bool left, bool right> \
+    static __device__ void stepc_warpgroup_##type(float *sum, const unsigned *x, const unsigned *y) \
+    { \
+        const unsigned column = threadIdx.x % 32 / 4, row = threadIdx.x / 32 * 16 + column; \
+        _Pragma("unroll 1") for (int from = 0; from < steps; from += 16) { \
+            const unsigned k = from + threadIdx.x % 4 * 2; \
+            unsigned a[4], b[2]; \
+            _Pragma("unroll") for (int i = 0; i < 4; i++) \
+                a[i] = stepc_panel_pair<steps, left>(x, row + i % 2 * 8, k + i / 2 * 8); \
+            _Pragma("unroll") for (int j = 0; j < columns / 8; j++) { \
+                _Pragma("unroll") for (int i = 0; i < 2; i++) \
+                    b[i] = stepc_panel_pair<steps, right>(y, 8 * j + column, k + i * 8); \
+                stepc_matrix_##type<1, 1>(sum + 4 * j, a, b); \
+            } \
+        } \
+    }
+template <int sums> static __device__ void stepc_warpgroup_wait(float *) {}
+#endif
+STEPC_WARPGROUP(bf16)
+STEPC_WARPGROUP(f16)
+
 static __device__ float stepc_bf16_round(float x) { return stepc_bf16_value(stepc_bf16_bits(x)); }
 static __device__ float stepc_f16_round(float x) { return stepc_f16_value(stepc_f16_bits(x)); }
 

@@ -18,7 +18,7 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __grid_constant__
 #define __cvta_global_to_generic(address) ((void *)(size_t)(address))
-#define __launch_bounds__(n) __attribute__((visibility("default")))
+#define __launch_bounds__(...) __attribute__((visibility("default")))
 
 struct dim3 {
     unsigned x, y, z;
@@ -143,13 +143,31 @@ template <typename... A> struct call {
     static void enter(void *self) { ((call *)self)->run(std::index_sequence_for<A...>()); }
 };
 
-/* 0, or -1: threads disagree about a barrier. */
+/* What the code of a thread does and a GPU leaves undefined. */
+static const char *wrong;
+static void fail(const char *what)
+{
+    if (!wrong) std::fprintf(stderr, "kernel: %s\n", what);
+    wrong = what;
+}
+
+/* Has every thread said before the last barrier that the unit of products is to see what it stored? */
+static bool fenced[MOST], seen;
+static void meet(unsigned threads)
+{
+    seen = true;
+    for (unsigned i = 0; i < threads; i++) seen = seen && fenced[i], fenced[i] = false;
+}
+static void end_block(unsigned threads);
+
+/* 0; -1: threads disagree about a barrier; -2: something else that stderr says. */
 template <typename... A>
 static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void **arguments, int backwards)
 {
     call<A...> c = {kernel, arguments};
     body = call<A...>::enter;
     body_argument = &c;
+    wrong = nullptr;
     blockDim = {threads, 1, 1};
     gridDim = {blocks, 1, 1};
     while (fiber_count < threads) make_fiber();
@@ -157,10 +175,11 @@ static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void 
         int state = 1;
         blockIdx = {backwards ? blocks - 1 - k : k, 0, 0};
         for (unsigned i = 0; i < threads; i++) fibers[i].done = false;
-        while (state == 1) state = turn(threads, backwards);
+        while (state == 1) state = turn(threads, backwards), meet(threads);
         if (state) return -1;
+        end_block(threads);
     }
-    return 0;
+    return wrong ? -2 : 0;
 }
 
 } // namespace shim
@@ -225,6 +244,134 @@ static void shim_matrix(float *sum, const unsigned *left, const unsigned *right,
     }
 SHIM_MATRIX(bf16, true)
 SHIM_MATRIX(f16, false)
+
+/* ---- products by warpgroups (PTX ISA 9.7.15): asynchronous, so that they read shared memory as late as they may, when
+ * their thread waits for them. What has to be said before is looked after: of memory, by every thread before the last
+ * barrier of the block; of registers, by the thread itself; the same descriptors by all threads of a warpgroup ---- */
+
+namespace shim
+{
+
+enum { GROUP = 128, MOST_PRODUCTS = 16, WINDOW = 1 << 18 };
+struct product {
+    float *sum;
+    unsigned long long from[2];
+    bool turned[2], wide;
+};
+struct products {
+    product item[MOST_PRODUCTS];
+    int count, committed;
+    unsigned made; /* of the block */
+    bool ordered;  /* its registers */
+};
+static products begun[MOST];
+struct said { /* by the first thread of a warpgroup that comes to it */
+    unsigned number;
+    unsigned long long from[2];
+};
+static said saids[MOST / GROUP][MOST_PRODUCTS];
+static size_t asked_last;
+
+/* An address there has 18 bits: those of the host's, which is the nearest one to what was asked for last. */
+static unsigned shared_address(const void *at)
+{
+    asked_last = (size_t)at;
+    return (unsigned)(asked_last & (WINDOW - 1));
+}
+
+static const char *host_address(unsigned at)
+{
+    const size_t away = (at - asked_last + WINDOW / 2) & (WINDOW - 1);
+    return (const char *)(asked_last + away - WINDOW / 2);
+}
+
+/* "Matrix Descriptor Format", "Strides", "Swizzling Modes": the 16 bits of a row (or column) and a step. 8 rows are a
+ * pattern of rows of so many bytes; turned, 8 steps, each of which has that many bytes of rows. */
+static unsigned short element(unsigned long long descriptor, bool turned, unsigned row, unsigned step)
+{
+    const unsigned mode = descriptor >> 62, apart = (descriptor >> 16 & 0x3fff) << 4,
+                   stride = (descriptor >> 32 & 0x3fff) << 4;
+    const unsigned bytes = mode == 0 ? 16 : 256 >> mode, along = turned ? row : step, across = turned ? step : row;
+    unsigned at = (descriptor & 0x3fff) << 4;
+    unsigned short bits;
+    if (descriptor >> 49 & 7) fail("a panel that does not begin at a multiple of its pattern");
+    if (mode == 0) at += turned ? along / 8 * stride + across / 8 * apart : along / 8 * apart + across / 8 * stride;
+    else at += (turned ? along / (bytes / 2) * apart : 0) + across / 8 * stride;
+    at += across % 8 * bytes + (mode == 0 ? along % 8 : turned ? along % (bytes / 2) : along) * 2;
+    at ^= (at >> 7 & (bytes / 16 - 1)) << 4;
+    std::memcpy(&bits, host_address(at), sizeof bits);
+    return bits;
+}
+
+/* What the thread has of 64 rows by 128 columns ("Matrix Fragments for wgmma.mma_async.m64nNk16"). */
+static void multiply(const product *p)
+{
+    const unsigned lane = threadIdx.x % WARP, row = threadIdx.x % GROUP / WARP * 16 + lane / 4;
+    float left[2][16];
+    for (unsigned k = 0; k < 32; k++)
+        left[k / 16][k % 16] = shim_16_value(element(p->from[0], p->turned[0], row + k / 16 * 8, k % 16), 0, p->wide);
+    for (unsigned column = 0; column < 32; column++)
+        for (unsigned k = 0; k < 16; k++) {
+            const unsigned of = column / 2 * 8 + lane % 4 * 2 + column % 2;
+            const float right = shim_16_value(element(p->from[1], p->turned[1], of, k), 0, p->wide);
+            for (unsigned i = 0; i < 2; i++) {
+                float *sum = &p->sum[column / 2 * 4 + i * 2 + column % 2];
+                *sum = std::fma(left[i][k], right, *sum);
+            }
+        }
+}
+
+static void begin(float *sum, unsigned long long left, unsigned long long right, bool turned_left, bool turned_right,
+                  bool wide)
+{
+    products *own = &begun[threadIdx.x];
+    if (own->count == MOST_PRODUCTS) fail("more products than are modelled");
+    if (blockDim.x % GROUP) fail("a warpgroup that is not whole");
+    if (!own->ordered) fail("a product without wgmma.fence before it");
+    if (!seen) fail("a product of what was stored without fence.proxy.async before the barrier");
+    if (wrong) return;
+    own->item[own->count++] = {sum, {left, right}, {turned_left, turned_right}, wide};
+    said *of = &saids[threadIdx.x / GROUP][own->made++ % MOST_PRODUCTS];
+    if (of->number != own->made) *of = {own->made, {left, right}};
+    if (of->from[0] != left || of->from[1] != right) fail("descriptors differ in a warpgroup");
+}
+
+static void wait(int groups)
+{
+    products *own = &begun[threadIdx.x];
+    if (groups) fail("products that are waited for in part");
+    if (own->committed != own->count) fail("a product without wgmma.commit_group behind it");
+    for (int i = 0; i < own->count; i++) multiply(&own->item[i]);
+    own->count = own->committed = 0;
+    own->ordered = false;
+}
+
+static void end_block(unsigned threads)
+{
+    for (unsigned i = 0; i < threads; i++) {
+        if (begun[i].count) fail("a product that nobody waits for");
+        begun[i].count = begun[i].committed = 0, begun[i].made = 0;
+        begun[i].ordered = false;
+    }
+    std::memset(saids, 0, sizeof saids);
+}
+
+} // namespace shim
+
+#define STEPC_HAS_WGMMA
+static unsigned stepc_shared_address(const void *at) { return shim::shared_address(at); }
+static void stepc_async_fence() { shim::fenced[threadIdx.x] = true; }
+static void stepc_wgmma_fence() { shim::begun[threadIdx.x].ordered = true; }
+static void stepc_wgmma_commit() { shim::begun[threadIdx.x].committed = shim::begun[threadIdx.x].count; }
+template <int sums> static void stepc_wgmma_wait(float *) { shim::wait(0); }
+#define SHIM_WGMMA(type, wide) \
+    template <int turned_left, int turned_right> \
+    static void stepc_wgmma_##type(float *d, unsigned long long left, unsigned long long right) \
+    { \
+        shim::begin(d, left, right, turned_left, turned_right, wide); \
+    }
+SHIM_WGMMA(bf16, true)
+SHIM_WGMMA(f16, false)
 
 /* The way in for the test: arguments as for cuLaunchKernel, but by value, each as wide as a pointer. */
 #define SHIM_LAUNCHER(kernel) \

@@ -82,7 +82,8 @@ static void caught(int number, siginfo_t *info, void *machine)
     siglongjmp(back, 1);
 }
 
-/* 0; 1: threads disagree about a barrier; 2: it touched what is not its own. */
+/* 0; 1: threads disagree about a barrier; 2: it touched what is not its own; 3: something else that a GPU leaves
+ * undefined. */
 static int run_once(const struct op *op, void **arguments, bool backwards)
 {
     static char stack[1 << 16];
@@ -95,7 +96,10 @@ static int run_once(const struct op *op, void **arguments, bool backwards)
     sigaction(SIGBUS, &catch, &bus);
     _mm_setcsr(0x1f80); /* a GPU keeps denormals */
     if (sigsetjmp(back, 1)) result = 2;
-    else result = op->function->launch(op->blocks, op->threads, arguments, backwards) ? 1 : 0;
+    else {
+        int status = op->function->launch(op->blocks, op->threads, arguments, backwards);
+        result = status == -2 ? 3 : status != 0;
+    }
     _mm_setcsr(control);
     sigaction(SIGSEGV, &segv, NULL);
     sigaction(SIGBUS, &bus, NULL);
@@ -159,6 +163,7 @@ static int run_kernel(struct context *c, const struct op *op)
                 }
     }
     if (result == 1) report("%s: threads of a block disagree about a barrier", f->name);
+    if (result == 3) report("%s: it does what a GPU leaves undefined (above)", f->name);
     for (unsigned i = 0; i < t.count; i++) free(t.before[i]), free(t.after[i]);
     free(arguments);
     free(inside_words);

@@ -95,7 +95,7 @@ static inline void cuda_harness_launch(struct cuda_harness *h, uint32_t k, void 
     if (launch(blocks, kernel->threads, arguments, backwards) != 0) {
         struct str text = STR(h->arena);
         nest_print(h->nests[k], &text);
-        ck_abort_msg("threads disagree about a barrier in kernel_%u\n%s", k, str_text(&text));
+        ck_abort_msg("threads disagree about a barrier in kernel_%u, or what it said before\n%s", k, str_text(&text));
     }
     free(arguments);
     free(scratch);

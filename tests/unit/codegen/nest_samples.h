@@ -163,6 +163,41 @@ static inline void matrix_unit(enum ir_dtype dtype, uint32_t left, uint32_t righ
     ADD(&b, "matrix unit", 0, 3, 3 * 512 * counts[0], 3 * 512 * counts[1], 3 * 512 * sums)->tolerance = 1e-6;
 }
 
+/* Sums of products of 16-bit numbers in panels, by warpgroups: of so many threads, twice. */
+static inline void warpgroups(enum ir_dtype dtype, uint32_t columns, int64_t steps, bool left, bool right,
+                              uint32_t threads)
+{
+    struct nest_builder b = begin();
+    uint32_t of[] = {nest_argument(&b, dtype, false, "x"), nest_argument(&b, dtype, false, "y")},
+             z = nest_argument(&b, IR_F32, true, "z"), sums = columns / 2;
+    struct nest_panels panels = {.columns = columns, .steps = steps, .steps_first = {left, right}};
+    int64_t words[] = {threads / 2 * steps / 2, columns * steps / 2};
+    for (int i = 0; i < 2; i++) panels.from[i] = nest_panel(&b, 2 * words[i], panels.steps_first[i], steps);
+    nest_var i = nest_open(&b, NEST_PARALLEL, 3);
+    uint32_t sum = nest_reg(&b, IR_F32, sums, true, 1);
+    nest_var block = nest_open(&b, NEST_SERIAL, 2);
+    for (int which = 0; which < 2; which++) {
+        nest_var k = nest_open(&b, NEST_UNROLL, words[which] / threads), lane = nest_open(&b, NEST_VECTOR, threads);
+        struct nest_index from = AT(&arena, 0, {i, 4 * words[which]}, {block, 2 * words[which]}, {k, 2 * threads},
+                                    {lane, 2});
+        struct nest_index to = AT(&arena, 0, {block, words[which]}, {k, threads}, {lane, 1});
+        nest_store(&b, panels.from[which], to, nest_load_pair(&b, of[which], from, 0), 0);
+        nest_close_to(&b, 2);
+        panels.at[which] = AT(&arena, 0, {block, words[which]});
+    }
+    nest_warpgroup_wait(&b, sum);
+    nest_warpgroup(&b, dtype, sum, &panels);
+    nest_close_to(&b, 1);
+    nest_warpgroup_wait(&b, sum);
+    nest_var k = nest_open(&b, NEST_UNROLL, sums), lane = nest_open(&b, NEST_VECTOR, threads);
+    nest_store(&b, z, AT(&arena, 0, {i, threads * sums}, {lane, sums}, {k, 1}),
+               nest_get(&b, sum, AT(&arena, 0, {k, 1})), 0);
+    nest_close_to(&b, 0);
+    b.nest->parallel_extent = 3, b.nest->lanes = threads;
+    ADD(&b, "warpgroups", 0, 3, (size_t)(24 * words[0]), (size_t)(24 * words[1]), (size_t)(12 * threads * sums))
+        ->tolerance = 1e-5;
+}
+
 /* y[i] = x[stride * i + 1], then gathered again through an index, then added to by index. */
 static void gather_scatter(int64_t n, int64_t stride)
 {

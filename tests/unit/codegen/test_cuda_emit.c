@@ -39,15 +39,18 @@ static void print_all(void)
     matrix_unit(IR_BF16, 1, 1);
     matrix_unit(IR_BF16, 2, 8);
     matrix_unit(IR_F16, 1, 4);
+    for (int turned = 0; turned < 4; turned++) warpgroups(IR_BF16, 128, 32, turned & 1, turned & 2, 256);
+    warpgroups(IR_F16, 256, 32, true, false, 128);
+    warpgroups(IR_F16, 128, 64, true, true, 128);
     cuda_harness_init(&harness, &arena);
     for (size_t i = 0; i < sample_count; i++) kernel_of[i] = cuda_harness_add(&harness, samples[i].nest);
 }
 
-static size_t compare(const struct sample *s, uint32_t kernel, bool backwards)
+static size_t compare(struct cuda_harness *h, const struct sample *s, uint32_t kernel, bool backwards)
 {
     struct memory got = make_memory(s), want = make_memory(s);
     size_t failures = 0;
-    cuda_harness_launch(&harness, kernel, got.buffers, s->lo, s->hi, backwards);
+    cuda_harness_launch(h, kernel, got.buffers, s->lo, s->hi, backwards);
     ck_assert(nest_eval(s->nest, want.buffers, s->bytes, s->lo, s->hi, &arena));
     for (size_t i = 0; i < s->count && !failures; i++) failures += !close_enough(s, i, got.buffers[i], want.buffers[i]);
     free_memory(&got, s);
@@ -64,7 +67,8 @@ START_TEST(cpu_agrees)
         return;
     }
     for (size_t i = 0; i < sample_count; i++)
-        failures += compare(&samples[i], kernel_of[i], false) + compare(&samples[i], kernel_of[i], true);
+        for (int backwards = 0; backwards < 2; backwards++)
+            failures += compare(&harness, &samples[i], kernel_of[i], backwards);
     ck_assert_uint_eq(failures, 0);
 }
 END_TEST
@@ -119,7 +123,7 @@ END_TEST
 /* Some kernels: what is made of PTX for several is, byte for byte, what is made of the text for one. */
 START_TEST(nvrtc_shares_ptx)
 {
-    static const char *const archs[] = {"sm_80", "sm_90", "compute_90", "sm_86"};
+    static const char *const archs[] = {"sm_80", "sm_90", "compute_90", "sm_86", "sm_90a"};
     enum { ARCHS = sizeof archs / sizeof *archs };
     static struct cuda_harness few;
     struct cuda_source together[ARCHS];
@@ -135,6 +139,47 @@ START_TEST(nvrtc_shares_ptx)
                           memcmp(alone.code.data, together[i].code.data, alone.code.size) == 0,
                       "%s beside others differs from %s alone", archs[i], archs[i]);
     }
+}
+END_TEST
+
+/* ---------------------------------------------------------------- products by warpgroups */
+
+static void by_warpgroups(struct cuda_harness *few, const char *before)
+{
+    print_all();
+    cuda_harness_init(few, &arena);
+    few->text = STR(&arena);
+    str_addf(&few->text, "%s%s\n", before, cg_cuda_prelude);
+    for (size_t i = 0; i < sample_count; i++)
+        if (strcmp(samples[i].name, "warpgroups") == 0) cuda_harness_add(few, samples[i].nest);
+    ck_assert_uint_eq(few->count, 6);
+}
+
+/* What stands for the instruction elsewhere gives the same. */
+START_TEST(warpgroups_without)
+{
+    static struct cuda_harness few;
+    by_warpgroups(&few, "#undef STEPC_HAS_WGMMA\n");
+    if (!cuda_harness_compile(&few)) return;
+    size_t failures = 0;
+    for (size_t i = 0; i < sample_count; i++)
+        if (strcmp(samples[i].name, "warpgroups") == 0)
+            failures += compare(&few, &samples[i], cuda_harness_add(&few, samples[i].nest), i % 2);
+    ck_assert_uint_eq(failures, 0);
+}
+END_TEST
+
+START_TEST(nvrtc_warpgroups)
+{
+    static struct cuda_harness few;
+    by_warpgroups(&few, "");
+    struct cuda_source sources[] = {{str_text(&few.text), "sm_90a", {0}},
+                                    {str_text(&few.text), "compute_90a", {0}},
+                                    {str_text(&few.text), "sm_90", {0}},
+                                    {str_text(&few.text), "compute_90", {0}}};
+    if (!cuda_harness_nvrtc(&few, sources, 4)) return;
+    for (size_t i = 1; i < 4; i += 2)
+        ck_assert_int_eq(strstr(sources[i].code.data, "wgmma.mma_async.sync.aligned.m64n128k16") != NULL, i == 1);
 }
 END_TEST
 
@@ -158,6 +203,6 @@ END_TEST
 
 int main(void)
 {
-    return run_case("cuda_emit",
-                    CASE_OF(240, cpu_agrees, nvrtc_compiles, bodies_of_ptx, nvrtc_shares_ptx, wrong_parallel_loops));
+    return run_case("cuda_emit", CASE_OF(240, cpu_agrees, nvrtc_compiles, bodies_of_ptx, nvrtc_shares_ptx,
+                                         warpgroups_without, nvrtc_warpgroups, wrong_parallel_loops));
 }
