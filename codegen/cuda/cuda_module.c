@@ -4,8 +4,26 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Warpgroups multiply where code for the architecture that has them is asked for, in code for others that stand beside
+ * it, too, by the prelude's other means. A stand-in has them for all that they can make. */
+static int64_t warpgroups(const char *archs)
+{
+    int64_t most = 0;
+    for (const char *at = archs ? archs : ""; *at; at += strcspn(at, ","), at += *at == ',') {
+        static const struct {
+            const char *arch;
+            int64_t blocks;
+        } rows[] = {{"sm_90a", CG_CUDA_BLOCKS}, {"compute_90a", CG_CUDA_BLOCKS}, {"text_90a", 1}};
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            if (strcspn(at, ",") == strlen(rows[i].arch) && strncmp(at, rows[i].arch, strlen(rows[i].arch)) == 0)
+                most = rows[i].blocks;
+    }
+    return most;
+}
+
 void cuda_target(struct cg_target *target)
 {
+    target->warpgroups = warpgroups(target->cuda_arch);
     target->vector_bytes = 4 * CUDA_LANES;
     target->vector_registers = 32;
     target->pairs = target->tiles = false;
@@ -36,14 +54,16 @@ void cuda_print_module(struct cg_cuda *cuda, const struct plan_module *plans, co
     cuda->text = str_text(&text);
 }
 
+static bool is_text(const char *name) { return strcmp(name, "text") == 0 || strcmp(name, "text_90a") == 0; }
+
 /* "sm_80", with a letter behind the number for code of one architecture only; "compute_80": PTX, which the driver
- * compiles for later ones; "text": the text itself, for a stand-in of the driver. */
+ * compiles for later ones; "text": the text itself, for a stand-in of the driver; "text_90a": that of sm_90a. */
 static bool is_arch(const char *name)
 {
     size_t head = strncmp(name, "compute_", 8) == 0 ? 8 : strncmp(name, "sm_", 3) == 0 ? 3 : 0;
     size_t digits = head ? strspn(name + head, "0123456789") : 0;
     const char *end = name + head + digits;
-    if (strcmp(name, "text") == 0) return true;
+    if (is_text(name)) return true;
     return (digits == 2 || digits == 3) && (*end == 0 || ((*end == 'a' || *end == 'f') && end[1] == 0));
 }
 
@@ -104,7 +124,7 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_tables *of, const struct cg
     cut(cuda, &parts, arena);
     for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {
         const char *arch = arena_string_n(arena, at, strcspn(at, ","));
-        bool own = strcmp(arch, "text") == 0; /* NVRTC is not asked for */
+        bool own = is_text(arch); /* NVRTC is not asked for */
         at += strlen(arch);
         for (size_t i = 0; i < parts.count; i++) {
             const struct piece *p = &parts.items[i];

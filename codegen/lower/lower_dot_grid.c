@@ -15,7 +15,7 @@
 #include "codegen/lower/lower_dot_grid.h"
 
 enum {
-    THREADS = GRID_THREADS,
+    THREADS = 128,
     WARP = 32,
     ACROSS = 8, /* threads along the columns of a tile, at most; the others go along its rows */
     GROUP = GRID_GROUP,
@@ -28,14 +28,15 @@ enum {
     UNIT_PADDING = 8,  /* of 16 bits */
     LEAST_WORK = 2048, /* products; of fewer a tile would be mostly empty */
     FEW_PARTS = 8,     /* of a concatenation, each of which an element asks whether it is its own */
-    FULL = 264         /* tiles that keep a large GPU busy */
+    GROUP_STEPS = 64   /* of which there are two blocks, so that a warpgroup multiplies while the next one comes */
 };
 
 /* Tiles by their columns, the largest first: operands are read the less often. Narrow ones are for at most that many
- * rows or columns. */
-static const struct {
-    int64_t rows, columns;
-} tiles[] = {{128, 64}, {64, 64}, {64, 32}, {128, 16}, {64, 16}, {32, 16}, {128, 8}, {64, 8}};
+ * rows or columns. Those of more than THREADS threads are for warpgroups. */
+static const struct tile {
+    int64_t rows, columns, threads;
+} tiles[] = {{128, 128, 2 * THREADS}, {128, 64, THREADS}, {64, 64, THREADS}, {64, 32, THREADS}, {128, 16, THREADS},
+             {64, 16, THREADS},       {32, 16, THREADS},  {128, 8, THREADS}, {64, 8, THREADS}};
 enum { WIDE = 32 };
 
 /* Read where it stands, or made element by element, but not of many parts that lie anywhere. */
@@ -94,7 +95,7 @@ static void take(struct lower_dot_grid *g, const struct lower_dot_side *s, const
     struct lower *l = g->p->l;
     struct lower_dot_place before = dot_place(g->p);
     struct piece piece = open_piece(g, s);
-    g->thread = lower_open(l, NEST_VECTOR, THREADS);
+    g->thread = lower_open(l, NEST_VECTOR, g->threads);
     struct lower_pos place = place_of(g, s, piece), number = lower_pos_constant(0),
                      at = grid_shared(g, s, &place, step);
     add_number(l, &number, piece, s->loop[1].extent, 1);
@@ -110,12 +111,12 @@ static void take_unit(struct lower_dot_grid *g, const struct lower_dot_side *s, 
     bool left = s == &g->rows;
     nest_var outer = lower_open(l, NEST_UNROLL, s->loop[0].extent), late = lower_open(l, NEST_UNROLL, 2),
              row = lower_open(l, NEST_UNROLL, left ? 2 : 1);
-    g->thread = lower_open(l, NEST_VECTOR, THREADS);
+    g->thread = lower_open(l, NEST_VECTOR, g->threads);
     struct lower_pos place = lower_pos_constant(0), number = place, of = *step;
-    if (left) grid_add_digit(g, &place, WARP, THREADS / WARP, s->digit[0].place);
+    if (left) grid_add_digit(g, &place, WARP, g->threads / WARP, s->digit[0].place);
     grid_add_digit(g, &place, 4, 8, 1);
-    grid_add_digit(g, &of, 1, 4, 1);
-    lower_pos_add_term(l, &of, late, 4);
+    grid_add_digit(g, &of, 1, 4, s->word_steps);
+    lower_pos_add_term(l, &of, late, UNIT_STEPS / 2);
     lower_pos_add_term(l, &place, outer, s->loop[0].place);
     lower_pos_add_term(l, &place, row, 8);
     lower_pos_add_term(l, &number, outer, left ? 4 : 2);
@@ -134,7 +135,7 @@ static void each_sum(struct lower_dot_grid *g, bool finish)
     struct lower_dot_place before = dot_place(p);
     struct lower_dot_side *r = &g->rows, *c = &g->columns;
     struct piece row = open_piece(g, r), column = open_piece(g, c);
-    g->thread = lower_open(l, NEST_VECTOR, THREADS);
+    g->thread = lower_open(l, NEST_VECTOR, g->threads);
     struct lower_pos of_row = lower_pos_constant(0), of_column = of_row, of_sum = of_row;
     add_number(l, &of_row, row, r->loop[1].extent, 1);
     add_number(l, &of_column, column, c->loop[1].extent, 1);
@@ -189,28 +190,36 @@ static struct lower_dot_side side_of(struct lower_dot_product *p, uint32_t axis,
                                    .steps_first = k && o->run[AXIS_K][k - 1].stride == 1};
 }
 
-/* What each thread has of a tile of so many rows and columns. */
-static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, int64_t rows, int64_t columns)
+/* Where words lie in shared memory. Panels are as NEST_WARPGROUP has them. */
+static void place_side(const struct lower_dot_grid *g, struct lower_dot_side *s)
 {
+    bool turned = g->panels && !s->steps_first;
+    s->word_steps = g->unit && !turned ? 2 : 1, s->word_along = turned ? 2 : 1;
+    s->part = turned ? NEST_PANEL : s->size;
+    s->along_apart = 1, s->step_apart = s->size + (g->unit ? UNIT_PADDING : PADDING);
+    if (g->unit && s->steps_first) s->along_apart = g->steps / 2 + (g->panels ? 0 : PADDING), s->step_apart = 1;
+    if (turned) s->step_apart = NEST_PANEL / 2, s->part_apart = g->steps * NEST_PANEL / 2;
+}
+
+/* What each thread has of a tile. */
+static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct tile *tile)
+{
+    int64_t rows = tile->rows, columns = tile->columns;
+    g->threads = tile->threads, g->panels = tile->threads > THREADS;
     struct lower_dot_side r = side_of(g->p, row_axis, rows),
                           c = side_of(g->p, row_axis == AXIS_M ? AXIS_N : AXIS_M, columns);
     struct lower_dot_side *sides[] = {&r, &c};
     if (g->unit) {
-        int64_t high = rows / (THREADS / WARP), across = columns / UNIT_COLUMNS;
+        int64_t high = rows / (g->threads / WARP), across = columns / UNIT_COLUMNS;
         r.loop[0].extent = high / UNIT_ROWS, r.loop[0].place = UNIT_ROWS, r.loop[0].number = 4 * across;
         r.loop[1].extent = 2, r.loop[1].place = UNIT_ROWS / 2, r.loop[1].number = 2;
-        r.digit[0].by = WARP, r.digit[0].count = THREADS / WARP, r.digit[0].place = high;
+        r.digit[0].by = WARP, r.digit[0].count = g->threads / WARP, r.digit[0].place = high;
         r.digit[1].by = 4, r.digit[1].count = 8, r.digit[1].place = 1;
         c.loop[0].extent = across, c.loop[0].place = UNIT_COLUMNS, c.loop[0].number = 4;
         c.loop[1].extent = 2, c.loop[1].place = 1, c.loop[1].number = 1;
         c.digit[0].by = 1, c.digit[0].count = 4, c.digit[0].place = 2;
-        for (int i = 0; i < 2; i++) {
-            bool in_rows = sides[i]->steps_first;
-            sides[i]->along_apart = in_rows ? g->steps / g->pair + PADDING : 1;
-            sides[i]->step_apart = in_rows ? 1 : sides[i]->size + UNIT_PADDING;
-        }
     } else {
-        int64_t across = columns < ACROSS * GROUP ? columns / GROUP : ACROSS, down = THREADS / across;
+        int64_t across = columns < ACROSS * GROUP ? columns / GROUP : ACROSS, down = g->threads / across;
         int64_t group = rows < down * GROUP ? rows / down : GROUP, own = columns / across;
         r.loop[0].extent = rows / (down * group), r.loop[0].place = down * group, r.loop[0].number = group * own;
         r.loop[1].extent = group, r.loop[1].place = 1, r.loop[1].number = own;
@@ -218,14 +227,20 @@ static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, int64_t rows, 
         c.loop[0].extent = own / GROUP, c.loop[0].place = across * GROUP, c.loop[0].number = GROUP;
         c.loop[1].extent = GROUP, c.loop[1].place = 1, c.loop[1].number = 1;
         c.digit[0].by = 1, c.digit[0].count = across, c.digit[0].place = GROUP;
-        for (int i = 0; i < 2; i++) sides[i]->along_apart = 1, sides[i]->step_apart = sides[i]->size + PADDING;
     }
+    for (int i = 0; i < 2; i++) place_side(g, sides[i]);
     g->rows = r, g->columns = c;
 }
 
 static int64_t tiles_of(const struct lower_dot_side *s) { return (s->extent + s->size - 1) / s->size; }
 
-/* The largest tiles of which there are enough, else the smallest: also where sums take two registers. */
+static int64_t count_tiles(const struct lower_dot_grid *g)
+{
+    return tiles_of(&g->rows) * tiles_of(&g->columns) * g->p->l->axes[AXIS_B].extent;
+}
+
+/* The largest tiles of which there are enough, else the smallest: also where sums take two registers. Those that two
+ * blocks of threads make count twice. */
 static void choose_shape(struct lower_dot_grid *g)
 {
     struct lower_dot_product *p = g->p;
@@ -235,12 +250,13 @@ static void choose_shape(struct lower_dot_grid *g)
     bool wide = ir_dtype_bytes(p->sum) > 4, full = false;
     g->unit = find_unit(p);
     g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
-    g->pair = g->unit ? 2 : 1;
+    int64_t groups = g->unit && axes[AXIS_K].extent >= GROUP_STEPS ? p->l->target->warpgroups : 0;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles && !full; i++) {
-        bool fits = width < WIDE ? tiles[i].columns == width : tiles[i].columns >= WIDE;
-        if (!fits || (g->unit && tiles[i].rows < UNIT_ROWS * THREADS / WARP)) continue;
-        shape_of(g, width < WIDE && m < n ? AXIS_N : AXIS_M, tiles[i].rows, tiles[i].columns);
-        full = !wide && tiles_of(&g->rows) * tiles_of(&g->columns) * axes[AXIS_B].extent >= FULL;
+        const struct tile *t = &tiles[i];
+        bool fits = width < WIDE ? t->columns == width : t->columns >= WIDE, group = t->threads > THREADS;
+        if (!fits || (group && !groups) || (g->unit && t->rows < UNIT_ROWS * t->threads / WARP)) continue;
+        shape_of(g, width < WIDE && m < n ? AXIS_N : AXIS_M, t);
+        full = !wide && count_tiles(g) * t->threads / THREADS >= (group ? groups : CG_CUDA_BLOCKS);
     }
 }
 
@@ -250,6 +266,7 @@ static void declare(struct lower_dot_grid *g, struct lower_dot_side *s)
     struct nest_builder *b = &p->l->b;
     int64_t pairs = s->loop[0].extent * (s == &g->rows ? 4 : 2);
     s->staged = nest_reg(b, g->unit ? IR_U32 : p->factor, (uint32_t)grid_staged(g, s), true, 0);
+    if (g->panels) return;
     s->reg = nest_reg(b, g->unit ? IR_U32 : p->sum, (uint32_t)(g->unit ? pairs : s->loop[0].extent * s->loop[1].extent),
                       true, 0);
 }
@@ -278,10 +295,32 @@ static void multiply(struct lower_dot_grid *g)
     struct lower_dot_side *sides[] = {&g->rows, &g->columns};
     struct lower_pos step = lower_pos_constant(0);
     int64_t at_once = g->unit ? UNIT_STEPS : 1;
-    lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, g->steps / at_once), at_once / g->pair);
+    lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, g->steps / at_once), at_once);
     for (int i = 0; i < 2; i++) (g->unit ? take_unit : take)(g, sides[i], &step);
     if (g->unit) nest_matrix(&l->b, g->p->factor, g->sum, g->rows.reg, g->columns.reg);
     else each_sum(g, false);
+}
+
+/* By warpgroups: what came before is done once all wait, and goes on while the next block is fetched and stored beside
+ * it. */
+static void multiply_panels(struct lower_dot_grid *g, const struct lower_pos *at)
+{
+    struct nest_builder *b = &g->p->l->b;
+    struct nest_index from[] = {lower_pos_index(g->p->l, &at[0]), lower_pos_index(g->p->l, &at[1])};
+    struct nest_panels panels = {.columns = (uint32_t)g->columns.size,
+                                 .from = {g->rows.local, g->columns.local},
+                                 .steps = g->steps,
+                                 .steps_first = {g->rows.steps_first, g->columns.steps_first},
+                                 .at = {from[0], from[1]}};
+    nest_warpgroup_wait(b, g->sum);
+    nest_warpgroup(b, g->p->factor, g->sum, &panels);
+}
+
+static uint32_t local_of(struct lower_dot_grid *g, const struct lower_dot_side *s)
+{
+    struct nest_builder *b = &g->p->l->b;
+    if (g->panels) return nest_panel(b, 2 * grid_words(g, s), s->steps_first, g->steps);
+    return nest_local(b, g->unit ? IR_U32 : g->p->factor, grid_words(g, s));
 }
 
 void dot_grid(struct lower_dot_product *p)
@@ -290,26 +329,30 @@ void dot_grid(struct lower_dot_product *p)
     struct lower_dot_grid g = {.p = p};
     struct lower_dot_side *sides[] = {&g.rows, &g.columns};
     choose_shape(&g);
+    l->b.nest->lanes = (uint32_t)g.threads;
     int64_t blocks = (l->axes[AXIS_K].extent + g.steps - 1) / g.steps;
     for (int i = 0; i < 2; i++) {
-        struct lower_dot_side *s = sides[i];
-        int64_t extent = (s->size - 1) * s->along_apart + (g.steps / g.pair - 1) * s->step_apart + 1;
-        grid_choose_patch(&g, s);
-        s->local = nest_local(&l->b, g.unit ? IR_U32 : p->factor, extent);
+        grid_choose_patch(&g, sides[i]);
+        sides[i]->local = local_of(&g, sides[i]);
     }
     open_tiles(&g);
-    g.sum = nest_reg(&l->b, p->sum, (uint32_t)(g.rows.size * g.columns.size / THREADS), true, 0);
+    g.sum = nest_reg(&l->b, p->sum, (uint32_t)(g.rows.size * g.columns.size / g.threads), true, 0);
     for (int i = 0; i < 2; i++) declare(&g, sides[i]);
-    struct lower_pos from = lower_pos_constant(0);
+    struct lower_pos from = lower_pos_constant(0), to[] = {from, from};
     for (int i = 0; i < 2; i++) grid_fetch(&g, sides[i], &from);
     struct lower_dot_place before = dot_place(p);
     nest_var block = lower_open(l, NEST_SERIAL, blocks);
-    for (int i = 0; i < 2; i++) grid_put(&g, sides[i]);
+    for (int i = 0; i < 2; i++) {
+        if (g.panels) lower_pos_add_digit(l, &to[i], block, blocks, 1, 2, grid_words(&g, sides[i]));
+        grid_put(&g, sides[i], &to[i]);
+    }
     from.offset = g.steps;
     lower_pos_add_term(l, &from, block, g.steps);
+    if (g.panels) multiply_panels(&g, to);
     for (int i = 0; i < 2 && blocks > 1; i++) grid_fetch(&g, sides[i], &from);
-    multiply(&g);
+    if (!g.panels) multiply(&g);
     dot_return(p, &before);
+    if (g.panels) nest_warpgroup_wait(&l->b, g.sum);
     each_sum(&g, true);
     nest_close_to(&l->b, 0);
 }

@@ -3,20 +3,22 @@
 #define CODEGEN_LOWER_DOT_GRID_H
 #include "codegen/lower/lower_dot.h"
 
-enum { GRID_THREADS = 128, GRID_GROUP = 4 /* neighbours of a thread, at most: a load of 16 bytes */ };
+enum { GRID_GROUP = 4 /* neighbours of a thread, at most: a load of 16 bytes */ };
 
 /* The rows of a tile and one operand, or its columns and the other one. In shared memory it has words: elements, or
- * pairs of steps for the matrix unit. */
+ * pairs of steps for the matrix unit, in panels of neighbours in memory. */
 struct lower_dot_side {
     const struct lower_dot_operand *operand;
     uint32_t axis;
     int64_t extent;                   /* of the axis */
     int64_t size;                     /* of the tile */
     bool steps_first;                 /* neighbours in memory are steps of k */
+    int64_t word_along, word_steps;   /* elements of a word */
     int64_t patch_along, patch_steps; /* elements that a thread fetches at a time, neighbours of one access */
     uint32_t staged, local, reg;
-    int64_t along_apart, step_apart; /* in shared memory */
-    struct lower_pos start;          /* of the tile */
+    int64_t part;                                /* rows that lie together, all of them unless a panel is turned */
+    int64_t part_apart, along_apart, step_apart; /* in shared memory, between parts, and words in them */
+    struct lower_pos start;                      /* of the tile */
     /* Where a thread's piece lies in the tile: two loops, and digits of the thread's number. */
     struct {
         int64_t extent, place, number /* of the sum's register */;
@@ -29,9 +31,10 @@ struct lower_dot_side {
 struct lower_dot_grid {
     struct lower_dot_product *p;
     struct lower_dot_side rows, columns;
+    int64_t threads;
     bool unit;     /* by the matrix unit */
+    bool panels;   /* which reads shared memory itself, as warpgroups have it */
     int64_t steps; /* in shared memory */
-    int64_t pair;  /* steps of a word */
     uint32_t sum;
     nest_var thread;
 };
@@ -41,12 +44,13 @@ struct lower_dot_grid {
 void grid_add_digit(struct lower_dot_grid *, struct lower_pos *, int64_t by, int64_t count, int64_t scale);
 struct lower_pos grid_inside(struct lower *, const struct lower_pos *, int64_t extent);
 
-/* How a side goes to shared memory, its registers; from memory to these, by the block of k that
- * begins at `from`; from them to shared memory, where a word stands. */
+/* How a side goes to shared memory, its registers; from memory to these, by the block of k that begins at `from`; from
+ * them to shared memory, `to` words behind its begin; where a word stands there. */
 void grid_choose_patch(struct lower_dot_grid *, struct lower_dot_side *);
 int64_t grid_staged(const struct lower_dot_grid *, const struct lower_dot_side *);
 void grid_fetch(struct lower_dot_grid *, const struct lower_dot_side *, const struct lower_pos *from);
-void grid_put(struct lower_dot_grid *, const struct lower_dot_side *);
+void grid_put(struct lower_dot_grid *, const struct lower_dot_side *, const struct lower_pos *to);
 struct lower_pos grid_shared(struct lower_dot_grid *, const struct lower_dot_side *, const struct lower_pos *along,
-                             const struct lower_pos *word);
+                             const struct lower_pos *step);
+int64_t grid_words(const struct lower_dot_grid *, const struct lower_dot_side *); /* of shared memory, for one block */
 #endif

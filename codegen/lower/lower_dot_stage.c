@@ -9,7 +9,7 @@ enum { ACCESS = 16 /* bytes */, DEPTH = 16 };
 
 void grid_add_digit(struct lower_dot_grid *g, struct lower_pos *at, int64_t by, int64_t count, int64_t scale)
 {
-    lower_pos_add_digit(g->p->l, at, g->thread, GRID_THREADS, by, count, scale);
+    lower_pos_add_digit(g->p->l, at, g->thread, g->threads, by, count, scale);
 }
 
 struct lower_pos grid_inside(struct lower *l, const struct lower_pos *p, int64_t extent)
@@ -84,59 +84,71 @@ void grid_choose_patch(struct lower_dot_grid *g, struct lower_dot_side *s)
 {
     const struct lower *l = g->p->l;
     int64_t few = ACCESS / (int64_t)ir_dtype_bytes((enum ir_dtype)ir_type(l->f, s->operand->value)->dtype);
-    int64_t most = s->size * g->steps / GRID_THREADS / (s->steps_first ? 1 : g->pair);
+    int64_t word = s->steps_first ? s->word_steps : s->word_along, other = s->word_along * s->word_steps / word;
+    int64_t most = s->part * g->steps / g->threads / other;
     while (few > 1 && (few > most || !may_take(l, s->operand, s->steps_first ? AXIS_K : s->axis, few))) few /= 2;
-    s->patch_along = s->steps_first ? 1 : few;
-    s->patch_steps = s->steps_first && few > g->pair ? few : g->pair;
+    few = few > word ? few : word;
+    s->patch_along = s->steps_first ? s->word_along : few;
+    s->patch_steps = s->steps_first ? few : s->word_steps;
 }
 
 /* ---------------------------------------------------------------- patches */
 
-static int64_t words(const struct lower_dot_grid *g, const struct lower_dot_side *s)
+static int64_t words(const struct lower_dot_side *s)
 {
-    return s->patch_along * s->patch_steps / g->pair;
+    return s->patch_along * s->patch_steps / (s->word_along * s->word_steps);
 }
 
 int64_t grid_staged(const struct lower_dot_grid *g, const struct lower_dot_side *s)
 {
-    return s->size * g->steps / g->pair / GRID_THREADS;
+    return s->size * g->steps / (s->word_along * s->word_steps) / g->threads;
 }
 
-static nest_var open_turn(struct lower_dot_grid *g, const struct lower_dot_side *s)
+/* Of a part of a side, and of all parts, if there are several. */
+struct turn {
+    nest_var part, in_part;
+    int64_t parts, count /* in a part */;
+};
+
+static struct turn open_turn(struct lower_dot_grid *g, const struct lower_dot_side *s)
 {
-    nest_var turn = lower_open(g->p->l, NEST_UNROLL, grid_staged(g, s) / words(g, s));
-    g->thread = lower_open(g->p->l, NEST_VECTOR, GRID_THREADS);
+    int64_t parts = s->size / s->part;
+    struct turn turn = {.parts = parts, .count = grid_staged(g, s) / words(s) / parts};
+    if (parts > 1) turn.part = lower_open(g->p->l, NEST_UNROLL, parts);
+    turn.in_part = lower_open(g->p->l, NEST_UNROLL, turn.count);
+    g->thread = lower_open(g->p->l, NEST_VECTOR, g->threads);
     return turn;
 }
 
 /* The first element of the patch that this thread has in turn `turn`: along the side, and of k. */
-static void corner(struct lower_dot_grid *g, const struct lower_dot_side *s, nest_var turn, struct lower_pos *along,
+static void corner(struct lower_dot_grid *g, const struct lower_dot_side *s, struct turn turn, struct lower_pos *along,
                    struct lower_pos *step)
 {
     struct lower_pos *fast = s->steps_first ? step : along, *slow = s->steps_first ? along : step;
     int64_t by_fast = s->steps_first ? s->patch_steps : s->patch_along,
             by_slow = s->steps_first ? s->patch_along : s->patch_steps,
-            count = (s->steps_first ? g->steps : s->size) / by_fast;
+            count = (s->steps_first ? g->steps : s->part) / by_fast;
     *along = *step = lower_pos_constant(0);
     grid_add_digit(g, fast, 1, count, by_fast);
-    if (count < GRID_THREADS) grid_add_digit(g, slow, count, GRID_THREADS / count, by_slow);
-    lower_pos_add_term(g->p->l, slow, turn, GRID_THREADS / count * by_slow);
+    if (count < g->threads) grid_add_digit(g, slow, count, g->threads / count, by_slow);
+    lower_pos_add_term(g->p->l, slow, turn.in_part, g->threads / count * by_slow);
+    if (turn.parts > 1) lower_pos_add_term(g->p->l, along, turn.part, s->part);
 }
 
 /* Word number `word` of a patch: so far from its corner. */
-static void add_word(const struct lower_dot_grid *g, const struct lower_dot_side *s, int64_t word,
-                     struct lower_pos *along, struct lower_pos *step)
+static void add_word(const struct lower_dot_side *s, int64_t word, struct lower_pos *along, struct lower_pos *step)
 {
-    int64_t column = s->patch_steps / g->pair;
-    along->offset += word / column;
-    step->offset += word % column * g->pair;
+    int64_t column = s->patch_steps / s->word_steps;
+    along->offset += word / column * s->word_along;
+    step->offset += word % column * s->word_steps;
 }
 
-static struct nest_index staged_index(struct lower_dot_grid *g, const struct lower_dot_side *s, nest_var turn,
+static struct nest_index staged_index(struct lower_dot_grid *g, const struct lower_dot_side *s, struct turn turn,
                                       int64_t word)
 {
     struct lower_pos at = lower_pos_constant(word);
-    lower_pos_add_term(g->p->l, &at, turn, words(g, s));
+    if (turn.parts > 1) lower_pos_add_term(g->p->l, &at, turn.part, turn.count * words(s));
+    lower_pos_add_term(g->p->l, &at, turn.in_part, words(s));
     return lower_pos_index(g->p->l, &at);
 }
 
@@ -163,17 +175,18 @@ void grid_fetch(struct lower_dot_grid *g, const struct lower_dot_side *s, const 
 {
     struct lower *l = g->p->l;
     struct lower_dot_place before = dot_place(g->p);
-    nest_var turn = open_turn(g, s);
+    struct turn turn = open_turn(g, s);
     struct lower_pos first_along, first_step;
     corner(g, s, turn, &first_along, &first_step);
     lower_pos_add(l, &first_along, &s->start, 1);
     lower_pos_add(l, &first_step, from, 1);
-    for (int64_t word = 0; word < words(g, s); word++) {
+    for (int64_t word = 0; word < words(s); word++) {
         struct lower_pos along = first_along, step = first_step;
-        add_word(g, s, word, &along, &step);
+        add_word(s, word, &along, &step);
         nest_value value = element(g, s, &along, &step);
         if (g->unit) {
-            step.offset++;
+            along.offset += s->word_along - 1;
+            step.offset += s->word_steps - 1;
             value = lower_halves(l, value, element(g, s, &along, &step));
         }
         nest_set(&l->b, s->staged, staged_index(g, s, turn, word), value);
@@ -181,27 +194,39 @@ void grid_fetch(struct lower_dot_grid *g, const struct lower_dot_side *s, const 
     dot_return(g->p, &before);
 }
 
-struct lower_pos grid_shared(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *along,
-                             const struct lower_pos *word)
+int64_t grid_words(const struct lower_dot_grid *g, const struct lower_dot_side *s)
 {
-    struct lower_pos at = lower_pos_constant(0);
-    lower_pos_add(g->p->l, &at, along, s->along_apart);
-    lower_pos_add(g->p->l, &at, word, s->step_apart);
+    int64_t parts = s->size / s->part - 1, rows = s->part / s->word_along - 1, steps = g->steps / s->word_steps - 1;
+    return parts * s->part_apart + rows * s->along_apart + steps * s->step_apart + 1;
+}
+
+struct lower_pos grid_shared(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *along,
+                             const struct lower_pos *step)
+{
+    struct lower *l = g->p->l;
+    struct lower_pos at = lower_pos_constant(0), part = at, row = *along, word, rest;
+    bool whole = s->part == s->size || lower_pos_part(l, along, s->part, &part, &row);
+    whole = whole && lower_pos_part(l, &row, s->word_along, &word, &rest);
+    lower_pos_add(l, &at, &part, s->part_apart);
+    lower_pos_add(l, &at, &word, s->along_apart);
+    whole = whole && lower_pos_part(l, step, s->word_steps, &word, &rest);
+    lower_pos_add(l, &at, &word, s->step_apart);
+    if (!whole) BUG("a word that is in two parts");
     return at;
 }
 
-void grid_put(struct lower_dot_grid *g, const struct lower_dot_side *s)
+void grid_put(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *to)
 {
     struct lower *l = g->p->l;
     struct lower_dot_place before = dot_place(g->p);
-    nest_var turn = open_turn(g, s);
-    struct lower_pos along, step, whole, rest;
+    struct turn turn = open_turn(g, s);
+    struct lower_pos along, step;
     corner(g, s, turn, &along, &step);
-    if (!lower_pos_part(l, &step, g->pair, &whole, &rest)) BUG("a step that is half of a pair");
-    struct lower_pos first = grid_shared(g, s, &along, &whole);
-    for (int64_t word = 0; word < words(g, s); word++) {
+    struct lower_pos first = grid_shared(g, s, &along, &step);
+    lower_pos_add(l, &first, to, 1);
+    for (int64_t word = 0; word < words(s); word++) {
         struct lower_pos at = first;
-        int64_t column = s->patch_steps / g->pair;
+        int64_t column = s->patch_steps / s->word_steps;
         at.offset += word / column * s->along_apart + word % column * s->step_apart;
         nest_store(&l->b, s->local, lower_pos_index(l, &at), nest_get(&l->b, s->staged, staged_index(g, s, turn, word)),
                    0);

@@ -50,6 +50,11 @@ class Calls(runner.SharedCase):
         self.assertEqual(data.count(INLINE), 2 * kernels)
         self.assertEqual(self.calls("sm_90,compute_90")[0], ["compute_90 text", "sm_90 inline"])
 
+    def test_of_its_own(self):
+        """sm_90a has other instructions: what is made for others is not for it, nor the other way round."""
+        self.assertEqual(self.calls("sm_80,sm_90a,sm_90")[0], ["compute_80 text", "sm_80 inline", "sm_90 inline", "sm_90a text"])
+        self.assertEqual(self.calls("sm_90a,compute_90a,sm_90")[0], ["compute_90a text", "sm_90 text", "sm_90a text"])
+
     def test_kernels_with_data_keep_their_text(self):
         asked, data = self.calls("sm_80,sm_90", STAND_IN_NVRTC_PTX="data")
         self.assertEqual(asked, ["compute_80 text", "sm_80 inline", "sm_90 inline"])

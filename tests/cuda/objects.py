@@ -129,6 +129,17 @@ class Objects(runner.SharedCase):
         said = self.create("several.so", STAND_IN_CAPABILITY="7.5")
         self.assertIn("this object has code for sm_80,sm_90,compute_90, cuda:0 (stand-in 0) is sm_75", said)
 
+    def test_of_one_device_only(self):
+        """Code with a letter is for one device, and the best for it."""
+        self.cubins("letter.so", "--cuda-arch=sm_90,sm_90a,compute_90a,sm_80")
+        for capability, arch in (("8.0", "sm_80"), ("9.0", "sm_90a"), ("9.1", "sm_90")):
+            said = self.create("letter.so", STAND_IN_CAPABILITY=capability)
+            self.assertIn("cuda:0 does not take this object's code for %s:" % arch, said)
+        said = self.create("letter.so", STAND_IN_CAPABILITY="10.0")
+        self.assertIn("this object has code for sm_90,sm_90a,compute_90a,sm_80, cuda:0 (stand-in 0) is sm_100", said)
+        self.cubins("letter.so", "--cuda-arch=compute_90a")
+        self.assertIn("cuda:0 does not take this object's code for compute_90a:", self.create("letter.so", STAND_IN_CAPABILITY="9.0"))
+
     def test_bytes_do_not_depend_on_cores(self):
         cores = os.sched_getaffinity(0)
         many = self.cubins("again.so", "--cuda-arch=sm_80,sm_90")

@@ -6,6 +6,7 @@ convolutions, which are products of taps.
     tests/cuda/products.py STEPC   (STEPC_CUDA_DRIVER names the stand-in)
 """
 import os
+import re
 import sys
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
@@ -56,6 +57,16 @@ CASES = {
     "bfloat16": product(96, 40, 80, "bfloat16"), "float16": product(96, 40, 80, "float16"),
     "bfloat16_ragged": product(131, 37, 67, "bfloat16"), "bfloat16_turned": step({"x": [48, 80]}, "(w.T @ x.T) + v", {"w": [80, 40], "v": [48]}, "bfloat16"),
 }
+# What warpgroups multiply: several tiles that stick out, operands that lie either way round, blocks of k that are not whole, batches, splits.
+WARPGROUPS = {
+    **{"%s_%s" % (name, dtype): o for dtype in ("bfloat16", "float16") for name, o in (
+        ("ragged", product(300, 104, 270, dtype)), ("odd", product(131, 101, 267, dtype)), ("two_blocks", product(128, 64, 128, dtype)),
+        ("turned", step({"x": [140, 90]}, "(w.T @ x.T) + v", {"w": [90, 136], "v": [140]}, dtype)),
+        ("batch", step({"x": [3, 134, 72]}, "einsum('bik,bkj->bij', x, w) * v", {"w": [3, 72, 150], "v": [150]}, dtype)),
+        ("prologue", step({"x": [66, 135]}, "relu(x + v) @ exp(w)", {"w": [135, 49], "v": [135]}, dtype)))},
+    "split": product(40, 1512, 72, "bfloat16"), "image": convolution([3, 9, 11, 8], "bfloat16"), "image_float16": convolution([3, 8, 8, 16], "float16"),
+    "strides": convolution([2, 13, 10, 12], "bfloat16", strides=[2, 3], padding="VALID"),
+}
 # Of the largest of a tensor: by what the order of a sum differs, which an activation of 16 bits then rounds to its neighbour.
 MOST = {"bfloat16": "2e-2", "float16": "3e-3", "float64": "2e-7"}  # the loss is reported in float32
 
@@ -66,13 +77,43 @@ MORE = {"chunked": ["--chunk-rows", "32"]}
 class Products(runner.Case):
     verify = False
 
+    def check(self, name, o, arch):
+        """The kernels' text, whose steps are those of the interpreter."""
+        most = MOST.get(o.get("precision", o["inputs"]["x"]).get("compute", o["inputs"]["x"].get("dtype")), "2e-5")
+        model = self.write("model.json", o)
+        self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", arch, "--save-temps=" + self.folder, *MORE.get(name, []))
+        self.stepc("check", model, "--against", "step.so", "--rtol", most, "--atol", most)
+        with open(self.path("step.cu")) as f:
+            return f.read()
+
     def test_products(self):
         for name, o in CASES.items():
             with self.subTest(name=name):
-                most = MOST.get(o.get("precision", o["inputs"]["x"]).get("compute", o["inputs"]["x"].get("dtype")), "2e-5")
-                model = self.write("model.json", o)
-                self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", *MORE.get(name, []))
-                self.stepc("check", model, "--against", "step.so", "--rtol", most, "--atol", most)
+                self.check(name, o, "text")
+
+    def test_warpgroups(self):
+        """sm_90a: all of 16 bits that have two blocks of k, one barrier for each; operands lie as they do in memory, each way round."""
+        ways = set()
+        for name, o in WARPGROUPS.items():
+            with self.subTest(name=name):
+                kernels = [k for k in self.check(name, o, "text_90a").split('extern "C" __global__')[1:] if "stepc_warpgroup_" in k.split("\n}\n")[0]]
+                self.assertGreaterEqual(len(kernels), 1)
+                for kernel in kernels:
+                    self.assertEqual(kernel.count("__syncthreads();"), 2, kernel)
+                    self.assertIn("__launch_bounds__(256, 2)", kernel)
+                    ways.add(re.search(r"stepc_warpgroup_(\w+)<128, 32, (\w+), (\w+)>", kernel).groups())
+        self.assertEqual(len(ways), 8, ways)
+        self.assertNotIn("stepc_warpgroup_", self.check("small", product(128, 63, 128, "bfloat16"), "text_90a").split('extern "C"', 1)[1].split("kernel_1(")[0])
+
+    def test_warpgroups_are_asked_for(self):
+        """By name, and made of what has tiles for a whole GPU."""
+        def kernels(o, arch):
+            self.stepc("compile", self.write("model.json", o), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", arch, "--save-temps=" + self.folder)
+            with open(self.path("step.cu")) as f:
+                return f.read().split('extern "C"', 1)[1]
+        large, small = product(1408, 64, 1536, "bfloat16"), product(1408, 64, 1280, "bfloat16")
+        for arch, o, asked in ("text", large, False), ("text,text", large, False), ("text_90a", small, True), ("text,text_90a", small, True):
+            self.assertEqual("stepc_warpgroup_" in kernels(o, arch), asked, arch)
 
     def test_all_by_tiles(self):
         """Where rows are made in chunks the operands of products are views; there, and where products are split, all of them go through shared memory. Nothing

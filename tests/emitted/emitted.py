@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What is emitted for the plans of tests/golden/emitted, NAME.sir: the nests, as NAME.nests says, and how many instructions
-of each kind the functions have before LLVM's own passes, as NAME.llvm says; for those that end with _cuda the kernels' text
+of each kind the functions have before LLVM's own passes, as NAME.llvm says; for those that end with _cuda or _sm_90a the kernels' text
 behind the prelude, as NAME.cu says. Decisions about speed show here: what is shared, vectorised, unrolled, kept in registers,
 loaded once; which threads have what.
 
@@ -21,15 +21,20 @@ sys.path[:0] = [os.path.join(HERE, "..")]
 from tool import runner
 
 GOLDEN = os.path.join(HERE, "..", "golden", "emitted")
-CUDA = ("--target", "cuda", "--cuda-arch", "text")
+CUDA = {"_cuda": "text", "_sm_90a": "text_90a"}  # by the end of a name: what stands for an architecture
 with open(os.path.join(HERE, "..", "..", "kernels", "cuda", "prelude.cu"), encoding="utf-8") as prelude:
     PRELUDE = prelude.read() + "\n"
 FLAGS = r"nuw|nsw|fast|exact|inbounds|contract|reassoc|nnan|ninf|nsz|arcp|afn|[osun]\w\w|eq|ne|true|false"
 
 
+def arch_of(name):
+    return next((arch for end, arch in CUDA.items() if name.endswith(end)), None)
+
+
 def target(name):
     """Options of the compiler; the first two are those of the plan, too."""
-    return CUDA if name.endswith("_cuda") else ("--cpu", "x86-64-v4" if name.endswith("_avx512") else "x86-64-v3")
+    arch = arch_of(name)
+    return ("--target", "cuda", "--cuda-arch", arch) if arch else ("--cpu", "x86-64-v4" if name.endswith("_avx512") else "x86-64-v3")
 
 
 def names():
@@ -76,7 +81,7 @@ class Emitted(runner.Case):
             with self.subTest(name):
                 options = target(name)
                 self.stepc("compile", os.path.join(GOLDEN, name + ".sir"), "-q", "-o", self.path(name + ".so"), *options, "--save-temps=" + self.path(""))
-                texts = {".cu": self.read(name + ".cu")[len(PRELUDE):]} if name.endswith("_cuda") else {".nests": self.read(name + ".nests"), ".llvm": counted(self.modules(name))}
+                texts = {".cu": self.read(name + ".cu")[len(PRELUDE):]} if arch_of(name) else {".nests": self.read(name + ".nests"), ".llvm": counted(self.modules(name))}
                 for ending, text in texts.items():
                     at = os.path.join(GOLDEN, name + ending)
                     if os.environ.get("STEPC_GOLDEN_UPDATE"):
