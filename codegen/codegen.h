@@ -31,7 +31,7 @@ struct cg_target {
     int blas;                    /* a row of kernels/kernels.def (plan_product_row); 0: auto */
     bool invariant;              /* products and sums are rounded each, on all levels alike: no fused multiply-add */
     bool cuda;
-    int64_t warpgroups;     /* multiply 16 bits of tiles for at least so many blocks of a GPU; 0: none do */
+    int64_t warpgroups;     /* multiply 16 bits of tiles for at least so many blocks of a GPU; 1: all; 0: none */
     const char *cuda_arch;  /* "sm_80,sm_90" */
     struct cg_sites *sites; /* NULL: values are not checked; else those that the lowering finds */
     bool views;             /* tensors can be read where they lie */

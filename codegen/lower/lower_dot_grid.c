@@ -27,8 +27,7 @@ enum {
     PADDING = 4,       /* between the rows of shared memory: other banks */
     UNIT_PADDING = 8,  /* of 16 bits */
     LEAST_WORK = 2048, /* products; of fewer a tile would be mostly empty */
-    FEW_PARTS = 8,     /* of a concatenation, each of which an element asks whether it is its own */
-    GROUP_STEPS = 64   /* of which there are two blocks, so that a warpgroup multiplies while the next one comes */
+    FEW_PARTS = 8      /* of a concatenation, each of which an element asks whether it is its own */
 };
 
 /* Tiles by their columns, the largest first: operands are read the less often. Narrow ones are for at most that many
@@ -250,11 +249,12 @@ static void choose_shape(struct lower_dot_grid *g)
     bool wide = ir_dtype_bytes(p->sum) > 4, full = false;
     g->unit = find_unit(p);
     g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
-    int64_t groups = g->unit && axes[AXIS_K].extent >= GROUP_STEPS ? p->l->target->warpgroups : 0;
+    int64_t groups = g->unit ? p->l->target->warpgroups : 0;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles && !full; i++) {
         const struct tile *t = &tiles[i];
-        bool fits = width < WIDE ? t->columns == width : t->columns >= WIDE, group = t->threads > THREADS;
-        if (!fits || (group && !groups) || (g->unit && t->rows < UNIT_ROWS * t->threads / WARP)) continue;
+        bool group = t->threads > THREADS, all = group && groups == 1;
+        bool fits = width < WIDE ? t->columns == width || all : t->columns >= WIDE && (groups || !group);
+        if (!fits || (g->unit && t->rows < UNIT_ROWS * t->threads / WARP)) continue;
         shape_of(g, width < WIDE && m < n ? AXIS_N : AXIS_M, t);
         full = !wide && count_tiles(g) * t->threads / THREADS >= (group ? groups : CG_CUDA_BLOCKS);
     }

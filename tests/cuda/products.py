@@ -60,11 +60,11 @@ CASES = {
 # What warpgroups multiply: several tiles that stick out, operands that lie either way round, blocks of k that are not whole, batches, splits.
 WARPGROUPS = {
     **{"%s_%s" % (name, dtype): o for dtype in ("bfloat16", "float16") for name, o in (
-        ("ragged", product(300, 104, 270, dtype)), ("odd", product(131, 101, 267, dtype)), ("two_blocks", product(128, 64, 128, dtype)),
+        ("ragged", product(300, 104, 270, dtype)), ("odd", product(131, 101, 267, dtype)), ("one_block", product(128, 16, 128, dtype)),
         ("turned", step({"x": [140, 90]}, "(w.T @ x.T) + v", {"w": [90, 136], "v": [140]}, dtype)),
         ("batch", step({"x": [3, 134, 72]}, "einsum('bik,bkj->bij', x, w) * v", {"w": [3, 72, 150], "v": [150]}, dtype)),
         ("prologue", step({"x": [66, 135]}, "relu(x + v) @ exp(w)", {"w": [135, 49], "v": [135]}, dtype)))},
-    "split": product(40, 1512, 72, "bfloat16"), "image": convolution([3, 9, 11, 8], "bfloat16"), "image_float16": convolution([3, 8, 8, 16], "float16"),
+    "split": product(40, 1512, 72, "bfloat16"), "image": convolution([3, 9, 11, 8], "bfloat16"), "image_float16": convolution([3, 8, 8, 16], "float16"), "narrow": product(300, 70, 12, "bfloat16"),
     "strides": convolution([2, 13, 10, 12], "bfloat16", strides=[2, 3], padding="VALID"),
 }
 # Of the largest of a tensor: by what the order of a sum differs, which an activation of 16 bits then rounds to its neighbour.
@@ -92,7 +92,7 @@ class Products(runner.Case):
                 self.check(name, o, "text")
 
     def test_warpgroups(self):
-        """sm_90a: all of 16 bits that have two blocks of k, one barrier for each; operands lie as they do in memory, each way round."""
+        """sm_90a: one barrier for a block of k; operands lie as they do in memory, each way round."""
         ways = set()
         for name, o in WARPGROUPS.items():
             with self.subTest(name=name):
@@ -103,7 +103,6 @@ class Products(runner.Case):
                     self.assertIn("__launch_bounds__(256, 2)", kernel)
                     ways.add(re.search(r"stepc_warpgroup_(\w+)<128, 32, (\w+), (\w+)>", kernel).groups())
         self.assertEqual(len(ways), 8, ways)
-        self.assertNotIn("stepc_warpgroup_", self.check("small", product(128, 63, 128, "bfloat16"), "text_90a").split('extern "C"', 1)[1].split("kernel_1(")[0])
 
     def test_warpgroups_are_asked_for(self):
         """By name, and made of what has tiles for a whole GPU."""
