@@ -32,6 +32,7 @@ struct cg_target {
     bool invariant;              /* products and sums are rounded each, on all levels alike: no fused multiply-add */
     bool cuda;
     int64_t warpgroups;     /* multiply 16 bits of tiles for at least so many blocks of a GPU; 1: all; 0: none */
+    bool warpgroups_always; /* all, if any */
     const char *cuda_arch;  /* "sm_80,sm_90" */
     struct cg_sites *sites; /* NULL: values are not checked; else those that the lowering finds */
     bool views;             /* tensors can be read where they lie */

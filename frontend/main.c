@@ -20,7 +20,9 @@ static int to_object(struct way *w, const struct way *gpus, const char *output, 
 {
     struct cli *cli = w->cli;
     struct cg_options options = {.output = output, .linker = cli_text(cli, "linker", NULL)};
+    bool warpgroups = false;
     int code = way_switched_on(cli, "STEPC_LATE_ALWAYS", &options.late_always);
+    if (!code) code = way_switched_on(cli, "STEPC_WARPGROUPS_ALWAYS", &warpgroups);
     if (code) return code;
     const char *why = NULL, *cpu = cli_text(cli, "cpu", "native"), *temps = cli_text(cli, "save-temps", NULL);
     options.save_temps = temps && !*temps ? "." : temps;
@@ -32,6 +34,7 @@ static int to_object(struct way *w, const struct way *gpus, const char *output, 
     options.target.cuda = w->cuda;
     options.cuda = gpus ? gpus->plans : NULL;
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
+    options.target.warpgroups_always = warpgroups;
     options.target.views = cli_count(cli, "views") > 0;
     options.target.without = cli_text(cli, "without", "");
     bool ir = way_is_ir_text(w->diags.source.name, w->diags.source.text); /* its places are in another text */

@@ -4,26 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Warpgroups multiply where code for the architecture that has them is asked for, in code for others that stand beside
- * it, too, by the prelude's other means. A stand-in has them for all that they can make. */
-static int64_t warpgroups(const char *archs)
+/* Is code for the architecture whose warpgroups multiply in the list? */
+static bool has_warpgroups(const char *archs)
 {
-    int64_t most = 0;
-    for (const char *at = archs ? archs : ""; *at; at += strcspn(at, ","), at += *at == ',') {
-        static const struct {
-            const char *arch;
-            int64_t blocks;
-        } rows[] = {{"sm_90a", CG_CUDA_BLOCKS}, {"compute_90a", CG_CUDA_BLOCKS}, {"text_90a", 1}};
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-            if (strcspn(at, ",") == strlen(rows[i].arch) && strncmp(at, rows[i].arch, strlen(rows[i].arch)) == 0)
-                most = rows[i].blocks;
-    }
-    return most;
+    static const char *const names[] = {"sm_90a", "compute_90a", "text_90a"};
+    for (const char *at = archs ? archs : ""; *at; at += strcspn(at, ","), at += *at == ',')
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (strcspn(at, ",") == strlen(names[i]) && strncmp(at, names[i], strlen(names[i])) == 0) return true;
+    return false;
 }
 
 void cuda_target(struct cg_target *target)
 {
-    target->warpgroups = warpgroups(target->cuda_arch);
+    target->warpgroups = !has_warpgroups(target->cuda_arch) ? 0 : target->warpgroups_always ? 1 : CG_CUDA_BLOCKS;
     target->vector_bytes = 4 * CUDA_LANES;
     target->vector_registers = 32;
     target->pairs = target->tiles = false;

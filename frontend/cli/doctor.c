@@ -152,7 +152,8 @@ static const char *const variables[][2] = {
     {"STEPC_RANKS", "how many"},
     {"STEPC_CUDA_CHECK", "1: wait for every kernel, so that one that fails is named"},
     {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"},
-    {"STEPC_LATE_ALWAYS", "1: updates wait for the decision wherever they may"}};
+    {"STEPC_LATE_ALWAYS", "1: updates wait for the decision wherever they may"},
+    {"STEPC_WARPGROUPS_ALWAYS", "1: for sm_90a products have wgmma also where they are too small for it to pay"}};
 
 bool cli_variable(size_t index, const char **name, const char **doc)
 {

@@ -252,7 +252,7 @@ class Cli(runner.Case):
         self.assertEqual(json.loads(self.stepc("version", "--json").stdout)["schema"], 1)
 
     def test_switches_of_the_environment(self):
-        for name in ("STEPC_VERIFY_EACH", "STEPC_LATE_ALWAYS"):
+        for name in ("STEPC_VERIFY_EACH", "STEPC_LATE_ALWAYS", "STEPC_WARPGROUPS_ALWAYS"):
             for value, code in ("0", 0), ("1", 0), ("", 0), ("yes", 2):
                 done = self.stepc("compile", self.model, "-q", "-o", "switched.so", env={name: value}, code=code)
                 self.assertEqual(done.stderr.splitlines()[:1], ["stepc: error: %s=yes: expected 1 or 0" % name] if code else [])

@@ -80,7 +80,7 @@ class Emitted(runner.Case):
         for name in names():
             with self.subTest(name):
                 options = target(name)
-                self.stepc("compile", os.path.join(GOLDEN, name + ".sir"), "-q", "-o", self.path(name + ".so"), *options, "--save-temps=" + self.path(""))
+                self.stepc("compile", os.path.join(GOLDEN, name + ".sir"), "-q", "-o", self.path(name + ".so"), *options, "--save-temps=" + self.path(""), env={"STEPC_WARPGROUPS_ALWAYS": "1"})
                 texts = {".cu": self.read(name + ".cu")[len(PRELUDE):]} if arch_of(name) else {".nests": self.read(name + ".nests"), ".llvm": counted(self.modules(name))}
                 for ending, text in texts.items():
                     at = os.path.join(GOLDEN, name + ending)

@@ -4,6 +4,7 @@
     tests/gpu/bench.py pack --stepc build/stepc --arch sm_90        compiles the documents below into build/gpu/bench-NAME.so
     tests/gpu/bench.py run                                          best and median of rounds, per step, and per step of step_n; the copy that
                                                                     all is measured by
+    tests/gpu/bench.py beside                                       the documents that are there for sm_90a as well: numbers beside those for sm_90
     tests/gpu/bench.py arrays                                       steps from arrays that PyTorch, CuPy or JAX, where they are here, have on the
                                                                     GPU: the bits are those of arrays of the host
 """
@@ -38,10 +39,16 @@ TOY = {"stepc": 1, "name": "toy", "inputs": {"x": {"shape": [32, 2]}, "y": {"sha
 UPDATE = {"stepc": 1, "name": "update", "inputs": {"x": {"shape": [1]}},  # AdamW over 64 Mi parameters: 28 bytes of each
           "model": {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [1 << 26]}], "output": "w"},
           "loss": "sum(params.w) * x[0]", "optimizer": {"type": "adamw", "learning_rate": 0.001}}
+PRODUCTS = {"stepc": 1, "name": "products", "inputs": {"x": {"shape": [4096, 4096]}},  # 687 GFLOP in five products, which lie each way round
+            "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 4096}, {"type": "tanh"}, {"type": "linear", "features": 4096}]},
+            "loss": "mean(astype(model, 'float32')**2)", "optimizer": {"type": "sgd", "learning_rate": 0.01}}
 TRANSFORMER = transformer(12, 768, 4, 256)
 BF16 = {"precision": {"compute": "bfloat16"}}
+OWN = "--blas=own"
 ROWS = {"toy": (TOY, {}), "update": (UPDATE, {}), "shakespeare": ("samples/shakespeare/model.json", {}), "transformer": TRANSFORMER,  # document, constants,
-        "transformer-bf16": (*TRANSFORMER, BF16), "transformer-bf16-cublaslt": (*TRANSFORMER, BF16, "--blas=cublaslt")}  # keys beside, options
+        "transformer-bf16": (*TRANSFORMER, BF16), "transformer-bf16-cublaslt": (*TRANSFORMER, BF16, "--blas=cublaslt"),  # keys beside, options
+        "products-bf16": (PRODUCTS, {}, BF16, OWN), "products-bf16-cublaslt": (PRODUCTS, {}, BF16, "--blas=cublaslt")}
+WARPGROUPS = {name + "-sm_90a": name for name in ("transformer-bf16", "products-bf16")}  # beside sm_90: what has wgmma there
 MOVED = {"update": 28 << 26}  # bytes of a step, at least
 
 
@@ -49,17 +56,23 @@ def path_of(options, name):
     return os.path.join(options.into, "bench-%s.so" % name)
 
 
+def names_for(arch):
+    return [*ROWS, *(WARPGROUPS if arch == "sm_90" else ())]
+
+
 def pack(options):
     os.makedirs(options.into, exist_ok=True)
-    for name, (document, values, *more) in ROWS.items():
+    for name in names_for(options.arch):
+        document, values, *more = ROWS[WARPGROUPS.get(name, name)]
+        arch = "sm_90a" if name in WARPGROUPS else options.arch
         if isinstance(document, str):
             with open(os.path.join(ROOT, document), encoding="utf-8") as f:
                 document = json.load(f)
         with tempfile.TemporaryDirectory(prefix="stepc-gpu-") as folder:
             path = runner.write_json(os.path.join(folder, "model.json"), {**document, **(more[0] if more else {})})
-            runner.call(options.stepc, "compile", path, "-o", path_of(options, name), "--target=cuda", "--cuda-arch=" + options.arch,
+            runner.call(options.stepc, "compile", path, "-o", path_of(options, name), "--target=cuda", "--cuda-arch=" + arch,
                         *("-D%s=%s" % v for v in values.items()), *more[1:], verify=False)
-    print("%d documents to time packed for %s" % (len(ROWS), options.arch))
+    print("%d documents to time packed for %s" % (len(names_for(options.arch)), options.arch))
 
 
 def batch_of(m):
@@ -119,7 +132,7 @@ def run(options):
     rows = []
     speed = copy_speed()
     print("copy on the device: %s" % ("%.0f GB/s" % (speed / 1e9) if speed else "failed"), flush=True)
-    for name in options.only or ROWS:
+    for name in options.only or [*ROWS, *WARPGROUPS]:
         if not os.path.exists(path_of(options, name)):
             continue
         try:
@@ -128,7 +141,7 @@ def run(options):
             print("%s: %s: %s" % (name, type(e).__name__, e), flush=True)
             continue
         rows.append(row)
-        print("%-12s best %10.1f us, median %10.1f us a step, %10.1f us of step_n; first step after %.2f s; loss %.6g%s" % (
+        print("%-23s best %10.1f us, median %10.1f us a step, %10.1f us of step_n; first step after %.2f s; loss %.6g%s" % (
             name, row["best_us"], row["median_us"], row["step_n_us"], row["create_to_first_step_s"], row["first_loss"],
             "; %.0f %% of a copy" % (100 * row["of_copy"]) if "of_copy" in row else ""), flush=True)
         if options.json:
@@ -143,15 +156,32 @@ LIBRARIES = {  # what makes an array of the GPU
 }
 
 
-def steps_of(path, place):
+def steps_of(path, place, n=20):
     """Losses and weights of steps that are waited for, and of some one behind another."""
     with stepc.Step(path) as m:
         m.init()
-        batch, n = batch_of(m), 20
+        batch = batch_of(m)
         many = {k: np.random.default_rng(1).permuted(np.stack([v] * n), axis=1) for k, v in batch.items()}
         losses = [m.step(**{k: place(v) for k, v in batch.items()}).loss for _ in range(3)]
         losses += list(m.step_n(n, **{k: place(v) for k, v in many.items()}))
         return [np.array(losses), *(m[name] for name in m.names())]
+
+
+def beside(options):
+    """Losses and weights of some steps, by what they differ, of the largest number of a tensor."""
+    differ = 0
+    for name, plain in WARPGROUPS.items():
+        if not all(os.path.exists(path_of(options, n)) for n in (name, plain)):
+            continue
+        try:
+            want, got = (steps_of(path_of(options, n), np.asarray, 4) for n in (plain, name))
+            most = max(float(np.abs(np.asarray(a, "f8") - np.asarray(b, "f8")).max() / max(1e-30, np.abs(np.asarray(b, "f8")).max())) for a, b in zip(got, want))
+            print("%s: differs by %.2g of the largest number from %s, losses %s and %s" % (name, most, plain, got[0][:3], want[0][:3]), flush=True)
+            differ += not most < 1e-2
+        except Exception as e:
+            print("%s: %s: %s" % (name, type(e).__name__, e), flush=True)
+            differ += 1
+    return differ > 0
 
 
 def arrays(options):
@@ -177,7 +207,7 @@ def arrays(options):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("pack", "run", "arrays"))
+    p.add_argument("what", choices=("pack", "run", "beside", "arrays"))
     p.add_argument("--stepc", default="build/stepc")
     p.add_argument("--arch", default="sm_90")
     p.add_argument("--into", default=os.path.join(ROOT, "build", "gpu"))
@@ -187,7 +217,7 @@ def main():
     p.add_argument("--only", action="append", default=[])
     options = p.parse_args()
     options.stepc = os.path.abspath(options.stepc)
-    return {"pack": pack, "run": run, "arrays": arrays}[options.what](options)
+    return {"pack": pack, "run": run, "beside": beside, "arrays": arrays}[options.what](options)
 
 
 if __name__ == "__main__":

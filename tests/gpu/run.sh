@@ -2,7 +2,8 @@
 # What needs a GPU, by one command: times, recorded cases, compute-sanitizer on some of them.
 #
 #   tests/gpu/run.sh pack [ARCH [SECONDS]]     where the compiler is: objects for that architecture (sm_90), those that stand for the others
-#                                              first, into build/gpu, and all of them as one file, build/gpu.tar.xz
+#                                              first, into build/gpu, and all of them as one file, build/gpu.tar.xz; with sm_90 some for sm_90a,
+#                                              which are played and timed beside them
 #   tests/gpu/run.sh [SECONDS]                 where the GPU is: the driver, Python with NumPy and one of the two are all that is needed;
 #                                              without them it builds and packs for the card that it finds. SECONDS: what fits into so many
 #
@@ -18,6 +19,8 @@ prepare() {
     rm -rf "$into" "$into.tar.xz"
     "$python" tests/gpu/bench.py pack --stepc "${STEPC:-build/stepc}" --arch "$1" --into "$into"
     "$python" tests/gpu/play.py pack --stepc "${STEPC:-build/stepc}" --arch "$1" --into "$into" --seconds "$2" || echo "== some do not compile"
+    [ "$1" != sm_90 ] || STEPC_WARPGROUPS_ALWAYS=1 "$python" tests/gpu/play.py pack --stepc "${STEPC:-build/stepc}" --arch sm_90a --into "$into/sm_90a" \
+        --seconds "$2" --only 'mixed_compute_*' --only 'precision_compute_*' || echo "== some do not compile"
     "$python" tests/gpu/play.py archive --into "$into"
     du -h "$into.tar.xz"
 }
@@ -47,12 +50,13 @@ grep -i "driver version" "$log/machine.txt" || true
 arch=${device##*(}
 [ -n "$(ls "$into" 2>/dev/null)" ] || [ ! -e "$into.tar.xz" ] || "$python" tests/gpu/play.py unpack --into "$into"
 [ -n "$(ls "$into" 2>/dev/null)" ] || prepare "${arch%)}" 0
+groups= # what is said of sm_90a
 play() { # PART ARGUMENT...
     local n
     n=$(left "$1")
     limited "$1" "$python" tests/gpu/play.py run --into "$into" -j 8 --seconds "$n" --log "$log/cases.txt" "${@:2}"
 }
-rm -f "$log"/*.json "$log/cases.txt" "$log/sanitizer.txt" "$log/times.txt"
+rm -f "$log"/*.json "$log/cases.txt" "$log/sanitizer.txt" "$log/times.txt" "$log/beside.txt"
 
 echo "== a few cases, times, then all cases"
 first=$("$python" tests/gpu/play.py sanitized --into "$into")
@@ -62,6 +66,11 @@ play 20 $(printf -- '--only %s ' $first) || true
     export STEPC_CUBLASLT="$("$python" -c 'import glob, sys; print(*sorted(f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.1[23]"))[-1:])')"
 limited 40 "$python" tests/gpu/bench.py run --into "$into" --json "$log/times.json" 2>&1 | tee "$log/times.txt" || true
 limited 50 "$python" tests/gpu/bench.py arrays --into "$into" 2>&1 | tee "$log/arrays.txt" || true
+if [ -e "$into/sm_90a" ]; then
+    play 54 --into "$into/sm_90a" | tee "$log/said.txt" || true
+    groups="; sm_90a: $(tail -1 "$log/said.txt")"
+    limited 58 "$python" tests/gpu/bench.py beside --into "$into" 2>&1 | tee "$log/beside.txt" || groups="$groups, other numbers than sm_90"
+fi
 times=$(tr -s ' ' <"$log/times.txt" | tr '\n' ';')
 play 70 | tee "$log/said.txt" || true # not /dev/stderr: where that is a file, it would begin anew
 cases=$(tail -1 "$log/said.txt")
@@ -85,6 +94,6 @@ else
 fi
 echo "== $checked"
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo "-")
-echo "| $(date +%F) | $commit | $device | $cases | $checked | $times |" | tee "$log/summary.txt" >>tests/gpu/LEDGER.md
+echo "| $(date +%F) | $commit | $device | $cases$groups | $checked | $times |" | tee "$log/summary.txt" >>tests/gpu/LEDGER.md
 cat "$log/summary.txt"
 case $cases in "0 of"*) exit 1 ;; *" pass"*) [ "${cases%% of*}" = "$(echo "$cases" | sed 's/.* of \([0-9]*\) .*/\1/')" ] && [ "$dirty" = 0 ] ;; *) exit 1 ;; esac
