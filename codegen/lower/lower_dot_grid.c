@@ -9,9 +9,12 @@
  *
  * With float32, and what else has no matrix unit, a piece is groups of up to GROUP neighbours: a thread's columns are
  * so far apart that the threads of a warp read shared memory, and write their results, side by side. Of 16 bits a warp
- * has rows of its own, of which its threads hold what the matrix unit wants (NEST_MATRIX). Where tiles stick out, what
- * is outside is neither read nor written. A result with few rows or few columns has narrow tiles, whose columns they
- * are. The taps of a convolution are read where they stand in the image: their places are divided into digits. */
+ * has rows of its own, of which its threads hold what the matrix unit wants (NEST_MATRIX). Where warpgroups multiply
+ * what is in shared memory themselves (NEST_WARPGROUP), this has two halves: in a block of k what has come is stored in
+ * one of them, the product of the other one is waited for, which is the only barrier, the next product is begun, and
+ * the block behind it fetched. Where tiles stick out, what is outside is neither read nor written. A result with few
+ * rows or few columns has narrow tiles, whose columns they are. The taps of a convolution are read where they stand in
+ * the image: their places are divided into digits. */
 #include "codegen/lower/lower_dot_grid.h"
 
 enum {
@@ -301,8 +304,8 @@ static void multiply(struct lower_dot_grid *g)
     else each_sum(g, false);
 }
 
-/* By warpgroups: what came before is done once all wait, and goes on while the next block is fetched and stored beside
- * it. */
+/* By warpgroups, once the product of the block before is done; it goes on while the next block is fetched, and stored
+ * in the other half. */
 static void multiply_panels(struct lower_dot_grid *g, const struct lower_pos *at)
 {
     struct nest_builder *b = &g->p->l->b;

@@ -152,7 +152,8 @@ struct nest_buffer {
     uint8_t level;   /* of an argument: an output may stand in the memory of an input of the same level; NEST_ALONE: of
                         none. 0: of any */
     uint8_t swizzle; /* of panels in a GPU's shared memory: bytes that lie side by side. A printer puts every 16 bytes
-                        number p at p ^ p / 8 % (swizzle / 16), as the hardware reads them; indices do not show it. 0 */
+                        number p at p ^ p / 8 % (swizzle / 16), as the hardware reads them; indices do not show it.
+                        0: none */
     int64_t extent;  /* of locals */
     const char *doc;
 };

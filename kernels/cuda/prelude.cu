@@ -164,6 +164,30 @@ static __device__ unsigned short stepc_f16_bits(float x)
 #endif
 STEPC_MATRIX(bf16)
 STEPC_MATRIX(f16)
+
+/* Four tiles of 8 lines of 8 numbers in shared memory: of tile t the lanes from 8t on know where its lines are. A lane
+ * gets two numbers of each, side by side in line lane / 4, or, turned, one behind the other in column lane / 4. */
+template <bool turned> static __device__ void stepc_load_tiles(unsigned *to, const unsigned *line)
+{
+#if __CUDA_ARCH__ >= 750
+    const unsigned at = (unsigned)__cvta_generic_to_shared(line);
+    if (turned)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
+#else
+    const unsigned row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const unsigned from = turned ? column + i % 2 : row, in = turned ? row : column + i % 2;
+        const unsigned long long at = __shfl_sync(~0u, (unsigned long long)line, i / 2 * 8 + from);
+        const unsigned number = ((const unsigned short *)at)[in];
+        to[i / 2] = i % 2 ? to[i / 2] | number << 16 : number;
+    }
+#endif
+}
 #endif
 
 /* ---- products by warpgroups, of panels in shared memory: see NEST_WARPGROUP ---- */
@@ -250,30 +274,29 @@ template <int sums> static __device__ void stepc_warpgroup_wait(float *sum)
     stepc_async_fence();
 }
 #else
-/* Of a row: this step and the next one. */
-template <int steps, bool steps_first>
-static __device__ unsigned stepc_panel_pair(const unsigned *panel, unsigned row, unsigned step)
+/* Where there is no such instruction: by the matrix unit, at once; a warp has 16 rows. Four tiles of 8 by 8 come at a
+ * time, two of neighbouring rows and of neighbouring steps each, of which `rows_first` says which comes first. */
+template <int steps, bool steps_first, bool rows_first>
+static __device__ void stepc_panel_tiles(unsigned *to, const unsigned *panel, unsigned row, unsigned step)
 {
-    if (steps_first) return panel[stepc_swizzled<2 * steps>((row * steps + step) / 2)];
-    const unsigned at = row / 64 * (32 * steps) + step * 32 + row % 64 / 2, shift = row % 2 * 16;
-    return (panel[stepc_swizzled<128>(at)] >> shift & 0xffffu) | panel[stepc_swizzled<128>(at + 32)] >> shift << 16;
+    const unsigned tile = threadIdx.x % 32 / 8, line = threadIdx.x % 8;
+    row += (rows_first ? tile % 2 : tile / 2) * 8 + (steps_first ? line : 0);
+    step += (rows_first ? tile / 2 : tile % 2) * 8 + (steps_first ? 0 : line);
+    const unsigned turned = row / 64 * (32 * steps) + step * 32 + row % 64 / 2, plain = (row * steps + step) / 2;
+    stepc_load_tiles<!steps_first>(
+        to, panel + (steps_first ? stepc_swizzled<2 * steps>(plain) : stepc_swizzled<128>(turned)));
 }
 
-/* Where there is no such instruction: by the matrix unit, at once. A warp has 16 rows. */
 #define STEPC_WARPGROUP(type) \
     template <int columns, int steps, bool left, bool right> \
     static __device__ void stepc_warpgroup_##type(float *sum, const unsigned *x, const unsigned *y) \
     { \
-        const unsigned column = threadIdx.x % 32 / 4, row = threadIdx.x / 32 * 16 + column; \
-        _Pragma("unroll 1") for (int from = 0; from < steps; from += 16) { \
-            const unsigned k = from + threadIdx.x % 4 * 2; \
-            unsigned a[4], b[2]; \
-            _Pragma("unroll") for (int i = 0; i < 4; i++) \
-                a[i] = stepc_panel_pair<steps, left>(x, row + i % 2 * 8, k + i / 2 * 8); \
-            _Pragma("unroll") for (int j = 0; j < columns / 8; j++) { \
-                _Pragma("unroll") for (int i = 0; i < 2; i++) \
-                    b[i] = stepc_panel_pair<steps, right>(y, 8 * j + column, k + i * 8); \
-                stepc_matrix_##type<1, 1>(sum + 4 * j, a, b); \
+        _Pragma("unroll 1") for (int k = 0; k < steps; k += 16) { \
+            unsigned a[4], b[4]; \
+            stepc_panel_tiles<steps, left, true>(a, x, threadIdx.x / 32 * 16, k); \
+            _Pragma("unroll") for (int j = 0; j < columns / 16; j++) { \
+                stepc_panel_tiles<steps, right, false>(b, y, 16 * j, k); \
+                stepc_matrix_##type<1, 2>(sum + 8 * j, a, b); \
             } \
         } \
     }

@@ -245,6 +245,20 @@ static void shim_matrix(float *sum, const unsigned *left, const unsigned *right,
 SHIM_MATRIX(bf16, true)
 SHIM_MATRIX(f16, false)
 
+template <bool turned> static void stepc_load_tiles(unsigned *to, const unsigned *line)
+{
+    static const unsigned short *lines[shim::MOST];
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane, row = lane / 4, column = lane % 4 * 2;
+    lines[threadIdx.x] = (const unsigned short *)line;
+    shim_barrier(__LINE__);
+    for (unsigned tile = 0; tile < 4; tile++) {
+        const unsigned short *const *of = lines + warp + tile * 8;
+        const unsigned first = turned ? of[column][row] : of[row][column];
+        to[tile] = first | (unsigned)(turned ? of[column + 1][row] : of[row][column + 1]) << 16;
+    }
+    shim_barrier(__LINE__);
+}
+
 /* ---- products by warpgroups (PTX ISA 9.7.15): asynchronous, so that they read shared memory as late as they may, when
  * their thread waits for them. What has to be said before is looked after: of memory, by every thread before the last
  * barrier of the block; of registers, by the thread itself; the same descriptors by all threads of a warpgroup ---- */
