@@ -284,6 +284,7 @@ struct said { /* by the first thread of a warpgroup that comes to it */
     unsigned long long from[2];
 };
 static said saids[MOST / GROUP][MOST_PRODUCTS];
+static bool any; /* in this block */
 static size_t asked_last;
 
 /* An address there has 18 bits: those of the host's, which is the nearest one to what was asked for last. */
@@ -344,16 +345,16 @@ static void begin(float *sum, unsigned long long left, unsigned long long right,
     if (!own->ordered) fail("a product without wgmma.fence before it");
     if (!seen) fail("a product of what was stored without fence.proxy.async before the barrier");
     if (wrong) return;
+    any = true;
     own->item[own->count++] = {sum, {left, right}, {turned_left, turned_right}, wide};
     said *of = &saids[threadIdx.x / GROUP][own->made++ % MOST_PRODUCTS];
     if (of->number != own->made) *of = {own->made, {left, right}};
     if (of->from[0] != left || of->from[1] != right) fail("descriptors differ in a warpgroup");
 }
 
-static void wait(int groups)
+static void wait()
 {
     products *own = &begun[threadIdx.x];
-    if (groups) fail("products that are waited for in part");
     if (own->committed != own->count) fail("a product without wgmma.commit_group behind it");
     for (int i = 0; i < own->count; i++) multiply(&own->item[i]);
     own->count = own->committed = 0;
@@ -362,12 +363,13 @@ static void wait(int groups)
 
 static void end_block(unsigned threads)
 {
-    for (unsigned i = 0; i < threads; i++) {
+    for (unsigned i = 0; any && i < threads; i++) {
         if (begun[i].count) fail("a product that nobody waits for");
         begun[i].count = begun[i].committed = 0, begun[i].made = 0;
         begun[i].ordered = false;
     }
-    std::memset(saids, 0, sizeof saids);
+    if (any) std::memset(saids, 0, sizeof saids);
+    any = false;
 }
 
 } // namespace shim
@@ -377,7 +379,7 @@ static unsigned stepc_shared_address(const void *at) { return shim::shared_addre
 static void stepc_async_fence() { shim::fenced[threadIdx.x] = true; }
 static void stepc_wgmma_fence() { shim::begun[threadIdx.x].ordered = true; }
 static void stepc_wgmma_commit() { shim::begun[threadIdx.x].committed = shim::begun[threadIdx.x].count; }
-template <int sums> static void stepc_wgmma_wait(float *) { shim::wait(0); }
+template <int sums> static void stepc_wgmma_wait(float *) { shim::wait(); }
 #define SHIM_WGMMA(type, wide) \
     template <int turned_left, int turned_right> \
     static void stepc_wgmma_##type(float *d, unsigned long long left, unsigned long long right) \
