@@ -36,12 +36,15 @@ void transform_flatten(struct optim_transform *t)
     }
     if (!total) return;
     struct fe_param one = {.path = "", .type = ir_type_of(dtype, 1, &total), .slot = UINT32_MAX};
-    ir_value u[2] = {joined(t, t->u, dtype)}, p[2] = {joined(t, t->p, dtype)};
+    ir_value *initial = optim_new_tree(t);
+    EACH_LEAF(t, i) initial[i] = optim_initial(t, i);
+    ir_value u[2] = {joined(t, t->u, dtype)}, p[2] = {joined(t, t->p, dtype)}, before[2] = {joined(t, initial, dtype)};
     struct fe_optim_state outer = *o;
-    o->count = 1, o->params = &one, o->grads = u, o->trained = p, o->value_and_grad = no_loss;
+    o->count = 1, o->params = &one, o->grads = u, o->trained = p, o->before = before, o->value_and_grad = no_loss;
     if (!o->outside) o->outside = t, o->outside_params = outer.params;
     optim_apply(o, arg(t, "inner")->json, t->path, u, p);
     o->count = outer.count, o->params = outer.params, o->grads = outer.grads, o->trained = outer.trained;
-    o->outside = outer.outside, o->outside_params = outer.outside_params, o->value_and_grad = outer.value_and_grad;
+    o->before = outer.before, o->outside = outer.outside, o->outside_params = outer.outside_params,
+    o->value_and_grad = outer.value_and_grad;
     optim_split(t, u[0], t->u);
 }

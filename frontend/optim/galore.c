@@ -106,7 +106,7 @@ static void run_base(struct optim_transform *t, const struct projection *p, ir_v
     }
     uint32_t from = t->b->f->count;
     size_t errors = t->fe->diags->errors;
-    o->params = params, o->grads = low, o->trained = none, o->value_and_grad = no_loss;
+    o->params = params, o->grads = low, o->trained = o->before = none, o->value_and_grad = no_loss;
     if (base && base->kind == JSON_OBJECT) {
         optim_apply(o, base, path, low, none);
     } else {
@@ -115,7 +115,7 @@ static void run_base(struct optim_transform *t, const struct projection *p, ir_v
         optim_chain(&inner, "scale_by_adam", OPTIM_HERE);
     }
     o->params = outer.params, o->grads = outer.grads, o->trained = outer.trained;
-    o->value_and_grad = outer.value_and_grad;
+    o->before = outer.before, o->value_and_grad = outer.value_and_grad;
     if (t->fe->diags->errors == errors && is_read(t->b->f, from, watched, t->count))
         fe_error(t->fe, base ? base : t->json, "E0450",
                  "an optimizer inside \"galore\" sees projected gradients alone, and this one needs the parameters");

@@ -27,7 +27,9 @@ void transform_snapshot(struct optim_transform *t)
 {
     const struct fe_value *text = arg(t, "measure"), *name = arg(t, "measure_name");
     struct optim_transform first = *t; /* before there are updates, Optax measures the parameters */
-    first.u = (ir_value *)(uintptr_t)t->p;
+    ir_value *initial = optim_new_tree(t);
+    EACH_LEAF(t, i) initial[i] = optim_initial(t, i);
+    first.u = initial, first.p = initial;
     ir_value value = measure(t, text->json), begin = value ? measure(&first, text->json) : 0;
     const char *slot = arena_format(t->fe->arena, "measurement.%s", name->string);
     if (value && begin) report(t, slot, name->string, name->json, T(value), begin);

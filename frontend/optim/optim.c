@@ -216,24 +216,31 @@ struct fe_term optim_first(struct optim_transform *t)
     return first;
 }
 
-static struct optim_slot *begin_with(struct optim_transform *t, struct optim_slot *s, ir_value begin)
+/* initial: the value in the first step; begin: after a reset. */
+static struct optim_slot *begin_with(struct optim_transform *t, struct optim_slot *s, ir_value initial, ir_value begin)
 {
     struct fe_term first = term_eq(t->b, term_tensor(t->o->step), term_integer(0));
     if (s->begin) return s; /* it runs for the second time in one step */
     s->begin = term_cast(t->b, term_tensor(begin), (enum ir_dtype)s->type.dtype).v;
-    s->now = s->old = term_where(t->b, first, term_tensor(s->begin), term_tensor(s->old)).v;
+    initial = term_cast(t->b, term_tensor(initial), (enum ir_dtype)s->type.dtype).v;
+    s->now = s->old = term_where(t->b, first, term_tensor(initial), term_tensor(s->old)).v;
     return s;
 }
 
 void optim_begin_with(struct optim_transform *t, const char *name, ir_value begin)
 {
-    (void)begin_with(t, slot_find(t->o, optim_path(t, name)), begin);
+    (void)begin_with(t, slot_find(t->o, optim_path(t, name)), begin, begin);
+}
+
+ir_value optim_initial(const struct optim_transform *t, uint32_t leaf)
+{
+    return t->p[leaf] == t->o->trained[leaf] ? t->o->before[leaf] : t->p[leaf];
 }
 
 ir_value *optim_first_params(struct optim_transform *t, const char *name, enum ir_dtype dtype)
 {
     ir_value *kept = optim_tree(t, name, dtype, zero);
-    EACH_LEAF(t, i) kept[i] = begin_with(t, slot_find(t->o, leaf_path(t, name, i)), t->p[i])->now;
+    EACH_LEAF(t, i) kept[i] = begin_with(t, slot_find(t->o, leaf_path(t, name, i)), optim_initial(t, i), t->p[i])->now;
     return kept;
 }
 

@@ -72,6 +72,7 @@ struct fe_optim_state {
     const char *no_value;    /* the wrapper around that gives none to what is inside; NULL */
     const ir_value *grads;   /* before any transformation; 0 where not trained */
     const ir_value *trained; /* the parameters of the gradients */
+    const ir_value *before;  /* the same as the step finds them: a forward pass may leave others (normalised weights) */
     /* The function (trained parameters.., captured..) -> (loss, gradients..) and the captured values in the step;
      * made on demand. */
     struct ir_func *(*value_and_grad)(struct fe_optim_state *, const ir_value **captured, uint32_t *count);
@@ -228,11 +229,13 @@ void optim_leaf_axes(struct optim_transform *, const char *name, uint32_t leaf,
                      uint32_t param_dims); /* as in ir_slot */
 /* Whether the transformation runs for the first time: a bool scalar, kept in a slot of its own. */
 struct fe_term optim_first(struct optim_transform *);
-/* The parameters as they were in the document's first step, even if a wrapper kept the transformation from running
+/* The parameters as they were before the document's first step, even if a wrapper kept the transformation from running
  * then, or as they are when a wrapper resets its state: what Optax's `init` saw. Kept in slots of a dtype (IR_TUPLE:
  * the parameter's). */
 ir_value *optim_first_params(struct optim_transform *, const char *name, enum ir_dtype);
-/* The same for a state of the tree that begins with any value; right after it was declared. */
+/* A leaf as it was before this step: a forward pass may have left another one (normalised weights are written back). */
+ir_value optim_initial(const struct optim_transform *, uint32_t leaf);
+/* Lets a state of the tree begin with any value in the first step; right after it was declared. */
 void optim_begin_with(struct optim_transform *, const char *name, ir_value begin);
 /* The number of a leaf when the leaves are ordered by path, as JAX orders those of a tree. */
 uint32_t optim_rank(const struct optim_transform *, uint32_t leaf);

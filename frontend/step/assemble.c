@@ -276,9 +276,10 @@ static bool build_step(struct fe_step *s)
     fe_json optimizer = top(s, "optimizer");
     b.place = fe_place(fe, optimizer);
     ir_value *u = arena_new_array(fe->arena, ir_value, s->param_count + 1),
-             *p = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+             *p = arena_new_array(fe->arena, ir_value, s->param_count + 1),
+             *before = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; i < s->param_count; i++)
-        if (s->trained[i]) u[i] = out.grads[i], p[i] = left(s, &trace, i);
+        if (s->trained[i]) u[i] = out.grads[i], p[i] = left(s, &trace, i), before[i] = fe_trace_param(fe, &trace, i);
     if (!trace.env) trace.env = out.env;
     struct ir_slot counter = {.name = "step", .role = IR_ROLE_STATE, .type = ir_type_scalar(IR_I32)};
     s->step_slot = ir_slot_new(s->module, counter);
@@ -293,6 +294,7 @@ static bool build_step(struct fe_step *s)
                                        .value = out.loss,
                                        .grads = out.grads,
                                        .trained = p,
+                                       .before = before,
                                        .value_and_grad = fe_step_value_and_grad,
                                        .clipped_sum = fe_step_clipped_sum,
                                        .user = s};

@@ -122,6 +122,7 @@ static bool transform_example(struct fe_step *s, struct fe_trace *trace, ir_valu
                                .value = loss,
                                .grads = grads,
                                .trained = params,
+                               .before = params,
                                .user = s};
     uint32_t number = 0;
     for (fe_json t = list ? fe_first(fe, list) : NULL; t; t = fe_next(fe, t)) {

@@ -12,7 +12,9 @@ sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(os.path.dirname(HERE), "f
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from flax import nnx
+import optim_reference
 from tool import command, recorded
 
 RATE, STEPS = 0.1, 4
@@ -26,6 +28,7 @@ class Case:
     forward: object  # (net, inputs) -> loss
     tolerance: float = 2e-5
     renamed: dict = dataclasses.field(default_factory=dict)  # segments of paths
+    optimizer: dict = dataclasses.field(default_factory=lambda: {"type": "sgd", "learning_rate": RATE})
 
 
 def case(f):
@@ -185,34 +188,59 @@ def adapt_spectral_norm():
     return adapted("spectral_norm", nnx.SpectralNorm)
 
 
-def tensors(holder, case):
-    out = {}
+@case
+def layer_norms_begin():
+    """Optimizers that keep the parameters that they began with: those before a forward pass left normalised ones."""
+    rngs = nnx.Rngs(0)
+    net = {"a": nnx.WeightNorm(nnx.Linear(5, 4, rngs=rngs), rngs=rngs), "b": nnx.SpectralNorm(nnx.Linear(4, 3, rngs=rngs), rngs=rngs)}
+    inside = {"type": "linear", "features": 0}
+    document = {"inputs": {"x": {"shape": [6, 5]}}, "loss": "mean((model - cos(x)[:, :3])**2)",
+                "model": {"type": "sequential", "input": "x", "layers": [{"type": "weight_norm", "name": "a", "layer_instance": inside | {"features": 4}},
+                                                                         {"type": "spectral_norm", "name": "b", "layer_instance": inside | {"features": 3}}]}}
+    optimizer = {"type": "partition", "labels": {"a.**": "a", "b.**": "b"},
+                 "transforms": {"a": {"type": "flatten", "inner": {"type": "madgrad", "learning_rate": RATE}}, "b": {"type": "dog", "init_step": ["heuristic", 0.01]}}}
+    return Case(document, net, lambda net, d: jnp.mean((net["b"](net["a"](d["x"])) - jnp.cos(d["x"])[:, :3]) ** 2), optimizer=optimizer)
+
+
+def paths(holder, case, *kinds):
+    """Variables by their paths in the document."""
     for name in case.net:
-        for path, v in nnx.to_flat_state(nnx.state(holder[name], nnx.Any(nnx.Param, nnx.BatchStat))):
-            out[".".join([name] + [str(case.renamed.get(s, s)) for part in path for s in (part if isinstance(part, tuple) else (part,))])] = np.asarray(v[...])
-    return out
+        for path, v in nnx.to_flat_state(nnx.state(holder[name], nnx.Any(*kinds))):
+            yield ".".join([name] + [str(case.renamed.get(s, s)) for part in path for s in (part if isinstance(part, tuple) else (part,))]), v
+
+
+def tensors(holder, case):
+    return {path: np.asarray(v[...]) for path, v in paths(holder, case, nnx.Param, nnx.BatchStat)}
 
 
 def record(name, out):
     case = CASES[name]()
-    document = {"stepc": 1, "name": name, **case.document, "optimizer": {"type": "sgd", "learning_rate": RATE}}
+    document = {"stepc": 1, "name": name, **case.document, "optimizer": case.optimizer}
     r = np.random.default_rng(sum(map(ord, name)))
     data = {}
     for k, i in document["inputs"].items():
         i.setdefault("dtype", "float32")
         size = (STEPS, *i["shape"])
         data[k] = r.normal(size=size).astype(np.float32) if i["dtype"] == "float32" else r.integers(1, i.pop("below", 4), size).astype(np.int32)
-    holder = nnx.Dict(case.net)
+    holder, rule = nnx.Dict(case.net), optim_reference.make(case.optimizer)
 
     @nnx.jit
-    def step(holder, d):
+    def step(holder, state, d):
         value, grads = nnx.value_and_grad(case.forward)(holder, d)
-        state, grads = dict(nnx.to_flat_state(nnx.state(holder, nnx.Param))), dict(nnx.to_flat_state(grads))
-        nnx.update(holder, nnx.from_flat_state({k: v.replace(v[...] - RATE * grads[k][...]) for k, v in state.items()}))
-        return value
+        names, flat = [path for path, _ in paths(holder, case, nnx.Param)], dict(nnx.to_flat_state(nnx.state(holder, nnx.Param)))
+        grads = dict(nnx.to_flat_state(grads))
+        by_path = lambda tree: {path: v[...] for path, v in zip(names, tree)}
+        before = by_path(flat.values())
+        updates, state = rule.update(by_path(grads[k] for k in flat), state, before)
+        after = optax.apply_updates(before, updates)
+        nnx.update(holder, nnx.from_flat_state({k: v.replace(after[path]) for path, (k, v) in zip(names, flat.items())}))
+        return value, state
 
-    first = {k: np.array(v) for k, v in tensors(holder, case).items()}
-    losses = [float(step(holder, {k: jnp.asarray(v[t]) for k, v in data.items()})) for t in range(STEPS)]
+    first, losses = {k: np.array(v) for k, v in tensors(holder, case).items()}, []
+    state = rule.init({path: v[...] for path, v in paths(holder, case, nnx.Param)})
+    for t in range(STEPS):
+        value, state = step(holder, state, {k: jnp.asarray(v[t]) for k, v in data.items()})
+        losses.append(float(value))
     recorded.record(name, document, data, None if "seed" in document else first, STEPS, tensors(holder, case), {"loss": losses}, case.tolerance, case.tolerance / 10, out=out)
 
 
