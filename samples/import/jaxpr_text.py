@@ -62,6 +62,7 @@ WHOLE = {"inv": (jnp.linalg.inv, {}), "det": (jnp.linalg.det, {}), "slogdet": (j
          "correlate": (jnp.correlate, {}, {"mode": "same"}, {"mode": "full"}), "floor_divide": (jnp.floor_divide, {})}
 LONGEST = 40000  # characters of a constant
 UNROLLED = 100  # rounds of a loop that are written one after the other
+SHORT = {"and": False, "or": True}  # what one operand of bools says alone
 CLAMPS = ("CLIP", "PROMISE_IN_BOUNDS")  # what XLA does with indices that are promised to be inside
 
 
@@ -226,6 +227,7 @@ class Text:
     def __init__(self, nodes=None, on_call=None, why=None, taken=()):
         self.nodes, self.count, self.taken = nodes, 0, {*taken}  # nodes None: one text; taken: names of other things
         self.on_call, self.why, self.constants = on_call, why or {}, {}  # on_call(equation, texts, values): texts of the results, or why there are none
+        self.branch = ""  # the condition of the branch that is written; "" outside of branches
 
     def spell(self, equation, a, never_negative=False):
         """The expression of one equation; a: expressions of its operands, safe as operands; never_negative: of indices."""
@@ -370,13 +372,18 @@ class Text:
     def read(self, text, value):
         """A text for an operand; value: what it is, where that is fixed."""
         if text is not None and not text.startswith("@"):
-            return text
+            return self.apart(text) if text.startswith("params.") else text
         if value is not None:
             if id(value) not in self.constants:
                 self.constants[id(value)] = value, self.constant(value)
             return self.constants[id(value)][1]
         path = re.match(r"@+([^@\[]*)", text)[1]
         raise NotCovered("%s: %s" % (path, self.why.get(path, "state that the call changes")))
+
+    def apart(self, text, dtype=np.float32):
+        """What a branch is given, gives to a layer or takes from it: where it does not count, zeros, and no gradient goes back through it,
+        whatever is not finite inside."""
+        return self.hold("where(%s, %s, 0)" % (self.branch, text), 2) if self.branch and jnp.issubdtype(dtype, jnp.inexact) else text
 
     def constant(self, c):
         if jax.dtypes.issubdtype(c.dtype, jax.dtypes.prng_key):
@@ -430,6 +437,10 @@ class Text:
         if name == "cond" and value[0] is not None:
             branch = p["branches"][int(value[0])]
             return self.results(branch.jaxpr, branch.consts, a[1:], value[1:], wanted)
+        if name == "cond":
+            return self.branches(p["branches"], eqn.invars[1:], a, value, wanted)
+        if name == "while":
+            return self.rounds(p, a, value, wanted)
         a = list(map(self.read, a, value))
         if name == "split":
             at, source = [int(x) for x in np.cumsum(p["sizes"])[:-1]], self.hold(a[0], len(eqn.outvars))
@@ -475,6 +486,47 @@ class Text:
         stacks = [("stack([%s])" % ", ".join(self.read(*row[i]) for row in rows), None) if wanted[c + i] else (None, None) for i in range(len(wanted) - c)]
         return carry + [(x and self.held(x, n), v) for (x, v), n in zip(stacks, wanted[c:])]
 
+    def branches(self, branches, given, a, value, wanted):
+        """All of them side by side, of which one counts."""
+        which, outer, found = self.hold(self.read(a[0], value[0]), len(branches)), self.branch, []
+        for i, branch in enumerate(branches):
+            taken = "(%s == %d)" % (which, i)
+            self.branch = "(%s & %s)" % (outer, taken) if outer else taken
+            lasts = lambda x, v: x is None or v is not None or x.startswith(("@", "params."))  # parameters: as they are for layers, else see read()
+            inside = [x if lasts(x, v) else self.apart(x, atom.aval.dtype) for x, v, atom in zip(a[1:], value[1:], given)]
+            found.append(self.results(branch.jaxpr, branch.consts, inside, value[1:], wanted))
+        self.branch = outer
+        return [self.selected(which, results, n) for results, n in zip(zip(*found), wanted)]
+
+    def selected(self, which, results, times):
+        """One of several pairs of a text and a value, by its number."""
+        if not times or all(x == results[0][0] and v is results[0][1] for x, v in results):
+            return results[0]
+        texts = [self.read(*pair) for pair in results]
+        return self.hold("".join("where((%s == %d), %s, " % (which, i, x) for i, x in enumerate(texts[:-1])) + texts[-1] + ")" * (len(texts) - 1), times), None
+
+    def rounds(self, p, a, value, wanted):
+        """A while loop that is known to end: its rounds one after the other, and of what it carries what is there when it ends. Where the end
+        is not known, rounds are made as long as the condition can hold."""
+        n, k = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
+        a = [x and self.held(x, 2) for x in a]
+        carry, ends = list(zip(a[k:], value[k:])), []
+        for _ in range(UNROLLED + 1):
+            fixed, given = list(zip(a[:n], value[:n])), list(zip(a[n:k], value[n:k]))
+            [(text, on)] = self.results(p["cond_jaxpr"].jaxpr, p["cond_jaxpr"].consts, *zip(*fixed, *carry), [1])
+            if on is not None and not on:
+                break
+            if on is None:
+                ends.append((self.hold(self.read(text, on), 2), carry))
+            body = p["body_jaxpr"]
+            found = self.results(body.jaxpr, body.consts, *zip(*given, *carry), [1] * len(carry))
+            carry = [(x and self.held(x, 2), v) for x, v in found]
+        else:
+            raise NotCovered("a while loop that may have more than %d rounds" % UNROLLED)
+        for on, before in reversed(ends):
+            carry = [self.selected("astype(%s, 'int32')" % on, pair, n) for pair, n in zip(zip(before, carry), wanted)]
+        return carry
+
     def walk(self, jaxpr, constants, texts):
         """The expressions of the results of a jaxpr."""
         return [self.read(*pair) for pair in self.results(jaxpr, constants, texts)]
@@ -503,6 +555,10 @@ class Text:
                 continue
             value = [value_of(v) for v in eqn.invars]
             constant = not eqn.effects and all(c is not None for c in value)
+            alone = SHORT.get(eqn.primitive.name) if eqn.outvars[0].aval.dtype == bool else None
+            if alone is not None and not constant and any(v is not None and np.all(np.asarray(v) == alone) for v in value):
+                fixed[eqn.outvars[0]], known[eqn.outvars[0]] = np.full(eqn.outvars[0].aval.shape, alone), None
+                continue
             if constant:
                 bound = eqn.primitive.get_bind_params(eqn.params)
                 first, more = bound if isinstance(bound, tuple) else ((), bound)  # JAX 0.10: functions are among the keywords

@@ -115,7 +115,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     while True:
         # In a graph an input that has the name of a node is known by it only before the node.
         nodes = []
-        blocks = _Layers(recorder.calls, nodes, params, untrained, whole)
+        blocks = _Layers(recorder.calls, nodes, params, untrained, whole, given)
         text = blocks.text = Text(nodes, blocks, why, {*given, *layers, *params})
         hidden = {k: text.free("input_" + k) for k in given if k in layers or k in params}
         nodes += [{"type": "expr", "name": v, "expr": k} for k, v in hidden.items()]
@@ -174,10 +174,10 @@ def _early(nodes, layers):
 
 class _Layers:
     """Calls of layers as nodes: those whose layer a document has, and which are given the model's own variables. whole: paths of layers
-    that are arithmetic, whatever they are."""
+    that are arithmetic, whatever they are; inputs: names of the document's."""
 
-    def __init__(self, calls, nodes, params, untrained, whole):
-        self.calls, self.nodes, self.params, self.untrained, self.whole, self.seen = calls, nodes, params, untrained, whole, {}
+    def __init__(self, calls, nodes, params, untrained, whole, inputs):
+        self.calls, self.nodes, self.params, self.untrained, self.whole, self.inputs, self.seen = calls, nodes, params, untrained, whole, inputs, {}
 
     def __call__(self, eqn, a, values):
         name = eqn.params.get("name", "")
@@ -197,8 +197,9 @@ class _Layers:
                 return "%s: what is done to it before the layer is called" % path
             if path not in self.params and path in self.untrained:
                 return "%s: a variable that is no parameter" % path
-        found = self.node(call, [self.text.read(a[i], values[i]) for i in call.inputs])
-        return found if isinstance(found, str) else found + ["@@" + below(p) for p in call.changed]
+        apart = lambda text, atom: self.text.apart(text, atom.aval.dtype)
+        found = self.node(call, [apart(self.text.read(a[i], values[i]), eqn.invars[i]) for i in call.inputs])
+        return found if isinstance(found, str) else [*map(apart, found, eqn.outvars), *("@@" + below(p) for p in call.changed)]
 
     def node(self, call, texts):
         """The texts of the results, or why this call is no node."""
@@ -224,6 +225,11 @@ class _Layers:
             node[key] = self.nodes[-1]["name"]
         node.update(call.fields if node["type"] != "shared" else {})
         self.nodes.append(node)
+        if name in self.inputs and not (call.changed or call.draws):
+            # Its name says the input or its result, so that no expression may use it: the result is that of a second use, and the
+            # first one, which nothing reads, is left out of what is compiled.
+            node = {"type": "shared", "name": self.text.free(name + "_again0"), "block": name, **{k: node[k] for k in ("input", "inputs") if k in node}}
+            self.nodes.append(node)
         at = jax.tree_util.tree_flatten_with_path(jax.tree_util.tree_unflatten(call.outputs, range(call.outputs.num_leaves)))[0]
         return [(node["name"] or ROOT) + "".join("[%d]" % k.idx for k in keys) for keys, _ in at]
 

@@ -142,7 +142,7 @@ class Recorder:
         changed = [i for i, p in enumerate(lasting) if isinstance(outvars[count + i], jex.Literal) or arguments.get(outvars[count + i]) != own[p]]
         call.own = {len(closed.consts) + i: p for p, i in own.items() if p not in streams}
         call.inputs = [len(closed.consts) + i for i in getattr(call, "inputs", [])]
-        call.outputs, call.changed = structure, [lasting[i] for i in changed]
+        call.outputs, call.changed, call.draws = structure, [lasting[i] for i in changed], bool(streams)
         typed = lambda atoms: [(v.aval.shape, v.aval.dtype) for v in atoms]
         call.avals = typed((*closed.jaxpr.constvars, *closed.jaxpr.invars)), typed(outvars[:count]) + typed(outvars[count + i] for i in changed)
 

@@ -133,7 +133,7 @@ class Conversion(unittest.TestCase):
         self.refused(["b.bias", "does not use"], convert, nnx.Dict({"a": linear(), "b": linear()}), None, lambda m, x: m["a"](x))
         self.refused(["0", "a name"], convert, nnx.Dict({"0": linear()}), None, lambda m, x: m["0"](x))
         self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: ((m(x), x), x)))
-        self.refused(["x", "another one"], lambda: convert(nnx.Dict({"x": linear()}), call=lambda m, x: jnp.sin(m["x"](x))))
+        self.refused(["x", "another one"], lambda: convert(nnx.Dict({"x": nnx.BatchNorm(4, rngs=nnx.Rngs(0))}), call=lambda m, x: jnp.sin(m["x"](x))))
         self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(40000.0, dtype=np.float32).reshape(10000, 1, 4)))
 
 

@@ -400,8 +400,32 @@ FORMULAS = {
     "spectrum": (lambda w, x, i, j: jnp.abs(jnp.fft.rfft(x * w, axis=0)) + jnp.fft.fft(x).real[:4], (6, 3)),
     "looked_up": (lambda w, x, i, j: jnp.interp(x, jnp.arange(-2.0, 2.0), w) + w[jnp.searchsorted(jnp.array([-1.0, 0.0, 1.0]), x, side="right")], (4,)),
     "filtered": (lambda w, x, i, j: jnp.convolve(x[:, 0], w, mode="same"), (3,)),
+    "branches": (lambda w, x, i, j: jax.lax.cond(x.sum() > 0, lambda: x * w, lambda: x - w), (6, 3)),
+    "branch_not_finite": (lambda w, x, i, j: jax.lax.cond(w.sum() > 1e6, lambda: w * jnp.sqrt(-1 - x**2) + jnp.log(w - w), lambda: x * w**2), (6, 3)),
+    "branches_nested": (lambda w, x, i, j: jax.lax.cond(x[0, 0] > 0, lambda a: jax.lax.cond(a[1, 1] > 0, jnp.sin, jnp.cos, a) * w, lambda a: jax.lax.switch(i[1] % 3, [jnp.exp, jnp.tanh, lambda b: b * w], a), x), (6, 3)),
+    "switched": (lambda w, x, i, j: jax.lax.switch(i[2] + 1, [lambda a, b: (a * b, a.sum()), lambda a, b: (a - b, b.sum()), lambda a, b: (b, a[0, 0])], x, w)[0], (6, 3)),
+    "while_known": (lambda w, x, i, j: w * jax.lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 2, jnp.tanh(s[1] + s[1])), (0, jax.lax.stop_gradient(x)))[1], (6, 3)),
+    "while_until": (lambda w, x, i, j: (lambda n, a: w * a + n)(*jax.lax.while_loop(lambda s: (s[0] < 8) & (jnp.abs(s[1]).max() > 0.2), lambda s: (s[0] + 1, 0.7 * s[1]),
+                                                                                     (0, jax.lax.stop_gradient(x)))), (6, 3)),
+    "fori": (lambda w, x, i, j: jax.lax.fori_loop(0, 4, lambda t, a: a.at[t].add(w[t] * t) * 0.9, x), (6, 3)),
+    "fori_of_arrays": (lambda w, x, i, j: w * jax.lax.fori_loop(jnp.int32(1), jnp.int32(4), lambda t, a: a + t * jnp.cos(a), jax.lax.stop_gradient(x)), (6, 3)),
     "results": (lambda w, x, i, j: (x * w, [x.sum(0)][0]), (6, 3))}
 for name, (formula, shape) in FORMULAS.items():
     row("formula_" + name, lambda rngs, formula=formula, shape=shape: Formula(rngs, formula, shape), PLACES)
-row("formula_branches", lambda rngs: Formula(rngs, lambda w, x, i, j: jax.lax.cond(x.sum() > 0, lambda: x * w, lambda: x - w), (6, 3)), PLACES, refused="cond")
+row("formula_unknown_end", lambda rngs: Formula(rngs, lambda w, x, i, j: w * jax.lax.fori_loop(0, i[1], lambda t, a: a + x, x), (6, 3)), PLACES, refused="more than 100 rounds")
 row("formula_nested_results", lambda rngs: Formula(rngs, lambda w, x, i, j: ((x * w, x), x), (6, 3)), PLACES, refused="several results")
+
+
+class Chosen(nnx.Module):
+    """Layers of a document inside of branches, and one that has the name of an input."""
+
+    def __init__(self, rngs):
+        self.wide, self.x = nnx.Linear(3, 4, rngs=rngs), nnx.Linear(4, 4, rngs=rngs)
+
+    def __call__(self, x):
+        y = jax.lax.cond(x.sum() > 0.0, lambda a: jnp.sin(self.wide(a)), lambda a: jnp.tanh(self.wide(a) * a[:, :1]), x)
+        y += jax.lax.cond(x.sum() > 1e6, lambda a: jnp.sqrt(-1.0 - self.wide(jnp.log(a - a)) ** 2), lambda a: a[:, :1] * self.x(y), x)
+        return y + self.x(self.wide(x)) * x[:, 1:2]
+
+
+row("branches_of_layers", lambda rngs: Chosen(rngs), {"x": F(6, 3)}, around=False)
