@@ -189,6 +189,40 @@ def adapt_spectral_norm():
 
 
 @case
+def layer_pool_integers():
+    """Extrema of integers are integers, also above what float32 tells apart; a sum of int8 is int8 before it is divided."""
+    nodes = [{"type": "max_pool", "name": "most", "input": "i", "window_shape": [2]}, {"type": "min_pool", "name": "least", "input": "i", "window_shape": [2], "padding": "SAME"},
+             {"type": "avg_pool", "name": "average", "input": "astype(i % 256 - 128, 'int8')", "window_shape": [3], "padding": "SAME", "count_include_pad": False},
+             {"type": "max_pool", "name": "outside", "input": "astype(i % 100, 'uint8')", "window_shape": [2], "strides": [2], "padding": [[3, 1]]},
+             {"type": "linear", "name": "last", "features": 2, "input": "most % 7 + (least % 5)[:, 1:] + (average / 50)[:, 1:] + outside * 0.01"}]
+    document = {"inputs": {"i": {"shape": [2, 6, 1], "dtype": "int32", "below": 1 << 25}}, "model": {"type": "graph", "nodes": nodes, "output": "last"}, "loss": "mean(model**2)"}
+
+    def forward(net, d):
+        i = d["i"]
+        most, least = nnx.max_pool(i, (2,)), nnx.min_pool(i, (2,), padding="SAME")
+        average = nnx.avg_pool((i % 256 - 128).astype(jnp.int8), (3,), padding="SAME", count_include_pad=False)
+        outside = nnx.max_pool((i % 100).astype(jnp.uint8), (2,), (2,), ((3, 1),))
+        return jnp.mean(net["last"](most % 7 + (least % 5)[:, 1:] + (average / 50)[:, 1:] + outside * 0.01) ** 2)
+
+    return Case(document, {"last": nnx.Linear(1, 2, rngs=nnx.Rngs(0))}, forward)
+
+
+@case
+def layer_pool_count_float16():
+    """What is divided by a count without its padding is float32."""
+    nodes = [{"type": "linear", "name": "first", "features": 3, "dtype": "float16", "input": "x"},
+             {"type": "avg_pool", "name": "average", "input": "first", "window_shape": [3], "padding": "SAME", "count_include_pad": False},
+             {"type": "expr", "name": "kept", "expr": "astype(average + 2049.0, 'float32') - 2049.0"}]
+    document = {"inputs": {"x": {"shape": [2, 6, 4]}}, "model": {"type": "graph", "nodes": nodes, "output": "kept"}, "loss": "mean(model**2)"}
+
+    def forward(net, d):
+        y = nnx.avg_pool(net["first"](d["x"]), (3,), padding="SAME", count_include_pad=False)
+        return jnp.mean(((y + 2049.0).astype(jnp.float32) - 2049.0) ** 2)
+
+    return Case(document, {"first": nnx.Linear(4, 3, dtype=jnp.float16, rngs=nnx.Rngs(0))}, forward, tolerance=1e-2)
+
+
+@case
 def layer_norms_begin():
     """Optimizers that keep the parameters that they began with: those before a forward pass left normalised ones."""
     rngs = nnx.Rngs(0)

@@ -5,11 +5,21 @@
 enum { SHAPE, STRIDES, PADDING, COUNT_PADDING };
 enum kind { AVERAGE, LARGEST, SMALLEST };
 
+/* What pads: 0, or the least or the largest number of the dtype, which integers have, too. */
+static struct fe_val around(enum kind kind, enum ir_dtype d)
+{
+    double sign = kind == LARGEST ? -1 : 1, bits = d == IR_BOOL ? 1 : fmin(8 * (double)ir_dtype_bytes(d), 32);
+    if (kind == AVERAGE) return fe_int(0);
+    if (ir_dtype_is_float(d)) return fe_float(sign * INFINITY);
+    double half = ir_dtype_is_signed(d) ? ldexp(1, (int)bits - 1) : 0, most = half ? half - 1 : ldexp(1, (int)bits) - 1;
+    return fe_int(kind == LARGEST ? -half : most);
+}
+
 /* Sum or extremum over the taps; of equal extrema the first one counts, also for the gradient. */
 static struct fe_val slide(struct fe_block *block, struct fe_window *w, struct fe_val x, enum kind kind)
 {
     struct fe_site *s = &block->site;
-    x = window_place(block, w, x, fe_float(kind == AVERAGE ? 0 : kind == LARGEST ? -INFINITY : INFINITY));
+    x = window_place(block, w, x, around(kind, (enum ir_dtype)fe_type_at(s, &x).dtype));
     struct fe_val y = fe_none();
     for (int64_t i = 0; i < window_taps(w) && !x.bad && !y.bad; i++) {
         struct fe_val part = window_tap(block, w, x, i);
@@ -28,8 +38,9 @@ static struct fe_val pool(struct fe_block *block, const struct fe_value *a, enum
 {
     struct fe_site *s = &block->site;
     struct fe_window w = {0};
-    if (!fe_block_float_input(block, 0)) return fe_bad();
-    struct fe_val x = block->in[0];
+    struct fe_val x = block->in[0]; /* of integers: their sums and extrema are integers */
+    if (kind == AVERAGE && fe_type_at(s, &x).dtype == IR_BOOL) x = fe_cast(s, x, IR_F32);
+    if (x.bad) return x;
     x.weak = false;
     struct ir_type t = fe_type_at(s, &x);
     if (!window_ints(block, &a[SHAPE], 1, 1, w.size, &w.rank)) return fe_bad();
@@ -47,6 +58,7 @@ static struct fe_val pool(struct fe_block *block, const struct fe_value *a, enum
     struct fe_val y = slide(block, &w, x, kind);
     if (kind != AVERAGE || y.bad) return y;
     if (a[COUNT_PADDING].boolean) return fe_div(s, y, fe_float((double)window_taps(&w)));
+    t.dtype = IR_F32; /* as Flax counts, whatever is averaged */
     return fe_div(s, y, slide(block, &w, fe_full(s, t, 1), AVERAGE));
 }
 
