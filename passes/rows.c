@@ -346,9 +346,18 @@ static ir_value node(struct scope *s, ir_value v)
     return ir_make(&s->b, made);
 }
 
-/* A mean over microbatches, in which each counts for its rows. */
+/* v of a microbatch that has rows which count, else `none`: without rows it may be 0/0, and is no update. */
+static ir_value if_any(struct scope *s, ir_value here, ir_value v, ir_value none)
+{
+    const struct ir_type type = *ir_type(s->b.f, v);
+    ir_value any = ir_binary(&s->b, OP_lt, ir_scalar(&s->b, IR_F32, 0), here);
+    return ir_select(&s->b, ir_broadcast_to(&s->b, any, type.rank, type.dim), v, none);
+}
+
+/* A mean over microbatches, in which each counts for its rows; what is carried from one to the next (`old`) passes by
+ * those without. */
 static ir_value weighed(struct scope *s, const struct ir_result *result, const struct fact *f, int64_t kind, ir_value v,
-                        ir_value total)
+                        ir_value total, ir_value old)
 {
     const struct ir_module *m = s->r->from;
     int32_t slot = ir_slot_find(m, result->name); /* a metric's own place: the value may be another one's, too */
@@ -358,17 +367,19 @@ static ir_value weighed(struct scope *s, const struct ir_result *result, const s
         refuse(
             s, place,
             arena_format(s->r->pass->diags->arena, "\"%s\": a sum over microbatches of means over rows", result->name));
-    if (kind != MEAN && kind != RUNNING_MEAN) return v;
-    if (f->kind == SUMMED)
+    static const int64_t rows[] = {0};
+    if (kind != MEAN && kind != RUNNING_MEAN && kind != CARRY) return v;
+    if (kind != CARRY && f->kind == SUMMED)
         refuse(
             s, place,
             arena_format(s->r->pass->diags->arena, "\"%s\": a mean over microbatches of sums over rows", result->name));
-    if (f->kind == SAME) return v;
-    static const int64_t rows[] = {0};
+    if (kind != CARRY && f->kind == SAME) return v;
     const struct ir_type type = *ir_type(s->b.f, v);
     ir_value here = ir_reduce(&s->b, OP_reduce_sum, ir_cast(&s->b, s->mask, IR_F32), rows, 1);
+    if (kind == CARRY) return if_any(s, here, v, old);
     ir_value weight = ir_cast(&s->b, ir_binary(&s->b, OP_div, here, total), (enum ir_dtype)type.dtype);
-    return ir_binary(&s->b, OP_mul, v, ir_broadcast_to(&s->b, weight, type.rank, type.dim));
+    v = ir_binary(&s->b, OP_mul, v, ir_broadcast_to(&s->b, weight, type.rank, type.dim));
+    return if_any(s, here, v, ir_number_like(&s->b, v, 0));
 }
 
 /* The function with facts of its parameters, and a mask among them (-1: none); results: their facts. Of a microbatch
@@ -380,6 +391,7 @@ static struct ir_func *rewrite(struct rows *r, const struct ir_func *from, const
     struct ir_func *to = from->entry ? ir_func_find(r->to, from->name) : pass_new_body(r->pass, r->to, from, "rows");
     struct scope s = {.r = r, .from = from, .b = {.f = to}, .batch = batch};
     ir_value total = 0;
+    int64_t carried = 0;
     bool *live = ir_live(from, a);
     s.facts = arena_new_array(a, struct fact, from->count);
     s.map = arena_new_array(a, ir_value, from->count);
@@ -413,7 +425,8 @@ static struct ir_func *rewrite(struct rows *r, const struct ir_func *from, const
         if (from->entry && f->kind == SUMMED && result->slot >= 0 &&
             r->to->slots.items[result->slot].role == IR_ROLE_METRIC)
             r->to->slots.items[result->slot].frozen = true; /* a sum: see STEP_SUMMED */
-        if (kinds) v = weighed(&s, result, f, kinds[i], v, total);
+        ir_value old = kinds && kinds[i] == CARRY ? s.map[from->params.items[total_at + carried++].value] : 0;
+        if (kinds) v = weighed(&s, result, f, kinds[i], v, total, old);
         if (results) results[i] = *f;
         ir_result_add(&s.b, result->name, v, result->slot);
     }

@@ -60,16 +60,16 @@ NOT_IN_PARTS = {"sum", "weighted", "variance", "root", "gram", "batch norm", "pe
 
 
 class Partial(runner.SharedCase):
-    def one(self, name, given, rows, mode, steps=3):
+    def one(self, name, given, rows, mode, steps=3, some=SOME):
         """Metrics of every step and all state behind the last one."""
         random = np.random.default_rng(3)
         folder = os.path.join(self.path("."), name.replace(" ", "_").replace(",", ""))
         os.makedirs(folder, exist_ok=True)
-        x = random.normal(size=(SOME, *given.get("x", [WIDE]))).astype("f4")
-        safetensors.write(os.path.join(folder, "rows.st"), {"x": x, "y": random.integers(0, 3, SOME).astype("i4"), "w": random.random(SOME).astype("f4")})
-        partial = {} if rows == SOME else {"partial_batches": True, **MODES[mode]}
+        x = random.normal(size=(some, *given.get("x", [WIDE]))).astype("f4")
+        safetensors.write(os.path.join(folder, "rows.st"), {"x": x, "y": random.integers(0, 3, some).astype("i4"), "w": random.random(some).astype("f4")})
+        partial = {} if rows == some else {"partial_batches": True, **MODES[mode]}
         made = document(rows, **{**given, **partial})
-        if mode in ("microbatches", "contiguous", "single rows", "mesh of 4"):
+        if "accumulate" in made:
             made["metrics"].pop("of_w", None), made["metrics"].pop("right", None), made["metrics"].pop("rms", None)
         runner.write_json(os.path.join(folder, "model.json"), made)
         what = os.path.join(folder, "model.json")
@@ -82,9 +82,10 @@ class Partial(runner.SharedCase):
         self.assertEqual(code, 0, "%s, %s: %s" % (name, mode, said))
         return runner.metrics(os.path.join(folder, "metrics.jsonl")), safetensors.wide(os.path.join(folder, "state.st"))
 
-    def agree(self, name, given, mode):
-        want, state = self.one(name, given, SOME, "plain")
-        got, reached = self.one(name, given, FULL, mode)
+    def agree(self, name, given, mode, some=SOME, plain=None):
+        """plain: what the document of `some` rows has, too."""
+        want, state = self.one(name, {**given, **(plain or {})}, some, "plain", some=some)
+        got, reached = self.one(name, given, FULL, mode, some=some)
         loose = 3e-2 if "bfloat16" in name else 3e-4
         for a, b in zip(got, want):
             for key in a:
@@ -105,6 +106,11 @@ class Partial(runner.SharedCase):
                 self.agree(name, given, "microbatches")
                 self.agree(name, given, "contiguous")
         self.agree("cross entropy", {}, "single rows")
+
+    def test_microbatches_without_rows(self):
+        """They count for nothing, not even for 0/0, and change no statistics."""
+        for name in ("weighted", "batch norm", "squares and penalty"):
+            self.agree(name, CASES[name], "contiguous", MODES["contiguous"]["accumulate"]["microbatch_size"], MODES["contiguous"])
 
     def test_evaluation(self):
         """Means over all rows, sums per full batch; training takes the rest of the data as its last batch."""
