@@ -161,7 +161,8 @@ struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *
     block.type = fe_type_of(fe, json);
     if (!block.type || !read_name(&block, parent->path, segment)) return fe_bad();
     if (in_count) env = fe_bind(fe->arena, env, "x", in[0]);
-    struct fe_known_block known = {block.path, json, env, fe->constants};
+    struct fe_known_block known = {block.path, json, env, fe->constants, true};
+    size_t number = trace->own->blocks.count;
     if (!block.sharing) vec_push(fe->arena, &trace->own->blocks, known);
     if (!read_inputs(&block, env)) return fe_bad();
     block.env = block.in_count ? fe_bind(fe->arena, env, "x", block.in[0]) : env;
@@ -170,6 +171,7 @@ struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *
     struct fe_val v = dispatch(&block);
     fe_outline_end(&block, begun, &v);
     fe_hook_reset(&block.site, hook);
+    if (!block.sharing) trace->own->blocks.items[number].open = false;
     return v;
 }
 

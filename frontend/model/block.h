@@ -50,6 +50,7 @@ struct fe_known_block {
     fe_json json;
     const struct fe_env *env;
     const struct fe_scope *constants;
+    bool open; /* it is being traced: around what is traced now */
 };
 
 struct fe_trace_own {

@@ -187,6 +187,17 @@ static struct fe_val block_graph(struct fe_block *block)
 
 /* ---------------------------------------------------------------- the others */
 
+/* Diagnostics from a number on say what block they are about. */
+static void note_block(struct fe_block *block, size_t from, const char *words)
+{
+    struct fe *fe = block->site.fe;
+    uint32_t line, column;
+    diag_line_column(&fe->diags->source, block->json->offset, &line, &column);
+    for (size_t i = from; i < fe->diags->list.count; i++)
+        diag_note(fe->diags, &fe->diags->list.items[i], (struct diag_span){0}, "%s %s, line %u", words,
+                  fe_pointer(fe, block->json), (unsigned)line);
+}
+
 static struct fe_val block_shared(struct fe_block *block)
 {
     struct fe *fe = block->site.fe;
@@ -194,16 +205,26 @@ static struct fe_val block_shared(struct fe_block *block)
     struct fe_value args[1];
     if (!READ_ARGS(block, shared_args, args)) return fe_bad();
     const char *near = fe_path_join(fe->arena, block->parent_path, args[0].string);
-    const char **names = arena_new_array(fe->arena, const char *, own->blocks.count + 1);
+    VEC(const char *) names = {0};
+    size_t errors = fe->diags->list.count;
+    bool around = false;
     for (int round = 0; round < 2; round++)
         for (size_t i = own->blocks.count; i-- > 0;) {
             struct fe_known_block known = own->blocks.items[i];
-            names[i] = known.path;
-            if (known.json != block->json && !strcmp(known.path, round ? args[0].string : near))
-                return fe_block_again(block, &known);
+            bool named = known.json != block->json && !strcmp(known.path, round ? args[0].string : near);
+            if (named && !known.open) {
+                struct fe_val v = fe_block_again(block, &known);
+                note_block(block, errors, "used again by");
+                return v;
+            }
+            around |= named;
+            if (!round && !known.open) vec_push(fe->arena, &names, known.path);
         }
-    fe_suggest(fe, fe_error(fe, args[0].json, "E0108", "\"%s\" names no earlier block", args[0].string), args[0].string,
-               names, own->blocks.count);
+    fe_suggest(fe,
+               fe_error(fe, args[0].json, "E0108",
+                        around ? "\"%s\" is around this block, and not complete" : "\"%s\" names no earlier block",
+                        args[0].string),
+               args[0].string, names.items, names.count);
     return fe_bad();
 }
 
@@ -215,12 +236,7 @@ static struct fe_val block_expr(struct fe_block *block)
     struct fe *fe = block->site.fe;
     size_t errors = fe->diags->list.count;
     struct fe_val v = fe_expr(fe, block->site.trace, args[0].json, block->env);
-    for (size_t i = errors; i < fe->diags->list.count; i++) {
-        uint32_t line, column;
-        diag_line_column(&fe->diags->source, block->json->offset, &line, &column);
-        diag_note(fe->diags, &fe->diags->list.items[i], (struct diag_span){0}, "in the block %s, line %u",
-                  fe_pointer(fe, block->json), (unsigned)line);
-    }
+    note_block(block, errors, "in the block");
     return v;
 }
 

@@ -205,6 +205,15 @@ static const struct {
     {"{\"type\": \"graph\", \"nodes\": [{\"type\": \"expr\", \"expr\": \"b\", \"name\": \"a\"}], \"output\": \"a\"}",
      "", "/model/nodes/0/expr", "unknown name \"b\""},
     {"{\"type\": \"shared\", \"block\": \"nothing\", \"input\": \"x\"}", "", "/model/block", "no earlier block"},
+    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [" NAMED(
+         "a") ", {\"type\": \"shared\", \"block\": \"layers.1\"}]}",
+     "", "/model/layers/1/block", "expected one of: a\n"},
+    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [" NAMED(
+         "a") ", {\"type\": \"shared\", \"block\": \"a\", \"input\": \"x[..., :2]\"}]}",
+     "", "/model/layers/0", "used again by /model/layers/1, line"},
+    {"{\"type\": \"residual\", \"name\": \"all\", \"input\": \"x\", \"layers\": [{\"type\": \"shared\", \"block\": "
+     "\"all\"}]}",
+     "", "/model/layers/0/block", "is around this block"},
     {"{\"type\": \"a\", \"input\": \"x\"}", "\"define\": {\"a\": {\"body\": {\"type\": \"a\"}}},", "/define/a/body",
      "contains itself"},
     {"{\"type\": \"a\", \"m\": 1, \"input\": \"x\"}",
