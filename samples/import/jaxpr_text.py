@@ -110,6 +110,7 @@ def _counted(index, extent, never_negative, clamped):
 
 def _padded(x, value, shape, config, out):
     """Between elements, then around all, then without what a negative width takes off."""
+    config = plain(config)
     for axis, (_, _, between) in enumerate(config):
         if between and shape[axis] > 1:
             lines = [*shape[:axis + 1], 1, *shape[axis + 1:]]
@@ -474,7 +475,7 @@ class Text:
     def loop(self, p, a, value, wanted):
         """A scan, one round after the other."""
         n, c, length = p["num_consts"], p["num_carry"], p["length"]
-        if not 0 < length <= UNROLLED:
+        if length > UNROLLED or not length and any(wanted[c:]):
             raise NotCovered("a loop of %d rounds" % length)
         a = [x and self.held(x, 2) for x in a]
         carry, rows = list(zip(a[n:n + c], value[n:n + c])), [None] * length

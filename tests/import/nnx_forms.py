@@ -408,6 +408,8 @@ FORMULAS = {
     "while_until": (lambda w, x, i, j: (lambda n, a: w * a + n)(*jax.lax.while_loop(lambda s: (s[0] < 8) & (jnp.abs(s[1]).max() > 0.2), lambda s: (s[0] + 1, 0.7 * s[1]),
                                                                                      (0, jax.lax.stop_gradient(x)))), (6, 3)),
     "fori": (lambda w, x, i, j: jax.lax.fori_loop(0, 4, lambda t, a: a.at[t].add(w[t] * t) * 0.9, x), (6, 3)),
+    "fori_of_nothing": (lambda w, x, i, j: jax.lax.fori_loop(0, 0, lambda t, a: a + w, x) * w, (6, 3)),
+    "padded": (lambda w, x, i, j: jnp.pad(x * w, ((1, 0), (0, 2))) + jnp.pad(x[1:, :2], ((1, 1), (2, 1)), mode="edge"), (6, 3)),
     "fori_of_arrays": (lambda w, x, i, j: w * jax.lax.fori_loop(jnp.int32(1), jnp.int32(4), lambda t, a: a + t * jnp.cos(a), jax.lax.stop_gradient(x)), (6, 3)),
     "results": (lambda w, x, i, j: (x * w, [x.sum(0)][0]), (6, 3))}
 for name, (formula, shape) in FORMULAS.items():
