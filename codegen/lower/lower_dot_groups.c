@@ -19,11 +19,10 @@ enum { LEAST_GROUPS = 2 /* of a vector */, MOST_CODE = 400 /* multiply-adds of a
 struct groups {
     struct lower_dot_product *p;
     uint32_t inner, other; /* axes: of which a group's inputs are the last part; of which a tile has `rows` */
-    int64_t inputs, columns, taps;
-    int64_t count;         /* groups of a vector */
-    int64_t rows, at_once; /* of a tile, at most: rows, or steps; inputs */
-    int64_t first;         /* of these inputs */
-    bool sums;             /* the other axis is summed over */
+    int64_t inputs, columns;
+    int64_t count;               /* groups of a vector */
+    int64_t rows, at_once, taps; /* of a tile, at most: rows, or steps; inputs; last taps */
+    bool sums;                   /* the other axis is summed over */
 };
 
 /* ---------------------------------------------------------------- recognition */
@@ -118,59 +117,64 @@ struct inner {
     nest_var input, tap;
 };
 
-static struct inner open_inner(struct groups *g, int64_t inputs)
+/* What is open: of groups, rows or steps, last taps and inputs so many, of these from `first` on. */
+struct tile {
+    int64_t count, rows, taps, inputs, first;
+    uint32_t sums;
+};
+
+static struct inner open_inner(struct groups *g, const struct tile *t)
 {
-    bool unrolls = g->sums || inputs * g->taps * g->rows <= MOST_CODE;
-    struct inner i = {.input = lower_open(g->p->l, NEST_UNROLL, inputs)};
-    i.tap = dot_open(g->p, unrolls ? NEST_UNROLL : NEST_SERIAL, g->inner, dot_last_index(g->p->l, g->inner) - 1,
-                     g->taps, 1, NULL);
+    struct inner i = {.input = lower_open(g->p->l, NEST_UNROLL, t->inputs)};
+    i.tap = dot_open(g->p, NEST_UNROLL, g->inner, dot_last_index(g->p->l, g->inner) - 1, t->taps, 1, NULL);
     return i;
 }
 
-static void take_input(struct groups *g, struct inner i)
+static void take_input(struct groups *g, const struct tile *t, struct inner i)
 {
-    g->p->at[g->inner].offset += g->first;
+    g->p->at[g->inner].offset += t->first;
     lower_pos_add_term(g->p->l, &g->p->at[g->inner], i.input, 1);
 }
 
-/* So many rows, or steps, times inputs of `count` groups. */
-static void multiply(struct groups *g, uint32_t sums, int64_t rows, int64_t inputs, int64_t count)
+static void multiply(struct groups *g, const struct tile *t)
 {
     struct lower_dot_product *p = g->p;
     struct lower *l = p->l;
+    int64_t rows = t->rows;
     struct lower_dot_place before = dot_place(p);
     uint32_t read = nest_reg(&l->b, p->factor, (uint32_t)rows, true, 0),
              spread = nest_reg(&l->b, p->factor, (uint32_t)rows, true, 0);
-    struct inner i = open_inner(g, inputs);
+    struct inner i = open_inner(g, t);
     struct lower_dot_place here = dot_place(p);
     nest_var row = open_last(g, g->other, NEST_UNROLL, rows, 1);
-    struct lower_pos first = lower_pos_constant(g->first);
-    nest_set(&l->b, read, at_var(l, row, 1, UINT32_MAX), lanes_of(g, &p->x, count * g->inputs));
+    struct lower_pos first = lower_pos_constant(t->first);
+    nest_set(&l->b, read, at_var(l, row, 1, UINT32_MAX), lanes_of(g, &p->x, t->count * g->inputs));
     dot_return(p, &here);
     lower_pos_add_term(l, &first, i.input, 1);
     nest_spread(&l->b, spread, read, lower_pos_index(l, &first), g->columns, g->inputs);
-    take_input(g, i);
+    take_input(g, t, i);
     row = open_last(g, g->other, NEST_UNROLL, rows, 1);
-    nest_value y = lanes_of(g, &p->y, count * g->columns), x = nest_get(&l->b, spread, at_var(l, row, 1, UINT32_MAX));
-    struct nest_index sum = g->sums ? at_var(l, i.tap, inputs, i.input) : at_var(l, row, 1, UINT32_MAX);
-    nest_set(&l->b, sums, sum, dot_multiply_add(p, x, y, nest_get(&l->b, sums, sum)));
+    nest_value y = lanes_of(g, &p->y, t->count * g->columns),
+               x = nest_get(&l->b, spread, at_var(l, row, 1, UINT32_MAX));
+    struct nest_index sum = g->sums ? at_var(l, i.tap, t->inputs, i.input) : at_var(l, row, 1, UINT32_MAX);
+    nest_set(&l->b, t->sums, sum, dot_multiply_add(p, x, y, nest_get(&l->b, t->sums, sum)));
     dot_return(p, &before);
 }
 
 /* What becomes of the sums. */
-static void finish(struct groups *g, uint32_t sums, int64_t rows, int64_t inputs, int64_t count)
+static void finish(struct groups *g, const struct tile *t)
 {
     struct lower_dot_product *p = g->p;
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
     struct nest_index sum;
     if (g->sums) {
-        struct inner i = open_inner(g, inputs);
-        take_input(g, i);
-        sum = at_var(l, i.tap, inputs, i.input);
-    } else sum = at_var(l, open_last(g, g->other, NEST_UNROLL, rows, 1), 1, UINT32_MAX);
-    lower_pos_add_term(l, &p->at[AXIS_N], lower_open(l, NEST_VECTOR, count * g->columns), 1);
-    dot_finish(p, nest_get(&l->b, sums, sum));
+        struct inner i = open_inner(g, t);
+        take_input(g, t, i);
+        sum = at_var(l, i.tap, t->inputs, i.input);
+    } else sum = at_var(l, open_last(g, g->other, NEST_UNROLL, t->rows, 1), 1, UINT32_MAX);
+    lower_pos_add_term(l, &p->at[AXIS_N], lower_open(l, NEST_VECTOR, t->count * g->columns), 1);
+    dot_finish(p, nest_get(&l->b, t->sums, sum));
     dot_return(p, &before);
 }
 
@@ -191,32 +195,29 @@ struct loops {
     struct groups *g;
     const enum stage *stage;
     struct share share;
-    int64_t count, rows; /* of the open vector, of the open block */
-    int64_t inputs;      /* of the open sums */
-    uint32_t sums;
+    struct tile tile;
 };
 typedef void piece_body(struct loops *, int64_t size);
 
-/* All pieces of the last part of an axis; the last one may be shorter. What is known of the variable in each of two
- * branches keeps positions exact. */
-static void each_piece(struct loops *o, uint32_t axis, int64_t size, piece_body *body)
+/* All pieces of a part of an axis; the last one may be shorter. What is known of the variable in each of two branches
+ * keeps positions exact. */
+static void each_piece(struct loops *o, uint32_t axis, uint32_t part, int64_t size, piece_body *body)
 {
     struct lower_dot_product *p = o->g->p;
     struct lower *l = p->l;
     struct lower_dot_place before = dot_place(p);
-    uint32_t last = dot_last_index(l, axis);
-    int64_t extent = l->axes[axis].part[last], whole = extent / size, rest = extent % size;
-    bool shared = o->share.axis == axis && o->share.pieces;
+    int64_t extent = l->axes[axis].part[part], whole = extent / size, rest = extent % size;
+    bool shared = o->share.axis == axis && o->share.pieces && part == dot_last_index(l, axis);
     if (!shared) {
-        if (whole > 1) dot_open(p, NEST_SERIAL, axis, last, whole, size, NULL);
+        if (whole > 1) dot_open(p, NEST_SERIAL, axis, part, whole, size, NULL);
         if (whole) body(o, size);
         dot_return(p, &before);
-        p->at[axis].offset += whole * size;
+        p->at[axis].offset += whole * size * lower_axis_stride(&l->axes[axis], part);
         if (rest) body(o, rest);
         dot_return(p, &before);
         return;
     }
-    nest_var var = dot_open(p, NEST_PARALLEL, axis, last, whole + (rest > 0), size, NULL);
+    nest_var var = dot_open(p, NEST_PARALLEL, axis, part, whole + (rest > 0), size, NULL);
     struct lower_dot_place open = dot_place(p);
     if (whole && rest) nest_open_if(&l->b, lower_compare(l, OP_lt, var, whole));
     if (whole) l->vars.items[var].extent = whole, body(o, size);
@@ -262,51 +263,79 @@ static void prefetch_line(struct groups *g, int64_t rows)
     if (buffer != UINT32_MAX) prefetch(g, buffer, &from, lines * t->steps.items[last], t->base);
     ir_value y = p->y.value;
     while (!l->argument[y] && ir_get(l->f, y)->op == OP_reshape) y = ir_get(l->f, y)->args[0];
-    if (g->sums && l->argument[y]) {
+    const struct lower_dot_run *steps = last_run(&p->y, AXIS_K);
+    if (g->sums && steps && l->argument[y]) {
         const struct lower_axis *k = &l->axes[AXIS_K];
         at = dot_operand_pos(p, &p->y);
-        prefetch(g, l->argument[y] - 1, &at, k->part[k->parts - 1] * last_run(&p->y, AXIS_K)->stride, y);
+        prefetch(g, l->argument[y] - 1, &at, k->part[k->parts - 1] * steps->stride, y);
     }
     dot_return(p, &before);
 }
 
-static void multiply_piece(struct loops *o, int64_t rows)
+static void multiply_steps(struct loops *o, int64_t steps)
 {
-    prefetch_line(o->g, rows);
-    multiply(o->g, o->sums, rows, o->inputs, o->count);
+    o->tile.rows = steps;
+    prefetch_line(o->g, steps);
+    multiply(o->g, &o->tile);
+}
+
+static void multiply_taps(struct loops *o, int64_t taps)
+{
+    o->tile.taps = taps;
+    multiply(o->g, &o->tile);
+}
+
+static void sum_taps(struct loops *o, int64_t taps)
+{
+    struct groups *g = o->g;
+    struct lower_dot_product *p = g->p;
+    struct lower_dot_place before = dot_place(p);
+    for (int64_t first = 0, inputs; first < g->inputs; first += inputs) {
+        inputs = g->inputs - first < g->at_once ? g->inputs - first : g->at_once;
+        o->tile = (struct tile){.count = o->tile.count, .taps = taps, .inputs = inputs, .first = first};
+        o->tile.sums = nest_reg(&p->l->b, p->sum, (uint32_t)(taps * inputs), true, 0);
+        struct lower_dot_place empty = dot_place(p);
+        open_parts(o, AXIS_K, 1);
+        each_piece(o, AXIS_K, dot_last_index(p->l, AXIS_K), g->rows, multiply_steps);
+        dot_return(p, &empty);
+        finish(g, &o->tile);
+        dot_return(p, &before);
+    }
 }
 
 static void tile(struct loops *o)
 {
     struct groups *g = o->g;
     struct lower_dot_product *p = g->p;
-    for (g->first = 0; g->first < g->inputs; g->first += o->inputs) {
-        struct lower_dot_place before = dot_place(p);
-        o->inputs = g->inputs - g->first < g->at_once ? g->inputs - g->first : g->at_once;
-        o->sums = nest_reg(&p->l->b, p->sum, (uint32_t)(g->sums ? g->taps * o->inputs : o->rows), true, 0);
-        struct lower_dot_place empty = dot_place(p);
-        if (!g->sums) p->panel_columns = o->count * g->columns, dot_prefetch_end(p, (uint32_t)o->rows);
-        if (!g->sums) prefetch_line(g, o->rows);
-        open_parts(o, g->sums ? AXIS_K : g->inner, g->sums ? 1 : 2);
-        if (g->sums) each_piece(o, AXIS_K, g->rows, multiply_piece);
-        else multiply(g, o->sums, o->rows, o->inputs, o->count);
-        dot_return(p, &empty);
-        finish(g, o->sums, o->rows, o->inputs, o->count);
-        dot_return(p, &before);
+    uint32_t taps = dot_last_index(p->l, g->inner) - 1;
+    if (g->sums) {
+        each_piece(o, AXIS_M, taps, g->taps, sum_taps);
+        return;
     }
+    struct lower_dot_place before = dot_place(p);
+    o->tile.inputs = g->inputs;
+    o->tile.sums = nest_reg(&p->l->b, p->sum, (uint32_t)o->tile.rows, true, 0);
+    p->panel_columns = o->tile.count * g->columns;
+    dot_prefetch_end(p, (uint32_t)o->tile.rows);
+    prefetch_line(g, o->tile.rows);
+    open_parts(o, AXIS_K, 2);
+    each_piece(o, AXIS_K, taps, g->taps, multiply_taps);
+    dot_return(p, &before);
+    finish(g, &o->tile);
+    dot_return(p, &before);
 }
 
 static void next_stage(struct loops *);
 
 static void with_vector(struct loops *o, int64_t count)
 {
-    o->count = count;
+    o->tile.count = count;
     next_stage(o);
 }
 
 static void with_rows(struct loops *o, int64_t rows)
 {
-    o->rows = rows;
+    o->tile.rows = rows;
     next_stage(o);
 }
 
@@ -319,8 +348,8 @@ static void next_stage(struct loops *o)
         open_parts(o, AXIS_M, g->sums ? 2 : 1);
         next_stage(o);
         break;
-    case VECTORS: each_piece(o, AXIS_B, g->count, with_vector); break;
-    case ROWS: each_piece(o, AXIS_M, g->rows, with_rows); break;
+    case VECTORS: each_piece(o, AXIS_B, dot_last_index(g->p->l, AXIS_B), g->count, with_vector); break;
+    case ROWS: each_piece(o, AXIS_M, dot_last_index(g->p->l, AXIS_M), g->rows, with_rows); break;
     case TILE: tile(o); break;
     }
     o->stage--;
@@ -346,11 +375,10 @@ static void choose_tile(struct groups *g)
     int64_t sums = l->target->vector_registers / 4 * 3, most = g->sums ? (many ? MOST_STEPS : FEW_STEPS)
                                                                : many  ? MOST_ROWS
                                                                        : FEW_ROWS;
-    g->taps = inner->part[inner->parts - 2];
-    g->at_once = g->sums && g->taps * g->inputs > sums ? sums / g->taps : g->inputs;
-    if (g->at_once < 1) g->at_once = 1;
-    g->at_once = even(g->inputs, g->at_once);
+    int64_t taps = inner->part[inner->parts - 2];
     g->rows = even(other->part[other->parts - 1], most);
+    g->taps = even(taps, g->sums ? sums : MOST_CODE / (g->inputs * g->rows));
+    g->at_once = g->sums ? even(g->inputs, sums / g->taps) : g->inputs;
 }
 
 static void consider(struct share *best, uint32_t axis, bool pieces, int64_t extent)
