@@ -192,6 +192,7 @@ static void note_block(struct fe_block *block, size_t from, const char *words)
 {
     struct fe *fe = block->site.fe;
     uint32_t line, column;
+    if (from == fe->diags->list.count) return; /* a line is found by counting from the first one */
     diag_line_column(&fe->diags->source, block->json->offset, &line, &column);
     for (size_t i = from; i < fe->diags->list.count; i++)
         diag_note(fe->diags, &fe->diags->list.items[i], (struct diag_span){0}, "%s %s, line %u", words,
