@@ -5,10 +5,10 @@
  * of 8 pixels and 3 taps 10 vectors are spread for 24 multiply-adds.
  *
  *   inputs that are contracted                 inputs that are rows: the gradient of a kernel
- *   parallel lines, or row blocks              parallel parts of the sum, vectors or leading taps
- *     vectors of groups                          vectors of groups, leading taps
- *       row blocks                                 inputs, as many as registers hold
- *         leading taps                               lines, blocks of steps
+ *   parallel lines, or row blocks, vectors     parallel parts of the sum, leading taps, or vectors
+ *     row blocks                                 vectors of groups
+ *       vectors of groups                          pieces of the last taps, inputs, as many as registers hold
+ *         leading taps, pieces of the last ones      lines, blocks of steps
  *           multiply: inputs, last taps, rows          multiply: inputs, last taps, steps
  *         the store                                  the store
  */
@@ -71,7 +71,8 @@ uint32_t dot_group_parts(struct lower_dot_product *p, int64_t *part, uint32_t *a
     uint32_t count = 0;
     if (!find(p, &g)) return 0;
     const struct plan_taps *t = lower_taps_of(p->l, p->x.value);
-    int64_t rest = p->l->axes[ *axis = g.inner].extent / g.inputs;
+    int64_t rest = p->l->axes[g.inner].extent / g.inputs;
+    *axis = g.inner;
     for (uint32_t i = t ? (uint32_t)t->radix.count : 0; i-- > 0;) part[count++] = t->radix.items[i];
     if (!t) part[count++] = rest;
     part[count++] = g.inputs;
