@@ -164,13 +164,15 @@ struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *
     struct fe_known_block known = {block.path, json, env, fe->constants, true};
     size_t number = trace->own->blocks.count;
     if (!block.sharing) vec_push(fe->arena, &trace->own->blocks, known);
-    if (!read_inputs(&block, env)) return fe_bad();
-    block.env = block.in_count ? fe_bind(fe->arena, env, "x", block.in[0]) : env;
-    struct fe_hook hook = fe_hook_set(&block.site);
-    uint32_t begun = fe_outline_begin(&block);
-    struct fe_val v = dispatch(&block);
-    fe_outline_end(&block, begun, &v);
-    fe_hook_reset(&block.site, hook);
+    struct fe_val v = fe_bad();
+    if (read_inputs(&block, env)) {
+        block.env = block.in_count ? fe_bind(fe->arena, env, "x", block.in[0]) : env;
+        struct fe_hook hook = fe_hook_set(&block.site);
+        uint32_t begun = fe_outline_begin(&block);
+        v = dispatch(&block);
+        fe_outline_end(&block, begun, &v);
+        fe_hook_reset(&block.site, hook);
+    }
     if (!block.sharing) trace->own->blocks.items[number].open = false;
     return v;
 }

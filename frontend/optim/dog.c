@@ -45,9 +45,9 @@ void transform_scale_by_distance_over_gradients(struct optim_transform *t)
     struct ir_builder *b = t->b;
     struct fe_term first = optim_first(t);
     enum ir_dtype kept = dtype_of(t, "param_dtype");
-    ir_value *init = optim_first_params(t, "init_params", kept);
+    ir_value *init = optim_first_params(t, "init_params", kept), *initial = kept == IR_F32 ? init : optim_initial(t);
     EACH_LEAF(t, i) {
-        struct fe_term g = T(t->u[i]), exact = T(kept == IR_F32 ? init[i] : optim_initial(t, i));
+        struct fe_term g = T(t->u[i]), exact = T(initial[i]);
         struct fe_term norm = term_sqrt(b, term_sum(b, term_square(b, exact)));
         struct fe_term start = term_mul(b, number(t, "reps_rel"), term_add(b, term_integer(1), norm));
         struct fe_term far = term_sqrt(b, term_sum(b, term_square(b, term_sub(b, T(t->p[i]), T(init[i])))));

@@ -36,9 +36,8 @@ void transform_flatten(struct optim_transform *t)
     }
     if (!total) return;
     struct fe_param one = {.path = "", .type = ir_type_of(dtype, 1, &total), .slot = UINT32_MAX};
-    ir_value *initial = optim_new_tree(t);
-    EACH_LEAF(t, i) initial[i] = optim_initial(t, i);
-    ir_value u[2] = {joined(t, t->u, dtype)}, p[2] = {joined(t, t->p, dtype)}, before[2] = {joined(t, initial, dtype)};
+    ir_value u[2] = {joined(t, t->u, dtype)}, p[2] = {joined(t, t->p, dtype)},
+             before[2] = {joined(t, optim_initial(t), dtype)};
     struct fe_optim_state outer = *o;
     o->count = 1, o->params = &one, o->grads = u, o->trained = p, o->before = before, o->value_and_grad = no_loss;
     if (!o->outside) o->outside = t, o->outside_params = outer.params;

@@ -27,9 +27,7 @@ void transform_snapshot(struct optim_transform *t)
 {
     const struct fe_value *text = arg(t, "measure"), *name = arg(t, "measure_name");
     struct optim_transform first = *t; /* before there are updates, Optax measures the parameters */
-    ir_value *initial = optim_new_tree(t);
-    EACH_LEAF(t, i) initial[i] = optim_initial(t, i);
-    first.u = initial, first.p = initial;
+    first.u = optim_initial(t), first.p = first.u;
     ir_value value = measure(t, text->json), begin = value ? measure(&first, text->json) : 0;
     const char *slot = arena_format(t->fe->arena, "measurement.%s", name->string);
     if (value && begin) report(t, slot, name->string, name->json, T(value), begin);

@@ -232,15 +232,17 @@ void optim_begin_with(struct optim_transform *t, const char *name, ir_value begi
     (void)begin_with(t, slot_find(t->o, optim_path(t, name)), begin, begin);
 }
 
-ir_value optim_initial(const struct optim_transform *t, uint32_t leaf)
+ir_value *optim_initial(const struct optim_transform *t)
 {
-    return t->p[leaf] == t->o->trained[leaf] ? t->o->before[leaf] : t->p[leaf];
+    ir_value *initial = optim_new_tree(t);
+    EACH_LEAF(t, i) initial[i] = t->p[i] == t->o->trained[i] ? t->o->before[i] : t->p[i];
+    return initial;
 }
 
 ir_value *optim_first_params(struct optim_transform *t, const char *name, enum ir_dtype dtype)
 {
-    ir_value *kept = optim_tree(t, name, dtype, zero);
-    EACH_LEAF(t, i) kept[i] = begin_with(t, slot_find(t->o, leaf_path(t, name, i)), optim_initial(t, i), t->p[i])->now;
+    ir_value *kept = optim_tree(t, name, dtype, zero), *initial = optim_initial(t);
+    EACH_LEAF(t, i) kept[i] = begin_with(t, slot_find(t->o, leaf_path(t, name, i)), initial[i], t->p[i])->now;
     return kept;
 }
 

@@ -233,8 +233,9 @@ struct fe_term optim_first(struct optim_transform *);
  * then, or as they are when a wrapper resets its state: what Optax's `init` saw. Kept in slots of a dtype (IR_TUPLE:
  * the parameter's). */
 ir_value *optim_first_params(struct optim_transform *, const char *name, enum ir_dtype);
-/* A leaf as it was before this step: a forward pass may have left another one (normalised weights are written back). */
-ir_value optim_initial(const struct optim_transform *, uint32_t leaf);
+/* The leaves as they were before this step: a forward pass may have left others (normalised weights are written back).
+ */
+ir_value *optim_initial(const struct optim_transform *);
 /* Lets a state of the tree begin with any value in the first step; right after it was declared. */
 void optim_begin_with(struct optim_transform *, const char *name, ir_value begin);
 /* The number of a leaf when the leaves are ordered by path, as JAX orders those of a tree. */
