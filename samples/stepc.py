@@ -916,7 +916,7 @@ class Step:
 
     def __contains__(self, name: Any) -> bool:
         """Is there a tensor of that name?"""
-        return any(name in self.names(role) for role in range(PARAM, OUTPUT + 1))
+        return isinstance(name, str) and self._tensor_find(self._instance, name.encode(), ctypes.byref(_Tensor())) == 0
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A copy of a tensor: of the whole one, also where devices hold parts; bfloat16 as its bits (`numbers`). STEP_ENOTFOUND: no
