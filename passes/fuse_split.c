@@ -44,7 +44,7 @@ static int64_t behind(const struct ir_type *type, int64_t dim)
     return all;
 }
 
-/* Vectors of groups that have all columns of a product, if it is of narrow ones; 0. */
+/* Vectors of groups that have all columns of a product, of all its batches, if it is of narrow ones; 0. */
 static int64_t vectors_of(const struct pass_options *o, const struct ir_type *x, const struct ir_type *y,
                           const struct ir_node *n)
 {
@@ -54,7 +54,7 @@ static int64_t vectors_of(const struct pass_options *o, const struct ir_type *x,
     int64_t own = ir_type_elements(y) / (pass_extent(y, n->attr[1]) * pass_extent(y, n->attr[3]));
     if (groups < 2 || own != columns || !fuse_is_narrow(o, inputs, columns)) return 0;
     int64_t count = o->panel_columns / 2 / (inputs > columns ? inputs : columns);
-    return (groups + count - 1) / count;
+    return pass_extent(x, n->attr[0]) / groups * ((groups + count - 1) / count);
 }
 
 static bool is_view_of_many(const struct ir_func *f, ir_value v, struct arena *scratch)

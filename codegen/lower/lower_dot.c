@@ -503,8 +503,7 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
     p.columns = node->attr[5].n ? node->attr[5].v[0] : 0;
     p.rows_first = node->attr[6].n != 0;
     p.shared_rows = node->attr[5].n > 1 ? node->attr[5].v[1] : 0;
-    p.factor = p.sum;
-    if (dot_group_count(&p) == 1) dot_choose_pairs(&p);
+    dot_choose_pairs(&p);
     if (l->axis_count == 0) {
         int64_t extent[4] = {class_extent(&p.x, AXIS_B), p.shared_rows ? p.shared_rows : class_extent(&p.x, AXIS_M),
                              p.columns ? p.columns : class_extent(&p.y, AXIS_N), class_extent(&p.x, AXIS_K)};
@@ -515,7 +514,7 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
     }
     if (!find_leaves(&p, node)) return;
     if (dot_wants_grid(&p)) dot_grid(&p);
-    else if (!(!node->attr[4].n && dot_by_groups(&p)) && !tiles(&p)) return;
+    else if (!dot_by_groups(&p) && !tiles(&p)) return;
     double flops = 2.0 * (double)l->axes[AXIS_B].extent * (double)l->axes[AXIS_M].extent *
                    (double)l->axes[AXIS_N].extent;
     l->b.nest->work = flops * (double)l->axes[AXIS_K].extent / 2 + flops / 2 * dot_epilogue_cost(&p);

@@ -188,12 +188,12 @@ bool dot_has_images(const struct lower_dot_product *);
 void dot_find_parts(struct lower_dot_product *);
 void dot_parts(struct lower_dot_product *);
 
-/* lower_dot_groups.c: several products whose columns are side by side, fewer of each than half of a vector has lanes.
- * How many there are, 1: it is nothing of the kind; the parts that it wants an axis to have, and how many; all of it,
- * if it has these. */
-int64_t dot_group_count(struct lower_dot_product *);
+/* lower_dot_groups.c: several products whose columns are side by side, of each at most as many as half of a vector has
+ * lanes. */
+int64_t dot_group_count(struct lower_dot_product *); /* 1: it is nothing of the kind */
+/* The parts that one axis, `*axis`, is to have; returns how many, 0: it is nothing of the kind. */
 uint32_t dot_group_parts(struct lower_dot_product *, int64_t *part, uint32_t *axis);
-bool dot_by_groups(struct lower_dot_product *);
+bool dot_by_groups(struct lower_dot_product *); /* all loops, if it is something of the kind that has its parts */
 
 /* lower_dot_grid.c: the whole of it on a GPU, if it is to be made so. */
 bool dot_wants_grid(const struct lower_dot_product *);

@@ -46,8 +46,8 @@ static bool find(struct lower_dot_product *p, struct groups *g)
 {
     const struct lower *l = p->l;
     const struct lower_dot_run *x = last_run(&p->x, AXIS_B), *y = last_run(&p->y, AXIS_B), *n = last_run(&p->y, AXIS_N);
-    if (l->target->cuda || !p->rows_first || p->columns || p->shared_rows || !x || !y || x->extent != y->extent)
-        return false;
+    if (l->target->cuda || !p->rows_first || ir_get(l->f, p->root)->attr[4].n) return false; /* or in a fixed order */
+    if (p->columns || p->shared_rows || !x || !y || x->extent != y->extent) return false;
     *g = (struct groups){.p = p, .inputs = x->stride, .columns = y->stride};
     int64_t widest = g->inputs > g->columns ? g->inputs : g->columns;
     g->count = widest > 0 ? (int64_t)l->lanes / widest : 0;

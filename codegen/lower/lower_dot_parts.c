@@ -249,7 +249,8 @@ static void set_parts(struct lower_axis *axis, const int64_t *part, uint32_t cou
     axis->parts = count;
 }
 
-/* Takes from lines of the image those that batches are made of, the first ones. False: batches are something else. */
+/* Takes from lines of the image those that batches are made of, the first ones. False: batches are something else. Of
+ * groups that share a vector these are the last part, and batches that are something else one before it. */
 static bool take_batches(struct lower_dot_product *p, int64_t *line, uint32_t *lines)
 {
     int64_t groups = dot_group_count(p), rest = p->l->axes[AXIS_B].extent / groups, part[IR_MAX_RANK + 1];

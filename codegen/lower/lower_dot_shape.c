@@ -43,11 +43,12 @@ static ir_value narrowed(const struct lower *l, ir_value v)
 }
 
 /* Two steps of k at a time, where the CPU multiplies pairs of bfloat16. Sums in a fixed order have none: pairs are
- * added in an order of their own. */
+ * added in an order of their own. Nor have groups that share a vector. */
 void dot_choose_pairs(struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
     p->factor = p->sum;
+    if (dot_group_count(p) > 1) return;
     ir_value x = narrowed(l, p->x.value), y = narrowed(l, p->y.value);
     if (ir_type(l->f, x)->dtype != IR_BF16 || ir_type(l->f, y)->dtype != IR_BF16) return;
     if (!l->target->pairs || l->target->invariant || l->target->cuda) return;
