@@ -278,7 +278,7 @@ def gpt(bench, options, layers, width, heads, count, rows, times, tied=True, ste
 
 
 def lstm(bench, options):
-    """An LSTM language model: 256 wide, 16 x 64 tokens of 256, Adam; PyTorch's is its LSTM module."""
+    """An LSTM language model: 256 wide, 16 x 64 tokens of 256, Adam; PyTorch's is torch.lstm, for which its step joins the weights of the gates."""
     wide, rows, times, count = 256, 16, 64, 256
     document = {"stepc": 1, "inputs": inputs(rows, times),
                 "model": {"type": "sequential", "input": "x", "layers": [
