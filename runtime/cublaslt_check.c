@@ -82,7 +82,11 @@ static int multiply(struct check *k)
     one.buffer_count /= members, one.members = 1;
     arguments[g->a] = k->a, arguments[g->b] = k->b, arguments[g->c] = k->own;
     rt_cuda_words(&words, kernel, l, &one, arguments, 0, k->scratch);
-    const struct rt_cuda_op own = {.launch = l, .count = words.count, .blocks = words.blocks, .table = words.table},
+    const struct rt_cuda_op own = {.launch = l,
+                                   .kernel = (int32_t)l->kernel,
+                                   .count = words.count,
+                                   .blocks = words.blocks,
+                                   .table = words.table},
                             by = {.launch = l, .count = 4, .product = k->product};
     uint64_t of_library[] = {(uintptr_t)k->a, (uintptr_t)k->b, (uintptr_t)k->library, (uintptr_t)k->scratch};
     int status = rt_cuda_issue(k->device, &own, words.word);

@@ -199,7 +199,7 @@ void rt_cuda_failed(struct rt_device *d, int status, const char *what)
 struct rt_cuda_device *rt_cuda_enter(struct rt_device *d)
 {
     struct rt_cuda_device *g = d->handle;
-    int status = g->host->driver.push(g->context);
+    int status = g->held ? 0 : g->host->driver.push(g->context);
     if (status) rt_cuda_failed(d, status, "its context");
     return status ? NULL : g;
 }
@@ -220,4 +220,7 @@ int rt_cuda_wait(struct rt_device *d)
     return u->stream_wait(g->stream);
 }
 
-void rt_cuda_leave(const struct rt_cuda_device *g) { g->host->driver.pop(&(void *){NULL}); }
+void rt_cuda_leave(const struct rt_cuda_device *g)
+{
+    if (!g->held) g->host->driver.pop(&(void *){NULL});
+}

@@ -94,11 +94,14 @@ const struct stepc_cuda_image *rt_cuda_image(const struct rt_cuda_driver *, cons
 
 /* ---------------------------------------------------------------- what a device does, in the order of its stream */
 
+enum { CUDA_COUNTER = -1 };                 /* in place of a kernel: words: address, value */
 struct rt_cuda_op {                         /* a kernel, or the four bytes of a loop's counter */
-    const struct stepc_cuda_launch *launch; /* NULL: words: address, value */
-    uint64_t first, count;                  /* its words: parameters of a kernel, eight bytes each */
-    uint32_t blocks, table;                 /* table: words of the first parameter if it is one, else 0 */
+    const struct stepc_cuda_launch *launch; /* NULL: no command's */
     const struct rt_cuda_product *product;  /* a library does it in the kernel's place; its words are its own */
+    uint64_t first;
+    uint32_t count; /* its words, from `first` on: parameters of a kernel, eight bytes each */
+    int32_t kernel;
+    uint32_t blocks, table; /* table: words of the first parameter if it is one, else 0 */
 };
 struct rt_cuda_device;
 struct rt_cuda_list {
@@ -124,7 +127,10 @@ struct rt_cuda_seen {
     const void *at; /* NULL: free */
     uint32_t bytes, idle;
 };
-enum { CUDA_BATCHES = 2 };
+/* A brief step is bound by what the driver is asked for, so all of it is one graph for each of CUDA_PLACES batches,
+ * with its inputs and what the host asks for. Of others the graph would be made that often for little, and inputs
+ * travel while the kernels of the step before run. */
+enum { CUDA_BATCHES = 2, CUDA_BRIEF_BYTES = 16 << 10 /* of inputs */, CUDA_BRIEF = 64 /* commands of an entry */ };
 struct rt_cuda_batch { /* of inputs, in pinned memory and on the device */
     const char
         *copied; /* of the pinned memory: the last input that was put on its way; NULL: none, or all have arrived */
@@ -149,7 +155,8 @@ struct rt_cuda_device { /* rt_device.handle */
     uint64_t clock;
     char *pinned; /* memory of the host that the device copies from and to while the host goes on: seen, then inputs */
     void *copies; /* the stream of posted inputs */
-    struct rt_cuda_batch batches[CUDA_BATCHES], *posted; /* posted: that of the run in progress */
+    struct rt_cuda_batch batches[CUDA_BATCHES], *posted; /* posted: that of the run in progress; of brief steps none */
+    bool brief;
     struct rt_cuda_seen seen[CUDA_SEEN];
     void *followed;           /* event: where the stream of a host was */
     void *ended[CUDA_PLACES]; /* events: all that was seen of a posted run has arrived */
@@ -160,10 +167,11 @@ struct rt_cuda_device { /* rt_device.handle */
     bool flags;               /* kernels raise flags */
     bool checked[RT_ENTRIES]; /* entries that ran once, each launch waited for */
     bool no_graphs;
+    bool held; /* its context stays current in the thread that posts steps */
 };
 
 /* cuda_driver.c. Whose context becomes current; NULL: the call fails. Whatever failed: rt_give_up is told. */
-struct rt_cuda_device *rt_cuda_enter(struct rt_device *);
+struct rt_cuda_device *rt_cuda_enter(struct rt_device *); /* one thread at a time */
 void rt_cuda_leave(const struct rt_cuda_device *);
 void rt_cuda_failed(struct rt_device *, int status, const char *what);
 
@@ -194,11 +202,14 @@ uint32_t rt_cuda_words(struct rt_cuda_words *, const struct stepc_cuda_kernel *,
 /* cuda_graph.c. What was not launched for a failure is told to rt_give_up. The device's context is current. */
 void rt_cuda_do(struct rt_device *, const struct rt_cuda_op *, const uint64_t *words); /* now or with those behind it */
 int rt_cuda_issue(struct rt_device *, const struct rt_cuda_op *, uint64_t *words);     /* onto its stream: a status */
+/* The same with a piece between the host's pinned memory and the device's, at one time with those before it. */
+void rt_cuda_move(struct rt_device *, const void *to, const void *from, uint64_t bytes /* or STEPC_CUDA_CLEARS */);
 void rt_cuda_flush(struct rt_device *);
 void rt_cuda_graphs_free(struct rt_cuda_device *);
 
 /* cuda_queue.c: what goes to the device before a run and comes back behind it, also of runs that nobody waits for. */
 enum { CUDA_SEEN_PLACE = CUDA_SEEN * CUDA_SEEN_BYTES, CUDA_SEEN_ALL = CUDA_PLACES * CUDA_SEEN_PLACE };
+uint32_t rt_cuda_batches(const struct step_instance *);
 step_status rt_cuda_queue_make(struct rt_device *, struct rt_cuda_device *);
 void rt_cuda_queue_free(struct rt_cuda_device *);
 /* Answers from what came with the last run, or remembers to bring it with the next one. */
@@ -206,8 +217,7 @@ bool rt_cuda_seen_read(struct rt_device *, void *to, const void *from, size_t by
 /* `far`: the array is the device's own, in C order. */
 int rt_cuda_input(struct rt_device *, const struct stepc_slot *, char *at, char *host, const int64_t *stride, bool far);
 void rt_cuda_follow(struct rt_device *, void *stream);
-int rt_cuda_inputs_arrive(struct rt_cuda_device *); /* before kernels */
-int rt_cuda_run_ends(struct rt_device *);           /* behind them: waits, or posts */
+int rt_cuda_run_ends(struct rt_device *); /* behind the kernels: waits, or posts */
 bool rt_cuda_ready(const struct rt_device *);
 step_status rt_cuda_steps(struct step_instance *, uint64_t k, uint64_t n, struct step_result *);
 #pragma GCC visibility pop

@@ -14,12 +14,12 @@ static void launch_failed(struct rt_device *d, int status, const struct rt_cuda_
 {
     const struct rt_cuda_device *g = d->handle;
     const struct stepc_cuda *cuda = d->instance->program->cuda;
-    const char *name = op->product  ? "a product of cuBLASLt"
-                       : op->launch ? cuda->kernels[op->launch->kernel].name
-                                    : "the counter of a loop";
+    const char *name = op->product                  ? "a product of cuBLASLt"
+                       : op->kernel == CUDA_COUNTER ? "the counter of a loop"
+                                                    : cuda->kernels[op->kernel].name;
     char why[CUDA_TEXT];
     rt_give_up(d->instance, STEP_EDEVICE, "device %u (cuda:%d): entry \"%s\", %s (%s)%s: %s", d->index, g->ordinal,
-               d->instance->entries[d->instance->running].table->name, name, op->launch ? op->launch->place : "", or,
+               d->instance->entries[d->instance->running].table->name, name, op->launch ? op->launch->place : "/", or,
                status < 0 ? g->products->why(g, status) : rt_cuda_why(&g->host->driver, status, why));
 }
 
@@ -27,14 +27,13 @@ int rt_cuda_issue(struct rt_device *d, const struct rt_cuda_op *op, uint64_t *wo
 {
     struct rt_cuda_device *g = d->handle;
     const struct rt_cuda_driver *u = &g->host->driver;
-    if (!op->launch) return u->set_words((void *)(uintptr_t)words[0], (unsigned)words[1], 1, g->stream);
     if (op->product) return g->products->issue(g, op->product, words);
-    const struct stepc_cuda_kernel *k = &d->instance->program->cuda->kernels[op->launch->kernel];
+    if (op->kernel == CUDA_COUNTER) return u->set_words((void *)(uintptr_t)words[0], (unsigned)words[1], 1, g->stream);
+    const struct stepc_cuda_kernel *k = &d->instance->program->cuda->kernels[op->kernel];
     void *parameters[CUDA_MOST_WORDS];
     uint64_t n = 0;
-    for (uint64_t i = 0; i < op->count; i += i || !op->table ? 1 : op->table) parameters[n++] = &words[i];
-    return u->launch(g->functions[op->launch->kernel], op->blocks, 1, 1, k->threads, 1, 1, 0, g->stream, parameters,
-                     NULL);
+    for (uint32_t i = 0; i < op->count; i += i || !op->table ? 1 : op->table) parameters[n++] = &words[i];
+    return u->launch(g->functions[op->kernel], op->blocks, 1, 1, k->threads, 1, 1, 0, g->stream, parameters, NULL);
 }
 
 /* ---------------------------------------------------------------- lists */
@@ -138,12 +137,23 @@ static struct rt_cuda_graph *graph_find(struct rt_device *d)
     return NULL;
 }
 
+/* Before kernels: the inputs of a posted run that travel on the stream of copies. */
+static int inputs_arrive(struct rt_cuda_device *g)
+{
+    const struct rt_cuda_driver *u = &g->host->driver;
+    struct rt_cuda_batch *b = g->posted;
+    if (!b || b->ready) return 0;
+    int status = u->event_record(b->arrived, g->copies);
+    b->ready = true;
+    return status ? status : u->stream_wait_event(g->stream, b->arrived, 0);
+}
+
 void rt_cuda_flush(struct rt_device *d)
 {
     struct rt_cuda_device *g = d->handle;
     size_t at = 0;
     if (!g->pending.op_count) return;
-    int late = rt_cuda_inputs_arrive(g);
+    int late = inputs_arrive(g);
     if (late) rt_cuda_failed(d, late, "waiting for inputs");
     struct rt_cuda_graph *graph = g->no_graphs || g->pending.op_count < FEWEST ? NULL : graph_find(d);
     if (graph) {
@@ -157,17 +167,50 @@ void rt_cuda_flush(struct rt_device *d)
     g->pending.op_count = g->pending.word_count = 0;
 }
 
+static bool add(struct rt_device *d, const struct rt_cuda_op *op, const uint64_t *words)
+{
+    struct rt_cuda_device *g = d->handle;
+    bool added = list_add(&g->pending, op, words);
+    if (!added) rt_give_up(d->instance, STEP_ENOMEM, "no memory for a list of launches");
+    return added;
+}
+
 void rt_cuda_do(struct rt_device *d, const struct rt_cuda_op *op, const uint64_t *words)
 {
     struct rt_cuda_device *g = d->handle;
     struct step_instance *t = d->instance;
     if (atomic_load_explicit(&t->failed, memory_order_relaxed)) return;
     if (g->checked[t->running] && !g->host->check_launches && !t->trace) { /* a trace is of what a launch takes */
-        if (!list_add(&g->pending, op, words)) rt_give_up(t, STEP_ENOMEM, "no memory for a list of launches");
+        add(d, op, words);
         return;
     }
-    int status = rt_cuda_inputs_arrive(g);
+    rt_cuda_flush(d);
+    int status = inputs_arrive(g);
     if (!status) status = rt_cuda_issue(d, op, (uint64_t *)(uintptr_t)words);
     if (!status) status = rt_cuda_wait(d);
     if (status) launch_failed(d, status, op, "");
+}
+
+void rt_cuda_move(struct rt_device *d, const void *to, const void *from, uint64_t bytes)
+{
+    enum { EACH = 1 << 12 /* bytes that a block is worth */ };
+    const struct rt_cuda_device *g = d->handle;
+    const struct rt_cuda_list *l = &g->pending;
+    const int32_t kernel = (int32_t)d->instance->program->cuda->kernel_count - 1;
+    struct rt_cuda_op *last = l->op_count ? &l->ops[l->op_count - 1] : NULL;
+    if (atomic_load_explicit(&d->instance->failed, memory_order_relaxed)) return;
+    bool joins = last && last->kernel == kernel && l->words[last->first] < STEPC_CUDA_MOVES;
+    if (!joins) {
+        const uint64_t none[STEPC_CUDA_MOVE_WORDS] = {0};
+        const struct rt_cuda_op op = {.kernel = kernel, .count = STEPC_CUDA_MOVE_WORDS, .table = STEPC_CUDA_MOVE_WORDS};
+        if (!add(d, &op, none)) return;
+        last = &l->ops[l->op_count - 1];
+    }
+    uint64_t *word = l->words + last->first, *piece = word + 1 + 3 * word[0];
+    bool goes_on = word[0] && !(bytes & STEPC_CUDA_CLEARS) && piece[-3] + piece[-1] == (uintptr_t)to &&
+                   piece[-2] + piece[-1] == (uintptr_t)from;
+    if (goes_on) piece[-1] += bytes;
+    else word[0]++, piece[0] = (uintptr_t)to, piece[1] = (uintptr_t)from, piece[2] = bytes;
+    uint32_t blocks = (uint32_t)((goes_on ? piece[-1] : bytes & ~STEPC_CUDA_CLEARS) / EACH) + 1;
+    if (blocks > last->blocks) last->blocks = blocks;
 }

@@ -2,23 +2,43 @@
  * stream. Steps of one call that need no decision of the host are posted: inputs travel on a stream of their own, while
  * the kernels of steps before still read theirs; the numbers that the host asks for after each step come to a place of
  * their own, and it asks when CUDA_PLACES steps are under way, or none is left. What orders the two streams are events.
- */
+ * Of brief steps inputs have a place for each of these steps, too, and go with the kernels. */
 #include "runtime/cuda_driver.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { OWN_STREAM = 1 /* does not wait for the process's default stream */, NO_TIMES = 2 };
+enum { OWN_STREAM = 1 /* does not wait for the process's default stream */, NO_TIMES = 2, KERNELS_REACH_IT = 2 };
+
+static uint64_t aligned(uint64_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
+
+/* What step_instance.staging_bytes will be. */
+static uint64_t batch_bytes(const struct stepc_program *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->slot_count; i++)
+        if (p->slots[i].role == STEP_INPUT) bytes += aligned(rt_slot_bytes(&p->slots[i], true));
+    return bytes;
+}
+
+static bool is_brief(const struct stepc_program *p)
+{
+    bool brief = batch_bytes(p) <= CUDA_BRIEF_BYTES;
+    for (const struct stepc_entry *e = p->entries; e < p->entries + p->entry_count; e++) {
+        brief &= e->command_count <= CUDA_BRIEF;
+        for (uint32_t i = 0; brief && i < e->command_count; i++) brief = e->commands[i].kind != STEPC_LOOP_BEGIN;
+    }
+    return brief;
+}
+
+uint32_t rt_cuda_batches(const struct step_instance *t) { return is_brief(t->program) ? CUDA_PLACES : CUDA_BATCHES; }
 
 step_status rt_cuda_queue_make(struct rt_device *d, struct rt_cuda_device *g)
 {
     const struct rt_cuda_driver *u = &g->host->driver;
     const struct stepc_program *p = d->instance->program;
     const struct stepc_cuda *cuda = p->cuda;
-    uint64_t bytes = CUDA_SEEN_ALL;
-    for (uint32_t i = 0; i < p->slot_count; i++) /* CUDA_BATCHES times what step_instance.staging_bytes will be */
-        if (p->slots[i].role == STEP_INPUT)
-            bytes += CUDA_BATCHES * ((rt_slot_bytes(&p->slots[i], true) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN);
+    uint64_t bytes = CUDA_SEEN_ALL + rt_cuda_batches(d->instance) * batch_bytes(p);
     char why[CUDA_TEXT];
     int status = u->stream_create(&g->stream, OWN_STREAM);
     if (!status) status = u->stream_create(&g->copies, OWN_STREAM);
@@ -30,12 +50,13 @@ step_status rt_cuda_queue_make(struct rt_device *d, struct rt_cuda_device *g)
     if (!status) status = u->event_create(&g->followed, NO_TIMES);
     if (status)
         return rt_fail(NULL, STEP_EDEVICE, "cuda:%d: no stream or event: %s", g->ordinal, rt_cuda_why(u, status, why));
-    status = u->host_alloc((void **)&g->pinned, bytes, 0);
+    status = u->host_alloc((void **)&g->pinned, bytes, KERNELS_REACH_IT);
     if (status)
         return rt_fail(NULL, STEP_ENOMEM, "cuda:%d: %llu bytes of pinned memory for inputs: %s", g->ordinal,
                        (unsigned long long)bytes, rt_cuda_why(u, status, why));
     memset(g->pinned, 0, bytes); /* uneven parts end in zeros */
     for (uint32_t i = 0; i < cuda->kernel_count; i++) g->flags |= cuda->kernels[i].checks;
+    g->brief = is_brief(p);
     return STEP_OK;
 }
 
@@ -63,6 +84,12 @@ int rt_cuda_input(struct rt_device *d, const struct stepc_slot *s, char *at, cha
     struct step_instance *t = d->instance;
     const struct rt_cuda_driver *u = &g->host->driver;
     char *own = g->pinned + CUDA_SEEN_ALL + (at - d->staging);
+    if (g->brief) { /* whoever had this place was waited for */
+        if (far) return u->between(at, host, rt_slot_bytes(s, true), g->stream);
+        rt_shard_copy(t, d->index, s, NULL, own, host, stride, RT_TO_DEVICE);
+        rt_cuda_move(d, at, own, aligned(rt_slot_bytes(s, true)));
+        return 0;
+    }
     struct rt_cuda_batch *b = &g->batches[t->staging_bytes ? (uint64_t)(at - d->staging) / t->staging_bytes : 0];
     bool begins = !b->copied || own <= b->copied; /* inputs come in order: a batch after another one */
     int status = 0;
@@ -88,16 +115,6 @@ void rt_cuda_follow(struct rt_device *d, void *stream)
     if (!status) status = u->stream_wait_event(g->stream, g->followed, 0);
     if (status) rt_cuda_failed(d, status, "following the stream of the batch");
     rt_cuda_leave(g);
-}
-
-int rt_cuda_inputs_arrive(struct rt_cuda_device *g)
-{
-    const struct rt_cuda_driver *u = &g->host->driver;
-    struct rt_cuda_batch *b = g->posted;
-    if (!b || b->ready) return 0;
-    int status = u->event_record(b->arrived, g->copies);
-    b->ready = true;
-    return status ? status : u->stream_wait_event(g->stream, b->arrived, 0);
 }
 
 /* ---------------------------------------------------------------- numbers that are asked for */
@@ -134,16 +151,18 @@ bool rt_cuda_seen_read(struct rt_device *d, void *to, const void *from, size_t b
     return s && g->fresh;
 }
 
-/* Of a posted run only what was asked for after the last one that was waited for. */
-static int seen_bring(struct rt_cuda_device *g, uint32_t place, bool posted)
+/* Of a posted run only what was asked for after the last one that was waited for; the next step's flags are its own. */
+static void seen_bring(struct rt_device *d, uint32_t place, bool posted)
 {
-    int status = 0;
-    for (struct rt_cuda_seen *s = g->seen; !status && s < g->seen + CUDA_SEEN; s++) {
+    struct rt_cuda_device *g = d->handle;
+    const char *flag = g->flags && posted ? (char *)d->workers->scratch - STEPC_FLAG_BEFORE : NULL;
+    if (!g->brief) rt_cuda_flush(d); /* one graph for all places */
+    for (struct rt_cuda_seen *s = g->seen; s < g->seen + CUDA_SEEN; s++) {
         if (!s->at || (posted && s->idle)) continue;
         if (!posted && s->idle++ == CUDA_SEEN_IDLE) *s = (struct rt_cuda_seen){.at = NULL};
-        if (s->at) status = g->host->driver.from_device(seen_place(g, s, place), s->at, s->bytes, g->stream);
+        if (s->at) rt_cuda_move(d, seen_place(g, s, place), s->at, s->bytes | (s->at == flag ? STEPC_CUDA_CLEARS : 0));
     }
-    return status;
+    rt_cuda_flush(d);
 }
 
 /* ---------------------------------------------------------------- the end of a run */
@@ -151,8 +170,8 @@ static int seen_bring(struct rt_cuda_device *g, uint32_t place, bool posted)
 static int wait_for(struct rt_device *d)
 {
     struct rt_cuda_device *g = d->handle;
-    int status = seen_bring(g, 0, false);
-    if (!status) status = rt_cuda_wait(d);
+    seen_bring(d, 0, false);
+    int status = rt_cuda_wait(d);
     for (struct rt_cuda_batch *b = g->batches; b < g->batches + CUDA_BATCHES; b++)
         if (!b->posted) b->copied = NULL;
     g->place = 0;
@@ -167,11 +186,9 @@ int rt_cuda_run_ends(struct rt_device *d)
     const struct rt_cuda_driver *u = &g->host->driver;
     if (!d->instance->post) return wait_for(d);
     uint32_t place = d->instance->post - 1u;
+    seen_bring(d, place, true);
     int status = g->posted ? u->event_record(g->posted->read, g->stream) : 0;
     g->posted = NULL;
-    if (!status) status = seen_bring(g, place, true);
-    if (!status && g->flags) /* the next step's are its own */
-        status = u->set_words((char *)d->workers->scratch - STEPC_FLAG_BEFORE, 0, 1, g->stream);
     return status ? status : u->event_record(g->ended[place], g->stream);
 }
 
@@ -221,15 +238,18 @@ static step_status take(struct step_instance *t, uint64_t k, struct step_result 
 
 step_status rt_cuda_steps(struct step_instance *t, uint64_t k, uint64_t n, struct step_result *results)
 {
-    struct rt_cuda_device *g = t->devices->handle;
+    struct rt_cuda_device *g = rt_cuda_enter(t->devices);
     uint64_t posted = k, taken = k, clock = rt_now();
     step_status status = STEP_OK, stop = STEP_OK;
+    if (!g) return (step_status)atomic_load_explicit(&t->failed, memory_order_relaxed);
+    g->held = true;
     t->communication_ns = 0;
     while (!status && (taken < posted || (!stop && posted < n))) {
         if (stop || posted == n || posted - taken == CUDA_PLACES) status = take(t, taken++, &results, &clock);
         else if (!(stop = rt_interrupted(t, "before", posted - taken + 1))) status = post(t, posted++);
     }
-    g->past = g->fresh = false; /* what else was seen did not come */
+    g->past = g->fresh = g->held = false; /* what else was seen did not come */
+    rt_cuda_leave(g);
     if (status) return status;
     if (!stop) return rt_interrupted(t, "after", 0);
     if (results) rt_result_put(t, &results, 0, 0);

@@ -51,10 +51,10 @@ struct rt_device_ops {
     /* What was given to the stream of a host comes before what is given to the device from now on. */
     void (*follow)(struct rt_device *, void *stream);
     /* Steps k to n of a call that needs no decision of the host, which are launched one behind another; their results
-     * come some steps later. Their inputs have `batches` places at which they may wait (0: one). `ready`: the step
-     * before left nothing open that they would have to ask for. */
+     * come some steps later. `batches`: places at which their inputs may wait; NULL: one. `ready`: the step before
+     * left nothing open that they would have to ask for. */
     bool (*ready)(const struct rt_device *);
     step_status (*steps)(struct step_instance *, uint64_t k, uint64_t n, struct step_result *results);
-    uint32_t batches;
+    uint32_t (*batches)(const struct step_instance *);
 };
 #endif

@@ -33,7 +33,7 @@ static step_status check_memory(struct rt_device *d, const struct rt_cuda_device
         scratch = p->entries[i].scratch_bytes > scratch ? p->entries[i].scratch_bytes : scratch;
     }
     for (uint32_t i = 0; i < p->slot_count; i++)
-        if (p->slots[i].role == STEP_INPUT) inputs += CUDA_BATCHES * rt_slot_bytes(&p->slots[i], true);
+        if (p->slots[i].role == STEP_INPUT) inputs += rt_cuda_batches(d->instance) * rt_slot_bytes(&p->slots[i], true);
     uint64_t bytes = p->state_bytes + p->result_bytes + p->constant_bytes + arena + scratch + inputs;
     if (g->host->driver.memory_info(&free, &all) || bytes <= free) return STEP_OK;
     return rt_fail(
@@ -207,7 +207,8 @@ static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, 
         uint32_t value;
         memcpy(&value, from, sizeof value);
         if (g->pending.op_count)
-            rt_cuda_do(d, &(struct rt_cuda_op){.count = 2}, (const uint64_t[]){(uintptr_t)to, value});
+            rt_cuda_do(d, &(struct rt_cuda_op){.kernel = CUDA_COUNTER, .count = 2},
+                       (const uint64_t[]){(uintptr_t)to, value});
         else status = u->set_words(to, value, 1, g->stream);
     } else {
         rt_cuda_flush(d);
@@ -258,10 +259,13 @@ static void launch(struct rt_worker *w, const struct stepc_command *c, void *con
     for (uint32_t m = 0; m < members;) {
         struct rt_cuda_words words;
         m += rt_cuda_words(&words, k, l, c, arguments, m, w->scratch);
-        rt_cuda_do(
-            w->device,
-            &(struct rt_cuda_op){.launch = l, .count = words.count, .blocks = words.blocks, .table = words.table},
-            words.word);
+        rt_cuda_do(w->device,
+                   &(struct rt_cuda_op){.launch = l,
+                                        .kernel = (int32_t)l->kernel,
+                                        .count = words.count,
+                                        .blocks = words.blocks,
+                                        .table = words.table},
+                   words.word);
     }
     rt_cuda_leave(g);
 }
@@ -271,7 +275,6 @@ static void meet(struct rt_device *d)
     struct step_instance *t = d->instance;
     struct rt_cuda_device *g = rt_cuda_enter(d);
     if (!g) return;
-    rt_cuda_flush(d);
     int status = rt_cuda_run_ends(d);
     char what[120];
     snprintf(what, sizeof what, "a kernel of entry \"%s\" (STEPC_CUDA_CHECK=1 names it)",
@@ -298,4 +301,4 @@ const struct stepc_gpu stepc_part_gpu = {{.name = "cuda",
                                           .follow = rt_cuda_follow,
                                           .ready = rt_cuda_ready,
                                           .steps = rt_cuda_steps,
-                                          .batches = CUDA_BATCHES}};
+                                          .batches = rt_cuda_batches}};

@@ -139,7 +139,7 @@ static const char *part_in_place(const struct step_instance *t, const struct rt_
 
 void rt_bind_step(struct step_instance *t, uint64_t k)
 {
-    uint64_t place = t->post ? k % t->device_ops->batches * t->staging_bytes : 0;
+    uint64_t place = t->post ? k % t->batches * t->staging_bytes : 0;
     for (uint32_t i = 0; i < t->input_count; i++) {
         const struct rt_bound *b = &t->bound[i];
         const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];

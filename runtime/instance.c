@@ -36,7 +36,7 @@ static bool device_make(struct step_instance *t, struct rt_device *d)
     d->arena = rt_alloc_device(d, largest(p, false));
     d->result = rt_alloc_device(d, p->result_bytes);
     d->scratch = rt_alloc_device(d, scratch * t->threads);
-    d->staging = rt_alloc_device(d, t->staging_bytes * (t->device_ops->batches + !t->device_ops->batches));
+    d->staging = rt_alloc_device(d, t->staging_bytes * t->batches);
     d->positions = constants(d, d->position, sizeof d->position);
     d->constants = constants(d, p->constants, p->constant_bytes);
     d->maps = rt_alloc(t, RT_ENTRIES * sizeof *d->maps);
@@ -71,6 +71,7 @@ static bool slots_make(struct step_instance *t)
         t->input_slots[t->input_count++] = i;
         t->staging_bytes += (rt_slot_bytes(s, true) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
     }
+    t->batches = t->device_ops->batches ? t->device_ops->batches(t) : 1;
     return true;
 }
 

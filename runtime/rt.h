@@ -243,6 +243,7 @@ struct step_instance {
     uint32_t *by_role, role_end[RT_HYPER]; /* numbers of slots role after role, in the order of the table */
     uint64_t *staging_offset;              /* per input, in rt_device.staging */
     uint64_t staging_bytes;                /* of a batch there */
+    uint32_t batches;                      /* that have room there */
     const char *alive;                     /* zero in a child after fork */
     int pid;
     struct step_instance *next; /* one that was created before */

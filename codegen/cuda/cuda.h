@@ -142,7 +142,7 @@ struct cg_cuda {
     struct cuda_use **uses; /* by entry, then by group */
     uint32_t **sum_of;      /* by entry, then by command: of a collective that sums; UINT32_MAX: none */
     const char *text;
-    struct cuda_shared *shared; /* the nests of the first `shares` kernels; the others are of collectives */
+    struct cuda_shared *shared; /* the nests of the first `shares` kernels; then those of collectives, then `move` */
     size_t shares;
 };
 void cuda_target(struct cg_target *); /* the shape of nests that suits blocks of threads */
@@ -155,6 +155,9 @@ int cuda_build(struct cg_cuda *, const struct cg_tables *, const struct cg_optio
 /* cuda_sum.c: the kernel of a collective that sums, printed if need be; UINT32_MAX: it has none. */
 uint32_t cuda_sum(struct cg_cuda *, struct str *out, const struct plan_command *, const struct ir_mesh *,
                   struct arena *);
+
+/* cuda_move.c: the kernel between the host and the device, the module's last one. */
+void cuda_move(struct cg_cuda *, struct str *out, struct arena *);
 
 extern const char cg_cuda_prelude[];
 #endif

@@ -44,6 +44,7 @@ void cuda_print_module(struct cg_cuda *cuda, const struct plan_module *plans, co
             cuda->sum_of[i][c] = cuda_sum(cuda, &text, &entries[i].plan->commands.items[c], &plans->module->mesh,
                                           arena);
     }
+    cuda_move(cuda, &text, arena);
     cuda->text = str_text(&text);
 }
 

@@ -172,6 +172,10 @@ struct stepc_cuda_launch {
     const char *place;       /* "/model/layers/1: dot", for messages */
     const uint32_t *numbers;
 };
+/* The last kernel moves pieces between the host and the device: a table of how many there are, then of each where to,
+ * where from, and its bytes, STEPC_CUDA_CLEARS where these are zeros then. */
+enum { STEPC_CUDA_MOVES = 40, STEPC_CUDA_MOVE_WORDS = 1 + 3 * STEPC_CUDA_MOVES };
+#define STEPC_CUDA_CLEARS (UINT64_C(1) << 63)
 struct stepc_cuda {
     const struct stepc_cuda_kernel *kernels;
     const struct stepc_cuda_image *images;
@@ -273,7 +277,7 @@ enum {
     STEPC_PACKED_FIXED = 1024,   /* a hyper-parameter: its initial value; others: not below 1 / STEPC_BOUND */
     STEPC_PACKED_CLOSE = 2048    /* tensors, inputs and parameters: STEPC_BOUND_CLOSE in place of STEPC_BOUND */
 };
-enum { STEPC_TABLES = 11, STEPC_LENT_FROM = 1 << 16 };
+enum { STEPC_TABLES = 12, STEPC_LENT_FROM = 1 << 16 };
 #define STEPC_FILE_BYTES (UINT64_C(8) << 30) /* of a file of a checkpoint; larger ones become several */
 
 extern const struct stepc_program stepc_program;
