@@ -97,6 +97,7 @@ int64_t cuda_unroll(const struct nest_stmt *);
 const char *cuda_register_type(enum ir_dtype);
 const char *cuda_memory_type(enum ir_dtype);
 const char *cuda_number(struct arena *, enum ir_dtype, double);
+const char *cuda_rounded(struct arena *, enum ir_dtype, const char *text); /* of 16 bits, as registers have them */
 const char *cuda_from_memory(struct arena *, enum ir_dtype, const char *place);
 const char *cuda_to_memory(struct arena *, enum ir_dtype, const char *value);
 const char *cuda_op(struct arena *, enum ir_op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,

@@ -34,7 +34,7 @@ const char *cuda_memory_type(enum ir_dtype dtype) { return types[dtype].in_memor
 static bool is_half(enum ir_dtype dtype) { return dtype == IR_F16 || dtype == IR_BF16; }
 static const char *half_name(enum ir_dtype dtype) { return dtype == IR_F16 ? "f16" : "bf16"; }
 
-static const char *rounded(struct arena *arena, enum ir_dtype dtype, const char *text)
+const char *cuda_rounded(struct arena *arena, enum ir_dtype dtype, const char *text)
 {
     return is_half(dtype) ? arena_format(arena, "stepc_%s_round(%s)", half_name(dtype), text) : text;
 }
@@ -140,10 +140,10 @@ const char *cuda_op(struct arena *arena, enum ir_op op, enum ir_dtype result, en
     else if (op == OP_bitcast) text = bitcast(arena, result, operand, args[0]);
     else if (format) text = fill(arena, format, operand, word, args);
     else BUG("CUDA has no %s of %s", ir_ops[op].name, ir_dtype_name(operand));
-    return ir_ops[op].flags & IR_ROUNDS ? rounded(arena, result, text) : text;
+    return ir_ops[op].flags & IR_ROUNDS ? cuda_rounded(arena, result, text) : text;
 }
 
 const char *cuda_fma(struct arena *arena, enum ir_dtype dtype, const char *const *args)
 {
-    return rounded(arena, dtype, fill(arena, "fma$f($0, $1, $2)", dtype, 0, args));
+    return cuda_rounded(arena, dtype, fill(arena, "fma$f($0, $1, $2)", dtype, 0, args));
 }

@@ -45,7 +45,7 @@ static void print(struct str *out, const char *name, enum ir_dtype dtype, uint32
     }
     const char *all = dtype == IR_BOOL ? arena_format(arena, "%s != 0", sum[0]) : sum[0];
     str_addf(out, "        to[e] = %s;\n    }\n}\n\n",
-             cuda_to_memory(arena, dtype, arena_format(arena, "(%s)(%s)", reg, all)));
+             cuda_to_memory(arena, dtype, cuda_rounded(arena, dtype, arena_format(arena, "(%s)(%s)", reg, all))));
 }
 
 uint32_t cuda_sum(struct cg_cuda *cuda, struct str *out, const struct plan_command *c, const struct ir_mesh *mesh,

@@ -305,7 +305,7 @@ static void turn_lanes(struct lower_attention *a, const struct lower_attention_s
             nest_store(b, s->packed, attention_in_rows(l, &other, a->width, &at), nest_get(b, reg, in), 0);
         } else {
             other = attention_plus(l, &a->first, &other, 1);
-            nest_set(b, reg, in, attention_operand(a, &s->lanes, &other, &at));
+            nest_set(b, reg, in, attention_operand(a, &s->lanes, &other, &at, a->sum));
         }
         nest_close_to(b, turn ? depth : inside);
         if (!turn) nest_turn(b, reg, lanes);
@@ -333,7 +333,7 @@ static void pack_lanes(struct lower_attention *a, const struct lower_attention_s
     }
     struct lower_pos along = attention_plus(l, &a->first, &lane, 1);
     nest_store(&l->b, s->packed, attention_in_rows(l, &inner, a->width, &lane),
-               attention_operand(a, &s->lanes, &along, &inner), 0);
+               attention_operand(a, &s->lanes, &along, &inner, a->sum), 0);
     nest_close_to(&l->b, depth);
 }
 
@@ -346,7 +346,7 @@ static void pack_block(struct lower_attention *a, const struct lower_attention_b
                      along = attention_plus(l, k->lanes ? &a->first : &a->step, &row, 1);
     struct lower_pos inner = attention_var(l, lower_open(l, NEST_VECTOR, k->side.length), 1);
     nest_store(&l->b, k->local, attention_in_rows(l, &row, k->columns, &inner),
-               attention_operand(a, &k->side, &along, &inner), 0);
+               attention_operand(a, &k->side, &along, &inner, a->sum), 0);
     nest_close_to(&l->b, depth);
 }
 

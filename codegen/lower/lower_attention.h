@@ -83,9 +83,9 @@ struct lower_attention_product {
     struct lower_pos out_row; /* of out */
     const struct lower_attention_block *left_block, *right_block; /* instead of a local */
 };
-/* A number of an operand, as `sum` is. */
+/* A number of an operand. */
 nest_value attention_operand(struct lower_attention *, const struct lower_attention_side *,
-                             const struct lower_pos *along, const struct lower_pos *inner);
+                             const struct lower_pos *along, const struct lower_pos *inner, enum ir_dtype);
 void attention_multiply(struct lower_attention *, const struct lower_attention_product *);
 /* Positions: 0, a variable's, x + y * scale; two coordinates in a local of rows of `columns`; a step and a lane among
  * the scores. */

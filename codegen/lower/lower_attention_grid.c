@@ -5,99 +5,45 @@
  *     serial   blocks of the other side, its steps
  *       scores: both operands go through shared memory by a few numbers of what is contracted, the next ones are on
  *               their way meanwhile; a thread keeps its piece of the tile [steps][lanes] in registers
- *       what is element-wise with them by the same thread; the weights go to shared memory
+ *       what is element-wise with them by the same thread
  *       softmax: a lane is the work of a few threads, which own every so many-th stretch of its steps
  *       sums [lanes][made], in registers, += weights x the other operand, which goes through shared memory likewise
  *     division by the softmax's sum, and the stores
  *
+ * Weights go to shared memory, and come back for the softmax. With the matrix unit, which is for operands and weights
+ * of 16 bits, they stay in the registers of the thread that has their scores (lower_attention_stage.c), and so does
+ * the softmax, whose maximum four threads find together.
+ *
  * What is outside of the operands is neither read nor written; scores there weigh nothing. */
-#include "codegen/lower/lower_attention.h"
+#include "codegen/lower/lower_attention_grid.h"
 #include <math.h>
 
 enum {
-    THREADS = 128,
     DOWN = 16,  /* threads along the lanes */
     ACROSS = 8, /* and along steps, or what is made */
     GROUP = 4,  /* neighbours of a thread at most: a load of 16 bytes */
     PADDING = 4 /* between the rows of shared memory: other banks */,
-    CHUNK = 16,       /* of what is contracted that is in shared memory at a time */
-    REGISTERS = 128,  /* for scores and sums; the rest is for what is on its way */
+    STAGED = 16,      /* of what is contracted that is in shared memory at a time, at most */
+    UNIT_STAGED = 32, /* of scores; of sums all steps */
+    UNIT_ACROSS = 4,
+    PIECES = 3,      /* of 8 bits: those of float32 */
+    REGISTERS = 128, /* for scores and sums; the rest is for what is on its way */
+    UNIT_REGISTERS = 160,
     SHARED = 47 << 10 /* bytes of a block, beside what folds need */
 };
 
 /* Lanes and steps of a tile, the largest first: operands are read the less often. */
 static const struct {
     int64_t lanes, steps;
-} tiles[] = {{64, 64}, {32, 64}, {32, 32}};
-
-/* A thread's part of one side of a tile: groups of neighbours, `groups` of them. */
-struct part {
-    int64_t by, count; /* digit of the thread's number */
-    int64_t groups, group;
-};
-struct piece {
-    nest_var outer, inner;
-};
-
-/* Numbers of an operand on their way to shared memory: [contracted][kept], `kept` of them side by side. */
-struct stage {
-    const struct lower_attention_side *side;
-    struct lower_pos first; /* of its rows */
-    int64_t rows;           /* that it has */
-    bool rows_kept;         /* its rows are kept, what is inside is contracted; or the other way round */
-    int64_t kept, chunk, row;
-    uint32_t local, staged;
-};
-
-struct grid {
-    struct lower_attention *a;
-    nest_var thread;
-    struct part lanes, steps, made[MOST_SINKS];
-    int64_t row;                                                  /* numbers of a row of a tile */
-    int64_t parts;                                                /* threads that share a lane */
-    uint32_t local[2];                                            /* what is staged, of lanes and of the others */
-    uint32_t scores[MOST_SOURCES], sums[MOST_SINKS], left, right; /* registers */
-    uint32_t most, total;                                         /* so far, of a thread's lane */
-};
+} tiles[] = {{64, 64}, {64, 32}, {32, 64}, {32, 32}};
 
 static int64_t round_up(int64_t n, int64_t by) { return (n + by - 1) / by * by; }
-static int64_t size_of(const struct part *p) { return p->count * p->groups * p->group; }
-static int64_t own(const struct part *p) { return p->groups * p->group; }
 
-/* ---------------------------------------------------------------- positions */
-
-static void add_digit(struct grid *g, struct lower_pos *at, int64_t by, int64_t count, int64_t scale)
-{
-    lower_pos_add_digit(g->a->l, at, g->thread, THREADS, by, count, scale);
-}
-
-static struct piece open_piece(struct grid *g, const struct part *p)
-{
-    struct piece piece = {lower_open(g->a->l, NEST_UNROLL, p->groups), 0};
-    piece.inner = lower_open(g->a->l, NEST_UNROLL, p->group);
-    return piece;
-}
-
-static void open_threads(struct grid *g) { g->thread = lower_open(g->a->l, NEST_VECTOR, THREADS); }
-
-static struct lower_pos place_of(struct grid *g, const struct part *p, struct piece piece)
-{
-    struct lower_pos at = attention_zero();
-    add_digit(g, &at, p->by, p->count, p->group);
-    lower_pos_add_term(g->a->l, &at, piece.outer, p->count * p->group);
-    lower_pos_add_term(g->a->l, &at, piece.inner, 1);
-    return at;
-}
-
-/* Which of a thread's numbers it is, times `scale`. */
-static void add_number(struct grid *g, struct lower_pos *at, const struct part *p, struct piece piece, int64_t scale)
-{
-    lower_pos_add_term(g->a->l, at, piece.outer, p->group * scale);
-    lower_pos_add_term(g->a->l, at, piece.inner, scale);
-}
+/* ---------------------------------------------------------------- element-wise work */
 
 /* A step and a lane of the tile among the scores; loads of what is outside are masked from here on. */
-static struct lower_pos score_at(struct grid *g, const struct lower_pos *step, const struct lower_pos *lane)
+static struct lower_pos score_at(struct lower_attention_grid *g, const struct lower_pos *step,
+                                 const struct lower_pos *lane)
 {
     struct lower_attention *a = g->a;
     struct lower_pos s = attention_plus(a->l, &a->step, step, 1), r = attention_plus(a->l, &a->first, lane, 1);
@@ -106,251 +52,165 @@ static struct lower_pos score_at(struct grid *g, const struct lower_pos *step, c
     return attention_among_scores(a, &s, &r);
 }
 
-/* The value where the mask of loads holds, else `otherwise`. */
-static nest_value masked(struct grid *g, nest_value value, double otherwise)
-{
-    struct lower *l = g->a->l;
-    enum ir_dtype dtype = nest_dtype(&l->b, value);
-    nest_value args[] = {l->cond, value, 0};
-    if (!l->cond) return value;
-    args[2] = nest_number(&l->b, dtype, otherwise);
-    return nest_op(&l->b, OP_select, dtype, args, 3);
-}
-
-static void leave(struct grid *g, uint32_t depth)
-{
-    g->a->l->cond = 0;
-    nest_close_to(&g->a->l->b, depth);
-}
-
-/* ---------------------------------------------------------------- staging */
-
-/* Neighbouring threads take what is neighbouring in memory: so many of them, then the next stretch of the other side.
- */
-struct turn {
-    nest_var fast, slow;
-    struct lower_pos kept, contracted, number;
+/* Some of a thread's scores: one, or with the matrix unit two neighbours of a lane, a pair of weights. */
+struct score {
+    struct lower_attention_piece step, lane;
 };
 
-static struct turn open_turn(struct grid *g, const struct stage *s)
+/* Opens the loops over them. */
+static struct score open_scores(struct lower_attention_grid *g)
 {
-    struct lower *l = g->a->l;
-    const struct lower_attention_run *inner = &s->side->inner;
-    bool inner_fast = !inner->count || inner->stride[inner->count - 1] == 1, fast_kept = inner_fast != s->rows_kept;
-    int64_t extent = fast_kept ? s->kept : s->chunk, other = fast_kept ? s->chunk : s->kept;
-    int64_t together = lower_common_factor(extent, THREADS), apart = THREADS / together;
-    struct lower_pos fast = attention_zero(), slow = fast;
-    struct turn t = {0, lower_open(l, NEST_UNROLL, other / apart), fast, fast, fast};
-    t.fast = lower_open(l, NEST_UNROLL, extent / together);
-    open_threads(g);
-    add_digit(g, &fast, 1, together, 1);
-    add_digit(g, &slow, together, apart, 1);
-    lower_pos_add_term(l, &fast, t.fast, together);
-    lower_pos_add_term(l, &slow, t.slow, apart);
-    t.kept = fast_kept ? fast : slow, t.contracted = fast_kept ? slow : fast;
-    lower_pos_add_term(l, &t.number, t.slow, extent / together);
-    lower_pos_add_term(l, &t.number, t.fast, 1);
-    return t;
+    struct score s;
+    s.step.outer = lower_open(g->a->l, NEST_UNROLL, g->steps.groups);
+    s.step.inner = lower_open(g->a->l, NEST_UNROLL, g->unit ? 1 : g->steps.group);
+    s.lane = attention_open_piece(g, &g->lanes);
+    attention_open_threads(g);
+    return s;
 }
 
-/* From memory to registers, what is contracted from `from` on. */
-static void fetch(struct grid *g, const struct stage *s, const struct lower_pos *from)
+static uint32_t neighbours(const struct lower_attention_grid *g) { return g->unit ? 2 : 1; }
+
+static struct nest_index score_number(struct lower_attention_grid *g, const struct score *s, uint32_t neighbour)
 {
-    struct lower *l = g->a->l;
-    uint32_t depth = l->b.depth;
-    struct turn t = open_turn(g, s);
-    lower_pos_add(l, &t.contracted, from, 1);
-    struct lower_pos along = attention_plus(l, s->rows_kept ? &t.kept : &t.contracted, &s->first, 1),
-                     inner = s->rows_kept ? t.contracted : t.kept;
-    l->cond = lower_and(l, lower_pos_inside(l, &along, s->rows), lower_pos_inside(l, &inner, s->side->length));
-    nest_value value = masked(g, attention_operand(g->a, s->side, &along, &inner), 0);
-    nest_set(&l->b, s->staged, lower_pos_index(l, &t.number), value);
-    leave(g, depth);
+    struct nest_index at = attention_sum(g, s->lane, &g->steps, s->step);
+    at.offset += neighbour;
+    return at;
 }
 
-/* From registers to shared memory. */
-static void put(struct grid *g, const struct stage *s)
+/* Where one is among the scores; loads of what is outside are masked from here on. */
+static struct lower_pos score_place(struct lower_attention_grid *g, const struct score *s, uint32_t neighbour,
+                                    struct lower_pos *step, struct lower_pos *lane)
 {
-    struct lower *l = g->a->l;
-    uint32_t depth = l->b.depth;
-    struct turn t = open_turn(g, s);
-    nest_value value = nest_get(&l->b, s->staged, lower_pos_index(l, &t.number));
-    nest_store(&l->b, s->local, attention_in_rows(l, &t.contracted, s->row, &t.kept), value, 0);
-    nest_close_to(&l->b, depth);
-}
-
-static struct stage stage_of(struct grid *g, const struct lower_attention_side *side, const struct lower_pos *first,
-                             int64_t rows, bool rows_kept, int64_t kept, int64_t chunk, uint32_t local)
-{
-    uint32_t numbers = (uint32_t)(kept * chunk / THREADS);
-    return (struct stage){side,           *first, rows,
-                          rows_kept,      kept,   chunk,
-                          kept + PADDING, local,  nest_reg(&g->a->l->b, g->a->sum, numbers, true, 0)};
-}
-
-/* ---------------------------------------------------------------- products */
-
-/* A row of shared memory to a thread's registers. */
-static void take(struct grid *g, const struct part *p, uint32_t reg, uint32_t local, const struct lower_pos *row,
-                 int64_t length)
-{
-    struct lower *l = g->a->l;
-    uint32_t depth = l->b.depth;
-    struct piece piece = open_piece(g, p);
-    open_threads(g);
-    struct lower_pos place = place_of(g, p, piece), number = attention_zero();
-    add_number(g, &number, p, piece, 1);
-    nest_set(&l->b, reg, lower_pos_index(l, &number),
-             nest_load(&l->b, local, attention_in_rows(l, row, length, &place), 0));
-    nest_close_to(&l->b, depth);
-}
-
-/* sums[lane][other] += what was taken of both. */
-static void add_products(struct grid *g, const struct part *other, uint32_t sums)
-{
-    struct lower *l = g->a->l;
-    uint32_t depth = l->b.depth;
-    struct piece lane = open_piece(g, &g->lanes), column = open_piece(g, other);
-    open_threads(g);
-    struct lower_pos left = attention_zero(), right = left, sum = left;
-    add_number(g, &left, &g->lanes, lane, 1);
-    add_number(g, &right, other, column, 1);
-    add_number(g, &sum, &g->lanes, lane, own(other));
-    add_number(g, &sum, other, column, 1);
-    struct nest_index at = lower_pos_index(l, &sum);
-    nest_value x = nest_get(&l->b, g->left, lower_pos_index(l, &left)),
-               y = nest_get(&l->b, g->right, lower_pos_index(l, &right));
-    nest_set(&l->b, sums, at, nest_fma(&l->b, g->a->sum, x, y, nest_get(&l->b, sums, at)));
-    nest_close_to(&l->b, depth);
-}
-
-/* sums += the staged operand x another one, or a tile (`left_local`, whose rows are steps). */
-static void multiply(struct grid *g, const struct stage *right, const struct stage *left, uint32_t left_local,
-                     int64_t length, const struct part *other, uint32_t sums)
-{
-    struct lower *l = g->a->l;
-    uint32_t depth = l->b.depth;
-    int64_t chunk = right->chunk, chunks = (length + chunk - 1) / chunk;
-    struct lower_pos from = attention_zero();
-    if (left) fetch(g, left, &from);
-    fetch(g, right, &from);
-    nest_var var = lower_open(l, NEST_SERIAL, chunks);
-    if (left) put(g, left);
-    put(g, right);
-    from = attention_var(l, var, chunk);
-    struct lower_pos next = from;
-    next.offset = chunk;
-    if (left && chunks > 1) fetch(g, left, &next);
-    if (chunks > 1) fetch(g, right, &next);
-    struct lower_pos k = attention_var(l, lower_open(l, NEST_UNROLL, chunk), 1),
-                     row = left ? k : attention_plus(l, &from, &k, 1);
-    take(g, &g->lanes, g->left, left ? left->local : left_local, &row, g->row);
-    take(g, other, g->right, right->local, &k, right->row);
-    add_products(g, other, sums);
-    nest_close_to(&l->b, depth);
-}
-
-static void make_scores(struct grid *g, uint32_t i)
-{
-    struct lower_attention *a = g->a;
-    const struct lower_attention_source *s = &a->source[i];
-    const struct lower_attention_side *steps = &a->block[s->block].side;
-    int64_t chunk = steps->length % CHUNK && steps->length % (CHUNK / 2) == 0 ? CHUNK / 2 : CHUNK;
-    struct stage left = stage_of(g, &s->lanes, &a->first, a->extent, true, a->width, chunk, g->local[0]);
-    struct stage right = stage_of(g, steps, &a->step, a->walked, true, a->steps, chunk, g->local[1]);
-    g->scores[i] = nest_reg(&a->l->b, a->sum, (uint32_t)(own(&g->lanes) * own(&g->steps)), true, 0);
-    multiply(g, &right, &left, 0, steps->length, &g->steps, g->scores[i]);
-}
-
-static void add_sums(struct grid *g, uint32_t i)
-{
-    struct lower_attention *a = g->a;
-    const struct lower_attention_sink *s = &a->sink[i];
-    struct stage right = stage_of(g, &a->block[s->block].side, &a->step, a->walked, false, size_of(&g->made[i]), CHUNK,
-                                  g->local[1]);
-    multiply(g, &right, NULL, s->tile, a->steps, &g->made[i], g->sums[i]);
-}
-
-/* ---------------------------------------------------------------- element-wise work */
-
-/* Opens the loops over a thread's scores: its products are known there. */
-static struct lower_pos open_scores(struct grid *g, struct lower_pos *step, struct lower_pos *lane)
-{
-    struct lower_attention *a = g->a;
-    struct piece s = open_piece(g, &g->steps), r = open_piece(g, &g->lanes);
-    open_threads(g);
-    struct lower_pos number = attention_zero();
-    *step = place_of(g, &g->steps, s), *lane = place_of(g, &g->lanes, r);
-    add_number(g, &number, &g->lanes, r, own(&g->steps));
-    add_number(g, &number, &g->steps, s, 1);
-    for (uint32_t i = 0; i < a->sources; i++)
-        attention_give(a, a->source[i].product, nest_get(&a->l->b, g->scores[i], lower_pos_index(a->l, &number)));
+    *step = attention_place(g, &g->steps, s->step), *lane = attention_place(g, &g->lanes, s->lane);
+    step->offset += neighbour;
     return score_at(g, step, lane);
 }
 
-static void forget_products(struct lower_attention *a)
-{
-    for (uint32_t i = 0; i < a->sources; i++) a->l->from[a->source[i].product] = (struct lower_override){0};
-}
-
-static void store_weights(struct grid *g, const struct lower_pos *p, struct nest_index at)
+static void give_products(struct lower_attention_grid *g, struct nest_index number)
 {
     struct lower_attention *a = g->a;
-    nest_value x[MOST_SINKS];
-    for (uint32_t i = 0; i < a->sinks; i++)
-        x[i] = masked(g, lower_cast(a->l, lower_value(a->l, a->sink[i].from, p), a->sum), 0);
-    for (uint32_t i = 0; i < a->sinks; i++) nest_store(&a->l->b, a->sink[i].tile, at, x[i], 0);
+    for (uint32_t i = 0; i < a->sources; i++)
+        attention_give(a, a->source[i].product, nest_get(&a->l->b, g->scores[i], number));
 }
 
-static void weigh(struct grid *g)
+static void forget(struct lower_attention *a)
+{
+    for (uint32_t i = 0; i < a->sources; i++) a->l->from[a->source[i].product] = (struct lower_override){0};
+    a->l->from[a->score] = a->l->from[a->max] = a->l->from[a->total] = (struct lower_override){0};
+    a->l->cond = 0;
+}
+
+struct weights {
+    nest_value of[MOST_SINKS];
+};
+
+static struct weights weights_at(struct lower_attention_grid *g, const struct lower_pos *p)
+{
+    struct lower_attention *a = g->a;
+    struct weights w;
+    for (uint32_t i = 0; i < a->sinks; i++) {
+        bool whole = g->unit && g->pieces[a->sink[i].tile] == 1;
+        w.of[i] = attention_masked(g, lower_cast(a->l, lower_value(a->l, a->sink[i].from, p), whole ? g->kind : a->sum),
+                                   0);
+    }
+    return w;
+}
+
+static void store_weights(struct lower_attention_grid *g, const struct weights *w, struct nest_index at)
+{
+    struct lower_attention *a = g->a;
+    for (uint32_t i = 0; i < a->sinks; i++) nest_store(&a->l->b, a->sink[i].tile, at, w->of[i], 0);
+}
+
+/* What 16 bits have of a number; what is left of it becomes the number: nothing of an infinite one. */
+static nest_value cut(struct lower_attention_grid *g, nest_value *number)
+{
+    struct lower *l = g->a->l;
+    nest_value head = lower_cast(l, *number, g->kind), wide = lower_cast(l, head, g->a->sum);
+    nest_value args[] = {lower_binary(l, OP_eq, IR_BOOL, wide, *number), nest_number(&l->b, g->a->sum, 0),
+                         lower_binary(l, OP_sub, g->a->sum, *number, wide)};
+    *number = nest_op(&l->b, OP_select, g->a->sum, args, 3);
+    return head;
+}
+
+/* As a left operand of the matrix unit: its tiles have two of steps and two of lanes, lanes first. */
+static void keep_weights(struct lower_attention_grid *g, struct weights *w, const struct score *s)
+{
+    struct lower_attention *a = g->a;
+    for (uint32_t i = 0; i < a->sinks; i++) {
+        uint32_t tile = a->sink[i].tile, pieces = g->pieces[tile];
+        for (uint32_t piece = 0; piece < pieces; piece++) {
+            struct lower_pos at = lower_pos_constant(piece * 2 * g->steps.groups);
+            nest_value pair[2];
+            for (int n = 0; n < 2; n++) pair[n] = pieces == 1 ? w[n].of[i] : cut(g, &w[n].of[i]);
+            lower_pos_add_term(a->l, &at, s->step.outer, 2);
+            lower_pos_add_term(a->l, &at, s->lane.outer, 1);
+            nest_set(&a->l->b, g->weights[tile], lower_pos_index(a->l, &at), lower_halves(a->l, pair[0], pair[1]));
+        }
+    }
+}
+
+static void weigh(struct lower_attention_grid *g)
 {
     uint32_t depth = g->a->l->b.depth;
-    struct lower_pos step, lane, p = open_scores(g, &step, &lane);
-    store_weights(g, &p, attention_in_rows(g->a->l, &step, g->row, &lane));
-    forget_products(g->a);
-    leave(g, depth);
+    struct score s = open_scores(g);
+    struct weights w[2];
+    struct lower_pos step, lane;
+    for (uint32_t i = 0; i < neighbours(g); i++) {
+        give_products(g, score_number(g, &s, i));
+        struct lower_pos p = score_place(g, &s, i, &step, &lane);
+        w[i] = weights_at(g, &p);
+        forget(g->a);
+    }
+    if (g->unit) keep_weights(g, w, &s);
+    else store_weights(g, w, attention_in_rows(g->a->l, &step, g->row, &lane));
+    attention_leave(g, depth);
 }
 
-/* The lane that is a thread's, and which of its threads it is. */
-static struct lower_pos own_lane(struct grid *g)
+/* ---------------------------------------------------------------- softmax */
+
+/* The lanes whose softmax is a thread's, which of its registers are theirs, and its place beside the other threads of
+ * a lane. The loop over them is opened. */
+struct owned {
+    struct lower_pos lane;
+    struct nest_index number, place;
+};
+
+static struct owned open_owned(struct lower_attention_grid *g)
 {
-    struct lower_pos lane = attention_zero();
-    add_digit(g, &lane, 1, g->a->width, 1);
-    return lane;
+    struct lower *l = g->a->l;
+    struct lower_attention_piece piece = attention_open_piece(g, &g->own);
+    attention_open_threads(g);
+    struct owned o = {.lane = attention_place(g, &g->own, piece)};
+    struct lower_pos number = attention_zero(), place = o.lane;
+    attention_add_number(g, &number, &g->own, piece, 1);
+    attention_digit(g, &place, g->part_by, g->parts, g->a->width);
+    o.number = lower_pos_index(l, &number), o.place = lower_pos_index(l, &place);
+    return o;
 }
 
-static struct nest_index own_place(struct grid *g)
+/* One register of each lane, for the other threads of the lane. */
+static void show(struct lower_attention_grid *g, uint32_t local, uint32_t reg)
 {
-    struct lower_pos at = attention_zero();
-    add_digit(g, &at, 1, THREADS, 1);
-    return lower_pos_index(g->a->l, &at);
-}
-
-/* A step of a thread's stretch of its lane's; the loops over them are opened. */
-static struct lower_pos open_steps(struct grid *g)
-{
-    int64_t stretch = g->a->steps / g->parts;
-    struct lower_pos step = attention_var(g->a->l, lower_open(g->a->l, NEST_UNROLL, stretch), 1);
-    open_threads(g);
-    add_digit(g, &step, g->a->width, g->parts, stretch);
-    return step;
+    uint32_t depth = g->a->l->b.depth;
+    struct owned o = open_owned(g);
+    nest_store(&g->a->l->b, local, o.place, nest_get(&g->a->l->b, reg, o.number), 0);
+    nest_close_to(&g->a->l->b, depth);
 }
 
 /* The maximum of a lane with what its threads found. Where all scores so far are -infinity, the exponentials are those
  * without a maximum: 0. */
-static void raise_max(struct grid *g, uint32_t safe)
+static void raise_max(struct lower_attention_grid *g, uint32_t safe)
 {
     struct lower_attention *a = g->a;
     struct lower *l = a->l;
     struct nest_builder *b = &l->b;
     uint32_t depth = b->depth;
-    struct nest_index zero = {0};
     enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, a->max)->dtype;
-    open_threads(g);
-    struct lower_pos lane = own_lane(g);
-    nest_value before = lower_cast(l, nest_get(b, g->most, zero), a->sum), now = before;
+    struct owned o = open_owned(g);
+    nest_value before = lower_cast(l, nest_get(b, g->most, o.number), a->sum), now = before;
     for (int64_t i = 0; i < g->parts; i++) {
-        struct lower_pos at = lane;
+        struct lower_pos at = o.lane;
         at.offset = i * a->width;
         now = lower_binary(l, OP_max, a->sum, now, nest_load(b, a->safe_local, lower_pos_index(l, &at), 0));
     }
@@ -360,84 +220,166 @@ static void raise_max(struct grid *g, uint32_t safe)
     nest_value factor = nest_op(b, OP_select, a->sum, scale, 3);
     nest_value none = lower_binary(l, OP_eq, IR_BOOL, now, nest_number(b, a->sum, -INFINITY));
     nest_value finite[] = {none, nest_number(b, a->sum, 0), now};
-    nest_set(b, safe, zero, lower_cast(l, nest_op(b, OP_select, a->sum, finite, 3), dtype));
-    nest_set(b, g->most, zero, lower_cast(l, now, dtype));
-    nest_set(b, g->total, zero, lower_binary(l, OP_mul, a->sum, nest_get(b, g->total, zero), factor));
-    nest_store(b, a->max_local, own_place(g), lower_cast(l, now, dtype), 0);
-    nest_store(b, a->scale_local, own_place(g), factor, 0);
+    nest_set(b, safe, o.number, lower_cast(l, nest_op(b, OP_select, a->sum, finite, 3), dtype));
+    nest_set(b, g->most, o.number, lower_cast(l, now, dtype));
+    nest_set(b, g->total, o.number, lower_binary(l, OP_mul, a->sum, nest_get(b, g->total, o.number), factor));
+    nest_store(b, a->max_local, o.place, lower_cast(l, now, dtype), 0);
+    if (g->unit) nest_set(b, g->scale, o.number, factor);
+    else nest_store(b, a->scale_local, o.place, factor, 0);
     nest_close_to(b, depth);
 }
 
 /* sums[lane] *= what they were summed with too small a maximum by. */
-static void scale_sums(struct grid *g, uint32_t i)
+static void scale_sums(struct lower_attention_grid *g, uint32_t i)
 {
     struct lower_attention *a = g->a;
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
-    struct piece lane = open_piece(g, &g->lanes), column = open_piece(g, &g->made[i]);
-    open_threads(g);
-    struct lower_pos number = attention_zero(), place = place_of(g, &g->lanes, lane);
-    add_number(g, &number, &g->lanes, lane, own(&g->made[i]));
-    add_number(g, &number, &g->made[i], column, 1);
-    struct nest_index at = lower_pos_index(l, &number);
-    nest_value factor = nest_load(&l->b, a->scale_local, lower_pos_index(l, &place), 0);
+    struct lower_attention_piece lane = attention_open_piece(g, &g->lanes),
+                                 column = attention_open_piece(g, &g->made[i]);
+    attention_open_threads(g);
+    struct lower_pos number = attention_zero(), place = attention_place(g, &g->lanes, lane);
+    attention_add_number(g, &number, &g->lanes, lane, 1);
+    struct nest_index at = attention_sum(g, lane, &g->made[i], column);
+    nest_value factor = g->unit ? nest_get(&l->b, g->scale, lower_pos_index(l, &number))
+                                : nest_load(&l->b, a->scale_local, lower_pos_index(l, &place), 0);
     nest_set(&l->b, g->sums[i], at, lower_binary(l, OP_mul, a->sum, nest_get(&l->b, g->sums[i], at), factor));
     nest_close_to(&l->b, depth);
 }
 
-static void softmax(struct grid *g)
+/* The scores of the document, as the maximum is of them, where products are known: masked. */
+static nest_value score_value(struct lower_attention_grid *g, const struct lower_pos *p)
+{
+    return attention_masked(g, lower_cast(g->a->l, lower_value(g->a->l, g->a->score, p), g->a->sum), -INFINITY);
+}
+
+/* Raises a register of maxima by what the maximum is of, where the score is z; adds to the total what it sums, gives
+ * the weights. */
+static void find_max(struct lower_attention_grid *g, const struct lower_pos *p, nest_value z, uint32_t most,
+                     struct nest_index at)
+{
+    struct lower_attention *a = g->a;
+    struct lower *l = a->l;
+    attention_give(a, a->score, z);
+    ir_value of_max = ir_get(l->f, a->max)->args[0];
+    nest_value y = attention_masked(g, lower_cast(l, lower_value(l, of_max, p), a->sum), -INFINITY);
+    nest_set(&l->b, most, at, lower_binary(l, OP_max, a->sum, nest_get(&l->b, most, at), y));
+}
+
+static struct weights exponentials(struct lower_attention_grid *g, const struct lower_pos *p, nest_value z,
+                                   uint32_t safe, struct nest_index at)
+{
+    struct lower_attention *a = g->a;
+    struct lower *l = a->l;
+    struct nest_builder *b = &l->b;
+    attention_give(a, a->score, z);
+    attention_give(a, a->max, nest_get(b, safe, at));
+    attention_give(a, a->total, nest_number(b, a->sum, 1));
+    nest_value e = lower_cast(l, lower_value(l, ir_get(l->f, a->total)->args[0], p), a->sum);
+    nest_set(b, g->total, at, lower_binary(l, OP_add, a->sum, nest_get(b, g->total, at), attention_masked(g, e, 0)));
+    return weights_at(g, p);
+}
+
+static uint32_t maxima(struct lower_attention_grid *g)
+{
+    return nest_reg(&g->a->l->b, g->a->sum, (uint32_t)g->own.groups, true, -INFINITY);
+}
+
+static uint32_t safe_maxima(struct lower_attention_grid *g)
+{
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(g->a->l->f, g->a->max)->dtype;
+    return nest_reg(&g->a->l->b, dtype, (uint32_t)g->own.groups, true, 0);
+}
+
+/* With the matrix unit: a thread's scores are of lanes that it owns with its three neighbours. */
+static void softmax_in_registers(struct lower_attention_grid *g)
+{
+    struct lower_attention *a = g->a;
+    struct nest_builder *b = &a->l->b;
+    uint32_t depth = b->depth, most = maxima(g), safe = safe_maxima(g);
+    for (int turn = 0; turn < 2; turn++) {
+        struct score s = open_scores(g);
+        struct weights w[2];
+        struct lower_pos step, lane, own = attention_zero();
+        attention_add_number(g, &own, &g->own, s.lane, 1);
+        struct nest_index at = lower_pos_index(a->l, &own);
+        for (uint32_t i = 0; i < neighbours(g); i++) {
+            struct nest_index number = score_number(g, &s, i);
+            struct lower_pos p = score_place(g, &s, i, &step, &lane);
+            if (turn) {
+                w[i] = exponentials(g, &p, nest_get(b, g->scores[0], number), safe, at);
+            } else {
+                give_products(g, number);
+                nest_value z = score_value(g, &p);
+                nest_set(b, g->scores[0], number, z);
+                find_max(g, &p, z, most, at);
+            }
+            forget(a);
+        }
+        if (turn) keep_weights(g, w, &s);
+        attention_leave(g, depth);
+        if (turn) break;
+        show(g, a->safe_local, most);
+        raise_max(g, safe);
+    }
+}
+
+/* A step of a thread's stretch of its lane's; the loops over them are opened. */
+static struct lower_pos open_stretch(struct lower_attention_grid *g, struct lower_pos *lane)
+{
+    int64_t stretch = g->a->steps / g->parts;
+    struct lower_pos step = attention_var(g->a->l, lower_open(g->a->l, NEST_UNROLL, stretch), 1);
+    attention_open_threads(g);
+    attention_digit(g, &step, g->part_by, g->parts, stretch);
+    *lane = attention_zero();
+    attention_digit(g, lane, g->own.by, g->own.count, 1);
+    return step;
+}
+
+/* Through the tile in shared memory. */
+static void softmax_in_tile(struct lower_attention_grid *g)
 {
     struct lower_attention *a = g->a;
     struct lower *l = a->l;
     struct nest_builder *b = &l->b;
     uint32_t depth = b->depth;
-    struct nest_index zero = {0};
-    struct lower_pos step, lane, p = open_scores(g, &step, &lane);
-    ir_value of_max = ir_get(l->f, a->max)->args[0];
-    nest_value z = masked(g, lower_cast(l, lower_value(l, a->score, &p), a->sum), -INFINITY);
-    nest_store(b, a->tile[0], attention_in_rows(l, &step, g->row, &lane), z, 0);
-    forget_products(a);
-    leave(g, depth);
+    struct score s = open_scores(g);
+    struct lower_pos step, lane;
+    give_products(g, score_number(g, &s, 0));
+    struct lower_pos p = score_place(g, &s, 0, &step, &lane);
+    nest_store(b, a->tile[0], attention_in_rows(l, &step, g->row, &lane), score_value(g, &p), 0);
+    forget(a);
+    attention_leave(g, depth);
 
-    uint32_t most = nest_reg(b, a->sum, 1, true, -INFINITY);
-    uint32_t safe = nest_reg(b, (enum ir_dtype)ir_type(l->f, a->max)->dtype, 1, true, 0);
+    uint32_t most = maxima(g), safe = safe_maxima(g);
     for (int turn = 0; turn < 2; turn++) {
-        step = open_steps(g), lane = own_lane(g), p = score_at(g, &step, &lane);
-        struct nest_index at = attention_in_rows(l, &step, g->row, &lane);
-        attention_give(a, a->score, nest_load(b, a->tile[0], at, 0));
+        step = open_stretch(g, &lane), p = score_at(g, &step, &lane);
+        struct nest_index at = attention_in_rows(l, &step, g->row, &lane), zero = {0};
+        nest_value z = nest_load(b, a->tile[0], at, 0);
         if (turn) {
-            attention_give(a, a->max, nest_get(b, safe, zero));
-            attention_give(a, a->total, nest_number(b, a->sum, 1));
-            nest_value e = lower_cast(l, lower_value(l, ir_get(l->f, a->total)->args[0], &p), a->sum);
-            nest_set(b, g->total, zero, lower_binary(l, OP_add, a->sum, nest_get(b, g->total, zero), masked(g, e, 0)));
-            store_weights(g, &p, at);
+            struct weights w = exponentials(g, &p, z, safe, zero);
+            store_weights(g, &w, at);
         } else {
-            nest_value y = masked(g, lower_cast(l, lower_value(l, of_max, &p), a->sum), -INFINITY);
-            nest_set(b, most, zero, lower_binary(l, OP_max, a->sum, nest_get(b, most, zero), y));
+            find_max(g, &p, z, most, zero);
         }
-        l->from[a->score] = l->from[a->max] = l->from[a->total] = (struct lower_override){0};
-        leave(g, depth);
+        forget(a);
+        attention_leave(g, depth);
         if (turn) break;
-        open_threads(g);
-        nest_store(b, a->safe_local, own_place(g), nest_get(b, most, zero), 0);
-        nest_close_to(b, depth);
+        show(g, a->safe_local, most);
         raise_max(g, safe);
     }
-    for (uint32_t i = 0; i < a->sinks; i++) scale_sums(g, i);
 }
 
 /* ---------------------------------------------------------------- the end */
 
 /* Maximum and sum of the lanes. */
-static void finish_stats(struct grid *g)
+static void finish_stats(struct lower_attention_grid *g)
 {
     struct lower_attention *a = g->a;
     struct lower *l = a->l;
     struct nest_builder *b = &l->b;
     uint32_t depth = b->depth;
-    open_threads(g);
-    nest_store(b, a->scale_local, own_place(g), nest_get(b, g->total, (struct nest_index){0}), 0);
-    nest_close_to(b, depth);
+    show(g, a->scale_local, g->total);
     struct lower_pos lane = attention_var(l, lower_open(l, NEST_VECTOR, a->width), 1);
     nest_value total = nest_number(b, a->sum, 0), most = nest_load(b, a->max_local, lower_pos_index(l, &lane), 0);
     for (int64_t i = 0; i < g->parts; i++) {
@@ -452,23 +394,21 @@ static void finish_stats(struct grid *g)
     lower_pos_add(l, &p, &row, 1);
     attention_store(a, a->max, &p, most);
     attention_store(a, a->total, &p, total);
-    leave(g, depth);
+    attention_leave(g, depth);
 }
 
-static void finish_sums(struct grid *g, uint32_t i)
+static void finish_sums(struct lower_attention_grid *g, uint32_t i)
 {
     struct lower_attention *a = g->a;
     struct lower *l = a->l;
     const struct lower_attention_sink *s = &a->sink[i];
     uint32_t depth = l->b.depth;
     int64_t made = a->block[s->block].side.length;
-    struct piece r = open_piece(g, &g->lanes), c = open_piece(g, &g->made[i]);
-    open_threads(g);
-    struct lower_pos lane = place_of(g, &g->lanes, r), inner = place_of(g, &g->made[i], c), number = attention_zero(),
-                     row = attention_plus(l, &a->first, &lane, 1), p = number;
-    add_number(g, &number, &g->lanes, r, own(&g->made[i]));
-    add_number(g, &number, &g->made[i], c, 1);
-    nest_value sum = nest_get(&l->b, g->sums[i], lower_pos_index(l, &number));
+    struct lower_attention_piece r = attention_open_piece(g, &g->lanes), c = attention_open_piece(g, &g->made[i]);
+    attention_open_threads(g);
+    struct lower_pos lane = attention_place(g, &g->lanes, r), inner = attention_place(g, &g->made[i], c),
+                     row = attention_plus(l, &a->first, &lane, 1), p = attention_zero();
+    nest_value sum = nest_get(&l->b, g->sums[i], attention_sum(g, r, &g->made[i], c));
     if (a->max)
         sum = lower_binary(l, OP_div, a->sum, sum, nest_load(&l->b, a->sum_local, lower_pos_index(l, &lane), 0));
     l->cond = lower_and(l, lower_pos_inside(l, &row, a->extent), lower_pos_inside(l, &inner, made));
@@ -476,15 +416,50 @@ static void finish_sums(struct grid *g, uint32_t i)
     lower_pos_add(l, &p, &row, s->left ? made : 1);
     lower_pos_add(l, &p, &inner, s->left ? 1 : a->extent);
     attention_store(a, s->product, &p, sum);
-    leave(g, depth);
+    attention_leave(g, depth);
 }
 
 /* ---------------------------------------------------------------- the shape */
 
-/* Of `size` numbers, by ACROSS threads: wide groups, but first of all few numbers that are none. */
-static struct part across(int64_t size)
+/* What a value was before it was made wider. */
+static ir_value narrow(const struct lower *l, ir_value v)
 {
-    struct part best = {1, ACROSS, 0, GROUP};
+    const struct ir_node *n = ir_get(l->f, v);
+    return !l->argument[v] && n->op == OP_cast && n->type.dtype == IR_F32 ? n->args[0] : v;
+}
+
+/* Have all operands the same 16 bits, and weights these or, of bfloat16, those of float32? What is read is narrow then.
+ */
+static bool find_unit(struct lower_attention_grid *g)
+{
+    struct lower_attention *a = g->a;
+    const struct lower *l = a->l;
+    enum ir_dtype kind = (enum ir_dtype)ir_type(l->f, narrow(l, a->source[0].lanes.value))->dtype;
+    bool same = (kind == IR_BF16 || kind == IR_F16) && a->sum == IR_F32;
+    for (int turn = 0; same && turn < 2; turn++) {
+        ir_value *of[MOST_SOURCES + MOST_BLOCKS + MOST_SINKS];
+        uint32_t count = 0, operands;
+        for (uint32_t i = 0; i < a->sources; i++) of[count++] = &a->source[i].lanes.value;
+        for (uint32_t i = 0; i < a->block_count; i++) of[count++] = &a->block[i].side.value;
+        operands = count;
+        for (uint32_t i = 0; i < a->sinks; i++) of[count++] = &a->sink[i].from;
+        for (uint32_t i = 0; i < count; i++) {
+            enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, narrow(l, *of[i]))->dtype;
+            if (turn) *of[i] = dtype == kind ? narrow(l, *of[i]) : *of[i];
+            else same = same && (dtype == kind || (i >= operands && kind == IR_BF16 && dtype == IR_F32));
+        }
+    }
+    g->kind = same ? kind : a->sum;
+    return same;
+}
+
+/* Of `size` numbers, by ACROSS threads: wide groups, but first of all few numbers that are none. */
+static struct lower_attention_part across(const struct lower_attention_grid *g, int64_t size)
+{
+    struct lower_attention_part best = {.by = 1, .count = ACROSS, .group = GROUP};
+    if (g->unit)
+        return (struct lower_attention_part){
+            .by = 1, .count = UNIT_ACROSS, .groups = (size + UNIT_COLUMNS - 1) / UNIT_COLUMNS, .group = 2};
     for (int64_t group = GROUP, least = INT64_MAX; group > 0; group /= 2)
         if (round_up(size, ACROSS * group) < least) {
             least = round_up(size, ACROSS * group);
@@ -506,67 +481,103 @@ static uint32_t weights_of(struct lower_attention *a)
     return a->max && !count ? 1 : count;
 }
 
-static int64_t widest_made(const struct grid *g)
+/* Words of shared memory for a side: of lanes, of the others. */
+static int64_t side_words(const struct lower_attention_grid *g, bool lanes)
 {
-    int64_t widest = g->a->steps;
-    for (uint32_t i = 0; i < g->a->sinks; i++) widest = size_of(&g->made[i]) > widest ? size_of(&g->made[i]) : widest;
-    return widest;
+    const struct lower_attention *a = g->a;
+    int64_t most = attention_staged_words(g, lanes ? a->width : a->steps, g->unit ? UNIT_STAGED : STAGED);
+    for (uint32_t i = 0; i < a->sinks && !lanes; i++) {
+        int64_t words = attention_staged_words(g, attention_size(&g->made[i]), g->unit ? a->steps : STAGED);
+        most = words > most ? words : most;
+    }
+    return most;
 }
 
 /* Do its sums fit the registers of a thread, its locals the shared memory, and are there tiles for most of a GPU? */
-static bool fits(const struct grid *g, uint32_t weights)
+static bool fits(const struct lower_attention_grid *g, uint32_t weights)
 {
     const struct lower_attention *a = g->a;
     int64_t bytes = (int64_t)ir_dtype_bytes(a->sum), sums = a->sources * a->steps;
-    for (uint32_t i = 0; i < a->sinks; i++) sums += size_of(&g->made[i]);
-    int64_t shared = weights * a->steps * g->row + CHUNK * (g->row + widest_made(g) + PADDING) + 4 * THREADS;
-    return sums * a->width * bytes <= REGISTERS * THREADS * 4 && shared * bytes <= SHARED &&
-           a->s.batch * a->blocks >= CG_CUDA_BLOCKS;
+    for (uint32_t i = 0; i < a->sinks; i++) sums += attention_size(&g->made[i]);
+    int64_t shared = side_words(g, true) + side_words(g, false) + 4 * 4 * a->width;
+    if (!g->unit) shared += weights * a->steps * g->row;
+    return sums * a->width * bytes <= (g->unit ? UNIT_REGISTERS : REGISTERS) * GRID_THREADS * 4 &&
+           shared * bytes <= SHARED && (g->unit || a->s.batch * a->blocks >= CG_CUDA_BLOCKS);
 }
 
-static void choose(struct grid *g)
+/* The largest tile that fits, else the last one. */
+static bool choose_tile(struct lower_attention_grid *g, uint32_t weights)
 {
     struct lower_attention *a = g->a;
-    struct nest_builder *b = &a->l->b;
-    uint32_t weights = weights_of(a);
-    for (uint32_t i = 0; i < a->sinks; i++) g->made[i] = across(a->block[a->sink[i].block].side.length);
+    for (uint32_t i = 0; i < a->sinks; i++) g->made[i] = across(g, a->block[a->sink[i].block].side.length);
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        bool by_unit = tiles[i].lanes == UNIT_ROWS * GRID_THREADS / 32;
+        if (g->unit && !by_unit) continue;
         a->width = tiles[i].lanes, a->steps = tiles[i].steps;
         a->blocks = (a->extent + a->width - 1) / a->width;
         g->row = a->width + PADDING;
-        g->lanes = (struct part){ACROSS, DOWN, 1, a->width / DOWN};
-        g->steps = across(a->steps);
-        if (fits(g, weights)) break;
+        g->lanes = (struct lower_attention_part){.by = ACROSS, .count = DOWN, .groups = 1, .group = a->width / DOWN};
+        g->own = (struct lower_attention_part){.by = 1, .count = a->width, .groups = 1, .group = 1};
+        if (g->unit)
+            g->own = g->lanes = (struct lower_attention_part){
+                .by = UNIT_ACROSS, .count = GRID_THREADS / UNIT_ACROSS, .groups = 2, .group = 1};
+        g->steps = across(g, a->steps);
+        g->parts = g->unit ? UNIT_ACROSS : GRID_THREADS / a->width, g->part_by = g->unit ? 1 : a->width;
+        if (fits(g, weights)) return true;
     }
-    g->parts = THREADS / a->width;
-    int64_t rows = CHUNK - 1;
-    for (uint32_t i = 0; i < weights; i++) a->tile[i] = nest_local(b, a->sum, (a->steps - 1) * g->row + a->width);
-    g->local[0] = nest_local(b, a->sum, rows * g->row + a->width);
-    g->local[1] = nest_local(b, a->sum, rows * (widest_made(g) + PADDING) + widest_made(g));
-    for (uint32_t i = 0; i < a->sinks; i++) a->sink[i].tile = a->tile[a->sink[i].tile];
-    if (!a->max) return;
-    enum ir_dtype dtype = (enum ir_dtype)ir_type(a->l->f, a->max)->dtype;
-    a->max_local = nest_local(b, dtype, THREADS);
-    a->safe_local = nest_local(b, a->sum, THREADS);
-    a->scale_local = nest_local(b, a->sum, THREADS);
-    a->sum_local = nest_local(b, a->sum, a->width);
+    return false;
 }
 
-static void declare(struct grid *g)
+static void choose(struct lower_attention_grid *g)
 {
     struct lower_attention *a = g->a;
     struct nest_builder *b = &a->l->b;
-    int64_t widest = own(&g->steps);
-    for (uint32_t i = 0; i < a->sinks; i++) {
-        int64_t columns = own(&g->made[i]);
-        widest = columns > widest ? columns : widest;
-        g->sums[i] = nest_reg(b, a->sum, (uint32_t)(own(&g->lanes) * columns), true, 0);
+    enum ir_dtype staged = IR_U32;
+    g->unit = find_unit(g);
+    uint32_t weights = weights_of(a);
+    if (!choose_tile(g, weights) && g->unit) {
+        g->unit = false, g->kind = a->sum;
+        choose_tile(g, weights);
     }
-    g->left = nest_reg(b, a->sum, (uint32_t)own(&g->lanes), true, 0);
-    g->right = nest_reg(b, a->sum, (uint32_t)widest, true, 0);
+    if (!g->unit) {
+        staged = a->sum;
+        for (uint32_t i = 0; i < weights; i++) a->tile[i] = nest_local(b, a->sum, (a->steps - 1) * g->row + a->width);
+        for (uint32_t i = 0; i < a->sinks; i++) a->sink[i].tile = a->tile[a->sink[i].tile];
+    }
+    for (int i = 0; i < 2; i++) g->local[i] = nest_local(b, staged, side_words(g, i == 0));
     if (!a->max) return;
-    g->most = nest_reg(b, (enum ir_dtype)ir_type(a->l->f, a->max)->dtype, 1, true, -INFINITY);
-    g->total = nest_reg(b, a->sum, 1, true, 0);
+    int64_t places = g->parts * a->width;
+    a->max_local = nest_local(b, (enum ir_dtype)ir_type(a->l->f, a->max)->dtype, places);
+    a->safe_local = nest_local(b, a->sum, places);
+    a->scale_local = nest_local(b, a->sum, places);
+    a->sum_local = nest_local(b, a->sum, a->width);
+}
+
+static uint32_t operand_register(const struct lower_attention_grid *g, const struct lower_attention_part *p)
+{
+    uint32_t pairs = (uint32_t)(p == &g->lanes ? 4 : 2 * p->groups);
+    return nest_reg(&g->a->l->b, g->unit ? IR_U32 : g->a->sum, g->unit ? pairs : (uint32_t)attention_own(p), true, 0);
+}
+
+static void declare(struct lower_attention_grid *g)
+{
+    struct lower_attention *a = g->a;
+    struct nest_builder *b = &a->l->b;
+    uint32_t own = (uint32_t)g->own.groups, tiles_made = 0;
+    g->lanes.reg = operand_register(g, &g->lanes);
+    g->steps.reg = operand_register(g, &g->steps);
+    for (uint32_t i = 0; i < a->sinks; i++) {
+        g->made[i].reg = operand_register(g, &g->made[i]);
+        g->sums[i] = nest_reg(b, a->sum, (uint32_t)(attention_own(&g->lanes) * attention_own(&g->made[i])), true, 0);
+        if (!g->unit || a->sink[i].tile != tiles_made) continue;
+        g->pieces[tiles_made] = ir_type(a->l->f, a->sink[i].from)->dtype == g->kind ? 1 : PIECES;
+        uint32_t pairs = g->pieces[tiles_made] * (uint32_t)(2 * g->steps.groups);
+        g->weights[tiles_made++] = nest_reg(b, IR_U32, pairs, true, 0);
+    }
+    if (!a->max) return;
+    g->most = nest_reg(b, (enum ir_dtype)ir_type(a->l->f, a->max)->dtype, own, true, -INFINITY);
+    g->total = nest_reg(b, a->sum, own, true, 0);
+    if (g->unit) g->scale = nest_reg(b, a->sum, own, true, 0);
 }
 
 /* The blocks of a batch one after the other: what they share is still in the second cache. */
@@ -585,27 +596,24 @@ static void open_blocks(struct lower_attention *a)
 void attention_grid(struct lower_attention *a)
 {
     struct lower *l = a->l;
-    struct grid g = {.a = a};
+    struct lower_attention_grid g = {.a = a};
     if (a->across) BUG("contractions over rows and over columns in one group, for a GPU");
     choose(&g);
     open_blocks(a);
     declare(&g);
-    if (a->max) { /* lanes of a block whose every tile is left out */
-        uint32_t depth = l->b.depth;
-        open_threads(&g);
-        nest_store(&l->b, a->max_local, own_place(&g), nest_get(&l->b, g.most, (struct nest_index){0}), 0);
-        nest_close_to(&l->b, depth);
-    }
+    if (a->max) show(&g, a->max_local, g.most); /* lanes of a block whose every tile is left out */
     attention_find_dead(a);
     if (a->dead.conditions && a->rows && !a->max) a->least = attention_least_max(a, &a->first, a->width);
     uint32_t depth = l->b.depth;
     a->step = attention_var(l, lower_open(l, NEST_SERIAL, (a->walked + a->steps - 1) / a->steps), a->steps);
     nest_value live = attention_is_live(a, a->steps);
     if (live) nest_open_if(&l->b, live);
-    for (uint32_t i = 0; i < a->sources; i++) make_scores(&g, i);
-    if (a->max) softmax(&g);
-    else weigh(&g);
-    for (uint32_t i = 0; i < a->sinks; i++) add_sums(&g, i);
+    for (uint32_t i = 0; i < a->sources; i++) attention_make_scores(&g, i);
+    if (!a->max) weigh(&g);
+    else if (g.unit) softmax_in_registers(&g);
+    else softmax_in_tile(&g);
+    for (uint32_t i = 0; i < a->sinks && a->max; i++) scale_sums(&g, i);
+    for (uint32_t i = 0; i < a->sinks; i++) attention_add_sums(&g, i);
     nest_close_to(&l->b, depth);
     if (a->max) finish_stats(&g);
     for (uint32_t i = 0; i < a->sinks; i++) finish_sums(&g, i);

@@ -38,13 +38,13 @@ static void add_runs(struct lower *l, struct lower_pos *sum, const struct lower_
 }
 
 nest_value attention_operand(struct lower_attention *a, const struct lower_attention_side *o,
-                             const struct lower_pos *along, const struct lower_pos *inner)
+                             const struct lower_pos *along, const struct lower_pos *inner, enum ir_dtype dtype)
 {
     struct lower_pos at = lower_pos_constant(0);
     add_runs(a->l, &at, &o->batch, &a->batch);
     add_runs(a->l, &at, &o->along, along);
     add_runs(a->l, &at, &o->inner, inner);
-    return lower_cast(a->l, lower_value(a->l, o->value, &at), a->sum);
+    return lower_cast(a->l, lower_value(a->l, o->value, &at), dtype);
 }
 
 /* ---------------------------------------------------------------- products of locals */
@@ -96,7 +96,7 @@ static nest_value from_block(struct lower_attention *a, const struct lower_atten
                              const struct lower_pos *row, const struct lower_pos *column)
 {
     struct lower_pos along = attention_plus(a->l, k->lanes ? &a->first : &a->step, row, 1);
-    return attention_operand(a, &k->side, &along, column);
+    return attention_operand(a, &k->side, &along, column, a->sum);
 }
 
 static void register_tile(struct lower_attention *a, const struct lower_attention_product *p,

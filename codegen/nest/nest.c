@@ -259,8 +259,15 @@ static nest_value operation(struct nest_builder *b, struct nest_stmt stmt, const
     return pure(b, stmt);
 }
 
+static bool is_number(const struct nest_builder *b, nest_value v, enum ir_dtype dtype, double number)
+{
+    struct nest_stmt stmt = {.kind = NEST_NUMBER, .dtype = (uint8_t)dtype, .number = number};
+    return map_get_number(&b->shared, hash_stmt(17, &stmt, false)) == v;
+}
+
 nest_value nest_op(struct nest_builder *b, enum ir_op op, enum ir_dtype dtype, const nest_value *args, uint32_t n)
 {
+    if (op == OP_div && is_number(b, args[1], dtype, 1)) return args[0];
     return operation(b, (struct nest_stmt){.kind = NEST_OP, .op = (uint16_t)op, .dtype = (uint8_t)dtype}, args, n);
 }
 

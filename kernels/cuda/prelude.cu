@@ -59,6 +59,19 @@ template <typename T> static __device__ T stepc_abs(T x)
 template <typename T> static __device__ T stepc_sign(T x) { return x > (T)0 ? (T)1 : x < (T)0 ? (T)-1 : x; }
 template <typename T> static __device__ T stepc_max(T x, T y) { return x != x ? x : y != y ? y : x > y ? x : y; }
 template <typename T> static __device__ T stepc_min(T x, T y) { return x != x ? x : y != y ? y : x < y ? x : y; }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+template <> __device__ float stepc_max(float x, float y)
+{
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(y));
+    return x;
+}
+
+template <> __device__ float stepc_min(float x, float y)
+{
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(y));
+    return x;
+}
+#endif
 
 template <typename T> static __device__ T stepc_saturate(double x)
 {
@@ -77,12 +90,15 @@ template <typename T> static __device__ bool stepc_not_finite(T x) { return x - 
 
 static __device__ float stepc_bf16_value(unsigned short bits) { return stepc_bits<float>((unsigned)bits << 16); }
 
+/* Of a rounded number, whose other bits are zeros: what was read is the same again, with no instruction. */
+static __device__ unsigned short stepc_bf16_bits(float x) { return (unsigned short)(stepc_bits<unsigned>(x) >> 16); }
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-static __device__ unsigned short stepc_bf16_bits(float x)
+static __device__ float stepc_bf16_round(float x)
 {
-    unsigned short bits;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    return bits;
+    unsigned both; /* x above 0 */
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(x), "f"(0.0f));
+    return stepc_bits<float>(both);
 }
 
 static __device__ float stepc_f16_value(unsigned short bits)
@@ -99,11 +115,10 @@ static __device__ unsigned short stepc_f16_bits(float x)
     return bits;
 }
 #else
-static __device__ unsigned short stepc_bf16_bits(float x)
+static __device__ float stepc_bf16_round(float x)
 {
-    unsigned bits = stepc_bits<unsigned>(x);
-    if (x != x) return (unsigned short)((bits | 0x400000u) >> 16);
-    return (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+    const unsigned bits = stepc_bits<unsigned>(x), up = x != x ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u);
+    return stepc_bits<float>(up & 0xffff0000u);
 }
 
 static __device__ float stepc_f16_value(unsigned short bits)
@@ -305,7 +320,6 @@ template <int sums> static __device__ void stepc_warpgroup_wait(float *) {}
 STEPC_WARPGROUP(bf16)
 STEPC_WARPGROUP(f16)
 
-static __device__ float stepc_bf16_round(float x) { return stepc_bf16_value(stepc_bf16_bits(x)); }
 static __device__ float stepc_f16_round(float x) { return stepc_f16_value(stepc_f16_bits(x)); }
 
 /* ---- random numbers ---- */

@@ -5,6 +5,7 @@ extents around those of tiles, with heads of usual and of odd sizes.
     tests/cuda/attention.py STEPC [TestOnGpu.test_NAME]   (STEPC_CUDA_DRIVER names the stand-in)
 """
 import os
+import re
 import sys
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "attention"), os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
@@ -46,6 +47,28 @@ class TestOnGpu(forms.TestAttention):
         """Made again for gradients alone, where nothing is weighted."""
         for layer in heads(is_causal=True), heads(num_heads=4, num_kv_heads=2):
             self.agree(document(3, 160, 32, [layer]), arguments=("--remat", "1"))
+
+    UNIT = re.compile(r"stepc_matrix_b?f16<1, (\d+)>")
+
+    def half(self, doc, kernels, dtype="bfloat16", **more):
+        """Agrees, and so many kernels of attention multiply by the matrix unit."""
+        doc["precision"] = {"compute": dtype}
+        found = [k for k in self.kernels(doc) if "expf(" in k and self.UNIT.search(k)]
+        self.assertEqual(len(found), kernels)
+        self.agree(doc, **more)
+
+    def test_half(self):
+        """Weights of 16 bits as they are, those of float32 (the gradient behind a softmax of float32) by three of bfloat16: of float16 they stay outside."""
+        self.half(document(2, 128, 32, [heads(is_causal=True)]), 4)
+        self.half(document(2, 128, 32, [heads(is_causal=True)]), 2, "float16")
+        self.half(document(1, 277, 160, [heads(num_heads=2)]), 4)
+        self.half(document(1, 373, 256, [heads(num_heads=2, is_causal=True)]), 4)
+        self.half(document(3, 101, 28, [heads(is_causal=True)]), 4)
+        self.half(document(2, 128, 32, [heads(num_kv_heads=2)]), 4)
+        given = {"m": {"shape": [2, 1, 128, 128], "dtype": "bool"}}
+        self.half(document(2, 128, 32, [heads(mask="m", is_causal=True)], given), 4)
+        keys = {"c": {"shape": [2, 97, 20], "dtype": "float32", "axes": ["batch", None, None]}}
+        self.half(document(2, 150, 20, [heads(inputs=["x", "c"])], keys), 4)
 
     def test_one_query(self):
         """One row of scores is no tile: it goes as it is stored."""

@@ -1,0 +1,75 @@
+/* What the files of attention on a GPU share (see lower_attention_grid.c). */
+#ifndef CODEGEN_LOWER_ATTENTION_GRID_H
+#define CODEGEN_LOWER_ATTENTION_GRID_H
+#include "codegen/lower/lower_attention.h"
+
+enum {
+    GRID_THREADS = 128,
+    UNIT_ROWS = 16, /* of the matrix unit (NEST_MATRIX) */
+    UNIT_COLUMNS = 8,
+    UNIT_STEPS = 16
+};
+
+/* A thread's part of one side of a tile: groups of neighbours, `groups` of them, so far apart that the others stand
+ * between them. */
+struct lower_attention_part {
+    int64_t by, count; /* digit of the thread's number */
+    int64_t groups, group;
+    uint32_t reg; /* what the thread takes of it for a product */
+};
+struct lower_attention_piece {
+    nest_var outer, inner;
+};
+
+/* An operand on its way to shared memory, which has words: numbers, or pairs of them along what is contracted. */
+struct lower_attention_stage {
+    const struct lower_attention_side *side;
+    struct lower_pos first; /* of its rows */
+    int64_t rows;           /* that it has */
+    bool rows_kept;         /* its rows are kept, what is inside is contracted; or the other way round */
+    bool fast_kept;         /* neighbours in memory are kept */
+    int64_t kept, chunk;    /* numbers of both sides that are there at a time */
+    int64_t kept_apart, word_apart;
+    int64_t few; /* neighbouring words that a thread fetches */
+    uint32_t local, staged;
+};
+
+struct lower_attention_grid {
+    struct lower_attention *a;
+    bool unit;          /* by the matrix unit: operands and weights have 16 bits */
+    enum ir_dtype kind; /* of what is multiplied */
+    nest_var thread;
+    struct lower_attention_part lanes, steps, made[MOST_SINKS];
+    struct lower_attention_part own; /* lanes whose softmax is the thread's, with `parts` - 1 others */
+    int64_t parts, part_by;
+    int64_t row;       /* numbers of a row of a tile in shared memory */
+    uint32_t local[2]; /* what is staged, of lanes and of the others */
+    uint32_t scores[MOST_SOURCES], sums[MOST_SINKS];
+    uint32_t weights[MOST_SINKS]; /* pairs in registers, by tile: the matrix unit's left operand, `pieces` of it */
+    uint32_t pieces[MOST_SINKS];  /* 1, or of float32 three that make it up */
+    uint32_t most, total, scale;  /* so far, of a thread's lanes */
+};
+
+/* Loops over a thread's piece, and over the threads in it; where it stands in the tile, which of its numbers it is. */
+void attention_open_threads(struct lower_attention_grid *);
+struct lower_attention_piece attention_open_piece(struct lower_attention_grid *, const struct lower_attention_part *);
+void attention_digit(struct lower_attention_grid *, struct lower_pos *, int64_t by, int64_t count, int64_t scale);
+struct lower_pos attention_place(struct lower_attention_grid *, const struct lower_attention_part *,
+                                 struct lower_attention_piece);
+void attention_add_number(struct lower_attention_grid *, struct lower_pos *, const struct lower_attention_part *,
+                          struct lower_attention_piece, int64_t scale);
+int64_t attention_size(const struct lower_attention_part *); /* of the tile */
+int64_t attention_own(const struct lower_attention_part *);  /* of a thread */
+/* Of the sums of lanes by another side: as NEST_MATRIX has them, or lane by lane. */
+struct nest_index attention_sum(struct lower_attention_grid *, struct lower_attention_piece lane,
+                                const struct lower_attention_part *, struct lower_attention_piece other);
+/* The value where the mask of loads holds, else `otherwise`. */
+nest_value attention_masked(struct lower_attention_grid *, nest_value, double otherwise);
+void attention_leave(struct lower_attention_grid *, uint32_t depth); /* loops, and the mask of loads */
+
+/* lower_attention_stage.c: sums += a side of the lanes, or the weights of a tile, x another side; words that its
+ * operands take at most. */
+int64_t attention_staged_words(const struct lower_attention_grid *, int64_t kept, int64_t chunk);
+void attention_make_scores(struct lower_attention_grid *, uint32_t source);
+void attention_add_sums(struct lower_attention_grid *, uint32_t sink);
+#endif
