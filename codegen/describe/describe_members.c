@@ -49,7 +49,7 @@ static bool at_index(const struct arguments *a, uint32_t member, size_t i)
  * depends on where an element stands. */
 static bool joined(const struct arguments *a, const struct nest *nest, uint32_t member, uint32_t then, int64_t elements)
 {
-    if (!nest->flat || nest_tells_position(nest)) return false;
+    if (!nest->flat || nest_has(nest, NEST_POSITION)) return false;
     for (size_t i = 0; i < a->inputs + a->outputs; i++) {
         const struct plan_buffer *x = &a->plan->buffers.items[argument(a, member, i)];
         const struct plan_buffer *y = &a->plan->buffers.items[argument(a, then, i)];

@@ -23,8 +23,6 @@ enum {
     ACROSS = 8, /* and along steps, or what is made */
     GROUP = 4,  /* neighbours of a thread at most: a load of 16 bytes */
     PADDING = 4 /* between the rows of shared memory: other banks */,
-    STAGED = 16,      /* of what is contracted that is in shared memory at a time, at most */
-    UNIT_STAGED = 32, /* of scores; of sums all steps */
     UNIT_ACROSS = 4,
     PIECES = 3,      /* of 8 bits: those of float32 */
     REGISTERS = 128, /* for scores and sums; the rest is for what is on its way */
@@ -481,25 +479,13 @@ static uint32_t weights_of(struct lower_attention *a)
     return a->max && !count ? 1 : count;
 }
 
-/* Words of shared memory for a side: of lanes, of the others. */
-static int64_t side_words(const struct lower_attention_grid *g, bool lanes)
-{
-    const struct lower_attention *a = g->a;
-    int64_t most = attention_staged_words(g, lanes ? a->width : a->steps, g->unit ? UNIT_STAGED : STAGED);
-    for (uint32_t i = 0; i < a->sinks && !lanes; i++) {
-        int64_t words = attention_staged_words(g, attention_size(&g->made[i]), g->unit ? a->steps : STAGED);
-        most = words > most ? words : most;
-    }
-    return most;
-}
-
 /* Do its sums fit the registers of a thread, its locals the shared memory, and are there tiles for most of a GPU? */
 static bool fits(const struct lower_attention_grid *g, uint32_t weights)
 {
     const struct lower_attention *a = g->a;
     int64_t bytes = (int64_t)ir_dtype_bytes(a->sum), sums = a->sources * a->steps;
     for (uint32_t i = 0; i < a->sinks; i++) sums += attention_size(&g->made[i]);
-    int64_t shared = side_words(g, true) + side_words(g, false) + 4 * 4 * a->width;
+    int64_t shared = attention_shared_words(g, true) + attention_shared_words(g, false) + 4 * 4 * a->width;
     if (!g->unit) shared += weights * a->steps * g->row;
     return sums * a->width * bytes <= (g->unit ? UNIT_REGISTERS : REGISTERS) * GRID_THREADS * 4 &&
            shared * bytes <= SHARED && (g->unit || a->s.batch * a->blocks >= CG_CUDA_BLOCKS);
@@ -544,7 +530,7 @@ static void choose(struct lower_attention_grid *g)
         for (uint32_t i = 0; i < weights; i++) a->tile[i] = nest_local(b, a->sum, (a->steps - 1) * g->row + a->width);
         for (uint32_t i = 0; i < a->sinks; i++) a->sink[i].tile = a->tile[a->sink[i].tile];
     }
-    for (int i = 0; i < 2; i++) g->local[i] = nest_local(b, staged, side_words(g, i == 0));
+    for (int i = 0; i < 2; i++) g->local[i] = nest_local(b, staged, attention_shared_words(g, i == 0));
     if (!a->max) return;
     int64_t places = g->parts * a->width;
     a->max_local = nest_local(b, (enum ir_dtype)ir_type(a->l->f, a->max)->dtype, places);
@@ -602,6 +588,7 @@ void attention_grid(struct lower_attention *a)
     open_blocks(a);
     declare(&g);
     if (a->max) show(&g, a->max_local, g.most); /* lanes of a block whose every tile is left out */
+    for (uint32_t i = 0; i < a->sources; i++) attention_keep_lanes(&g, i);
     attention_find_dead(a);
     if (a->dead.conditions && a->rows && !a->max) a->least = attention_least_max(a, &a->first, a->width);
     uint32_t depth = l->b.depth;
@@ -609,11 +596,16 @@ void attention_grid(struct lower_attention *a)
     nest_value live = attention_is_live(a, a->steps);
     if (live) nest_open_if(&l->b, live);
     for (uint32_t i = 0; i < a->sources; i++) attention_make_scores(&g, i);
+    struct lower_attention_stage early;
+    if (g.unit && a->sinks) early = attention_begin_sums(&g, 0);
     if (!a->max) weigh(&g);
     else if (g.unit) softmax_in_registers(&g);
     else softmax_in_tile(&g);
     for (uint32_t i = 0; i < a->sinks && a->max; i++) scale_sums(&g, i);
-    for (uint32_t i = 0; i < a->sinks; i++) attention_add_sums(&g, i);
+    for (uint32_t i = 0; i < a->sinks; i++) {
+        if (i || !g.unit) early = attention_begin_sums(&g, i);
+        attention_add_sums(&g, i, &early);
+    }
     nest_close_to(&l->b, depth);
     if (a->max) finish_stats(&g);
     for (uint32_t i = 0; i < a->sinks; i++) finish_sums(&g, i);

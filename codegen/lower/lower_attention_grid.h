@@ -45,6 +45,7 @@ struct lower_attention_grid {
     int64_t row;       /* numbers of a row of a tile in shared memory */
     uint32_t local[2]; /* what is staged, of lanes and of the others */
     uint32_t scores[MOST_SOURCES], sums[MOST_SINKS];
+    uint32_t kept[MOST_SOURCES];  /* pairs of the lanes' side, where it stays in registers */
     uint32_t weights[MOST_SINKS]; /* pairs in registers, by tile: the matrix unit's left operand, `pieces` of it */
     uint32_t pieces[MOST_SINKS];  /* 1, or of float32 three that make it up */
     uint32_t most, total, scale;  /* so far, of a thread's lanes */
@@ -67,9 +68,11 @@ struct nest_index attention_sum(struct lower_attention_grid *, struct lower_atte
 nest_value attention_masked(struct lower_attention_grid *, nest_value, double otherwise);
 void attention_leave(struct lower_attention_grid *, uint32_t depth); /* loops, and the mask of loads */
 
-/* lower_attention_stage.c: sums += a side of the lanes, or the weights of a tile, x another side; words that its
- * operands take at most. */
-int64_t attention_staged_words(const struct lower_attention_grid *, int64_t kept, int64_t chunk);
+/* lower_attention_stage.c. Words of shared memory that go by for a side: of lanes, of the others. */
+int64_t attention_shared_words(const struct lower_attention_grid *, bool lanes);
+/* Before the steps; scores = lanes x steps; what one of the sums is made with on its way, sums += weights x that. */
+void attention_keep_lanes(struct lower_attention_grid *, uint32_t source);
 void attention_make_scores(struct lower_attention_grid *, uint32_t source);
-void attention_add_sums(struct lower_attention_grid *, uint32_t sink);
+struct lower_attention_stage attention_begin_sums(struct lower_attention_grid *, uint32_t sink);
+void attention_add_sums(struct lower_attention_grid *, uint32_t sink, const struct lower_attention_stage *);
 #endif

@@ -6,9 +6,11 @@
 #include "codegen/lower/lower_attention_grid.h"
 
 enum {
-    CHUNK = 16, /* of what is contracted that is in shared memory at a time */
-    UNIT_CHUNK = 32,
-    PADDING = 4, /* between the rows of shared memory: other banks */
+    CHUNK = 16,      /* of what is contracted that is in shared memory at a time */
+    UNIT_CHUNK = 32, /* where it is more than fits the registers of a thread */
+    MOST_KEPT = 64,
+    UNIT_LEFT = 4, /* registers of its left operand */
+    PADDING = 4,   /* between the rows of shared memory: other banks */
     UNIT_PADDING = 8
 };
 
@@ -114,7 +116,7 @@ static struct lower_attention_stage stage_of(struct lower_attention_grid *g, con
     return s;
 }
 
-int64_t attention_staged_words(const struct lower_attention_grid *g, int64_t kept, int64_t chunk)
+static int64_t staged_words(const struct lower_attention_grid *g, int64_t kept, int64_t chunk)
 {
     int64_t words = chunk / word_numbers(g), by_words = words * (kept + (g->unit ? UNIT_PADDING : PADDING));
     int64_t by_kept = kept * (words + PADDING);
@@ -222,39 +224,46 @@ static void take(struct lower_attention_grid *g, const struct lower_attention_pa
     nest_close_to(&l->b, depth);
 }
 
-/* What the matrix unit takes at a time, from word `word` of what is contracted on: of lanes those 32 apart. */
+/* What the matrix unit takes at a time, from word `word` of what is contracted on, into registers from `first` on: of
+ * lanes those 32 apart. */
 static void take_unit(struct lower_attention_grid *g, const struct lower_attention_part *p,
-                      const struct lower_attention_stage *s, const struct lower_pos *word)
+                      const struct lower_attention_stage *s, const struct lower_pos *word, uint32_t reg,
+                      const struct lower_pos *first)
 {
     struct lower *l = g->a->l;
     uint32_t depth = l->b.depth;
     bool left = p == &g->lanes;
-    nest_var outer = left ? 0 : lower_open(l, NEST_UNROLL, p->groups), late = lower_open(l, NEST_UNROLL, 2),
-             row = left ? lower_open(l, NEST_UNROLL, p->groups) : 0;
+    int64_t apart = left ? p->count : UNIT_COLUMNS;
+    nest_var tile = lower_open(l, NEST_UNROLL, p->groups), late = lower_open(l, NEST_UNROLL, 2);
     attention_open_threads(g);
-    struct lower_pos place = attention_zero(), number = place, of = *word;
+    struct lower_pos place = attention_zero(), number = *first, of = *word;
     attention_digit(g, &of, 1, 4, 1);
     lower_pos_add_term(l, &of, late, UNIT_STEPS / 4);
-    attention_digit(g, &place, 4, left ? p->count : UNIT_COLUMNS, 1);
-    lower_pos_add_term(l, &place, left ? row : outer, left ? p->count : UNIT_COLUMNS);
-    if (left) lower_pos_add_term(l, &number, row, 1);
-    else lower_pos_add_term(l, &number, outer, 2);
+    attention_digit(g, &place, 4, apart, 1);
+    lower_pos_add_term(l, &place, tile, apart);
+    lower_pos_add_term(l, &number, tile, left ? 1 : 2);
     lower_pos_add_term(l, &number, late, left ? 2 : 1);
-    nest_set(&l->b, p->reg, lower_pos_index(l, &number), nest_load(&l->b, s->local, shared_at(g, s, &place, &of), 0));
+    nest_set(&l->b, reg, lower_pos_index(l, &number), nest_load(&l->b, s->local, shared_at(g, s, &place, &of), 0));
     nest_close_to(&l->b, depth);
 }
 
-/* The same of a piece of the weights, turn `turn`. */
-static void take_weights(struct lower_attention_grid *g, uint32_t tile, uint32_t piece, nest_var turn)
+/* A left operand: what goes through shared memory in chunks (NULL: nothing), a tile there whose rows are steps, or
+ * registers of all that is contracted, `pieces` of them. */
+struct left {
+    const struct lower_attention_stage *stage;
+    uint32_t tile, kept, pieces, apart;
+};
+
+/* The same from registers, turn `turn` of a piece. */
+static void take_kept(struct lower_attention_grid *g, const struct left *left, uint32_t piece, nest_var turn)
 {
     struct lower *l = g->a->l;
     uint32_t depth = l->b.depth;
-    struct lower_pos number = attention_var(l, lower_open(l, NEST_UNROLL, 4), 1), of = number;
+    struct lower_pos number = attention_var(l, lower_open(l, NEST_UNROLL, UNIT_LEFT), 1), of = number;
     attention_open_threads(g);
-    lower_pos_add_term(l, &of, turn, 4);
-    of.offset += piece * 2 * g->steps.groups;
-    nest_set(&l->b, g->lanes.reg, lower_pos_index(l, &number),
-             nest_get(&l->b, g->weights[tile], lower_pos_index(l, &of)));
+    lower_pos_add_term(l, &of, turn, UNIT_LEFT);
+    of.offset += piece * left->apart;
+    nest_set(&l->b, g->lanes.reg, lower_pos_index(l, &number), nest_get(&l->b, left->kept, lower_pos_index(l, &of)));
     nest_close_to(&l->b, depth);
 }
 
@@ -277,49 +286,95 @@ static void add_products(struct lower_attention_grid *g, const struct lower_atte
 
 /* ---------------------------------------------------------------- products */
 
-/* What is in shared memory; without `left` by the weights of a tile, whose rows are steps, from `from` on. */
-static void multiply(struct lower_attention_grid *g, const struct lower_attention_stage *right,
-                     const struct lower_attention_stage *left, uint32_t tile, const struct lower_pos *from,
-                     const struct lower_attention_part *other, uint32_t sums)
+/* What is in shared memory of both, of the steps of a tile from `from` on. */
+static void multiply(struct lower_attention_grid *g, const struct lower_attention_stage *right, const struct left *left,
+                     const struct lower_pos *from, const struct lower_attention_part *other, uint32_t sums)
 {
     struct lower *l = g->a->l;
     int64_t at_once = g->unit ? UNIT_STEPS : 1;
     nest_var var = lower_open(l, NEST_UNROLL, right->chunk / at_once);
-    struct lower_pos k = attention_var(l, var, g->unit ? UNIT_STEPS / 2 : 1),
-                     row = left ? k : attention_plus(l, from, &k, 1);
+    struct lower_pos k = attention_var(l, var, g->unit ? UNIT_STEPS / 2 : 1), zero = attention_zero(),
+                     row = left->stage ? k : attention_plus(l, from, &k, 1);
     if (g->unit) {
-        take_unit(g, other, right, &k);
-        for (uint32_t piece = 0; piece < (left ? 1 : g->pieces[tile]); piece++) {
-            if (left) take_unit(g, &g->lanes, left, &k);
-            else take_weights(g, tile, piece, var);
+        take_unit(g, other, right, &k, other->reg, &zero);
+        for (uint32_t piece = 0; piece < left->pieces; piece++) {
+            if (left->stage) take_unit(g, &g->lanes, left->stage, &k, g->lanes.reg, &zero);
+            else take_kept(g, left, piece, var);
             nest_matrix(&l->b, g->kind, sums, g->lanes.reg, other->reg);
         }
     } else {
-        take(g, &g->lanes, left ? left->local : tile, &row, g->row);
+        take(g, &g->lanes, left->stage ? left->stage->local : left->tile, &row, g->row);
         take(g, other, right->local, &k, right->word_apart);
         add_products(g, other, sums);
     }
 }
 
-static void multiply_all(struct lower_attention_grid *g, const struct lower_attention_stage *right,
-                         const struct lower_attention_stage *left, uint32_t tile, int64_t length,
-                         const struct lower_attention_part *other, uint32_t sums)
+static void multiply_all(struct lower_attention_grid *g, const struct lower_attention_stage *right, bool fetched,
+                         const struct left *left, int64_t length, const struct lower_attention_part *other,
+                         uint32_t sums)
 {
     struct lower *l = g->a->l;
     uint32_t depth = l->b.depth;
     int64_t chunk = right->chunk, chunks = (length + chunk - 1) / chunk;
     struct lower_pos from = attention_zero();
-    if (left) fetch(g, left, &from);
-    fetch(g, right, &from);
+    if (left->stage) fetch(g, left->stage, &from);
+    if (!fetched) fetch(g, right, &from);
     nest_var var = lower_open(l, NEST_SERIAL, chunks);
-    if (left) put(g, left);
+    if (left->stage) put(g, left->stage);
     put(g, right);
     from = attention_var(l, var, chunk);
     struct lower_pos next = from;
     next.offset = chunk;
-    if (left && chunks > 1) fetch(g, left, &next);
+    if (left->stage && chunks > 1) fetch(g, left->stage, &next);
     if (chunks > 1) fetch(g, right, &next);
-    multiply(g, right, left, tile, &from, other, sums);
+    multiply(g, right, left, &from, other, sums);
+    nest_close_to(&l->b, depth);
+}
+
+/* ---------------------------------------------------------------- scores */
+
+/* Of so many numbers that are contracted. */
+static int64_t chunk_of(const struct lower_attention_grid *g, int64_t length)
+{
+    if (g->unit && length > MOST_KEPT) return UNIT_CHUNK;
+    if (g->unit) return (length + UNIT_STEPS - 1) / UNIT_STEPS * UNIT_STEPS;
+    return length % CHUNK && length % (CHUNK / 2) == 0 ? CHUNK / 2 : CHUNK;
+}
+
+int64_t attention_shared_words(const struct lower_attention_grid *g, bool lanes)
+{
+    const struct lower_attention *a = g->a;
+    int64_t most = 0;
+    for (uint32_t i = 0; i < a->sources; i++) {
+        int64_t words = staged_words(g, lanes ? a->width : a->steps, chunk_of(g, a->source[i].lanes.length));
+        most = words > most ? words : most;
+    }
+    for (uint32_t i = 0; i < a->sinks && !lanes; i++) {
+        int64_t words = staged_words(g, attention_size(&g->made[i]), g->unit ? a->steps : CHUNK);
+        most = words > most ? words : most;
+    }
+    return most;
+}
+
+/* Few numbers of the lanes stay in registers while the steps go by. */
+void attention_keep_lanes(struct lower_attention_grid *g, uint32_t source)
+{
+    struct lower_attention *a = g->a;
+    struct lower *l = a->l;
+    const struct lower_attention_source *s = &a->source[source];
+    int64_t chunk = chunk_of(g, s->lanes.length);
+    struct lower_pos zero = attention_zero(), number = zero;
+    if (!g->unit || s->lanes.length > MOST_KEPT) return;
+    g->kept[source] = nest_reg(&l->b, IR_U32, (uint32_t)(UNIT_LEFT * chunk / UNIT_STEPS), true, 0);
+    uint32_t depth = l->b.depth;
+    struct lower_attention_stage stage = stage_of(g, &s->lanes, &a->first, a->extent, true, a->width, chunk,
+                                                  g->local[0]);
+    fetch(g, &stage, &zero);
+    put(g, &stage);
+    nest_var turn = lower_open(l, NEST_UNROLL, chunk / UNIT_STEPS);
+    struct lower_pos word = attention_var(l, turn, UNIT_STEPS / 2);
+    lower_pos_add_term(l, &number, turn, UNIT_LEFT);
+    take_unit(g, &g->lanes, &stage, &word, g->kept[source], &number);
     nest_close_to(&l->b, depth);
 }
 
@@ -328,23 +383,41 @@ void attention_make_scores(struct lower_attention_grid *g, uint32_t source)
     struct lower_attention *a = g->a;
     const struct lower_attention_source *s = &a->source[source];
     const struct lower_attention_side *steps = &a->block[s->block].side;
-    int64_t chunk = steps->length % CHUNK && steps->length % (CHUNK / 2) == 0 ? CHUNK / 2 : CHUNK;
-    if (g->unit) chunk = steps->length <= UNIT_STEPS ? UNIT_STEPS : UNIT_CHUNK;
-    struct lower_attention_stage left = stage_of(g, &s->lanes, &a->first, a->extent, true, a->width, chunk,
-                                                 g->local[0]);
+    bool kept = g->unit && s->lanes.length <= MOST_KEPT;
+    int64_t chunk = chunk_of(g, steps->length);
+    struct lower_attention_stage stage;
+    struct left left = {.kept = g->kept[source], .pieces = 1};
+    if (!kept) {
+        stage = stage_of(g, &s->lanes, &a->first, a->extent, true, a->width, chunk, g->local[0]);
+        left.stage = &stage;
+    }
     struct lower_attention_stage right = stage_of(g, steps, &a->step, a->walked, true, a->steps, chunk, g->local[1]);
     g->scores[source] = nest_reg(&a->l->b, a->sum, (uint32_t)(attention_own(&g->lanes) * attention_own(&g->steps)),
                                  true, 0);
-    multiply_all(g, &right, &left, 0, steps->length, &g->steps, g->scores[source]);
+    multiply_all(g, &right, false, &left, steps->length, &g->steps, g->scores[source]);
 }
 
+/* ---------------------------------------------------------------- sums */
+
 /* All steps at once where weights are in registers, which have no addresses. */
-void attention_add_sums(struct lower_attention_grid *g, uint32_t sink)
+struct lower_attention_stage attention_begin_sums(struct lower_attention_grid *g, uint32_t sink)
 {
     struct lower_attention *a = g->a;
-    const struct lower_attention_sink *s = &a->sink[sink];
-    struct lower_attention_stage right = stage_of(g, &a->block[s->block].side, &a->step, a->walked, false,
+    struct lower_pos zero = attention_zero();
+    struct lower_attention_stage right = stage_of(g, &a->block[a->sink[sink].block].side, &a->step, a->walked, false,
                                                   attention_size(&g->made[sink]), g->unit ? a->steps : CHUNK,
                                                   g->local[1]);
-    multiply_all(g, &right, NULL, s->tile, a->steps, &g->made[sink], g->sums[sink]);
+    fetch(g, &right, &zero);
+    return right;
+}
+
+void attention_add_sums(struct lower_attention_grid *g, uint32_t sink, const struct lower_attention_stage *right)
+{
+    uint32_t tile = g->a->sink[sink].tile;
+    struct left left = {.tile = tile};
+    if (g->unit) {
+        left = (struct left){
+            .kept = g->weights[tile], .pieces = g->pieces[tile], .apart = (uint32_t)(2 * g->steps.groups)};
+    }
+    multiply_all(g, right, true, &left, g->a->steps, &g->made[sink], g->sums[sink]);
 }

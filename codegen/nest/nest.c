@@ -169,17 +169,17 @@ uint8_t nest_access(const struct nest *nest, uint32_t argument)
     return bits;
 }
 
-static bool position_in(const struct nest_stmt *s)
+static bool kind_in(const struct nest_stmt *s, enum nest_kind kind)
 {
-    bool found = s->kind == NEST_POSITION;
-    for (size_t i = 0; i < s->body.count && !found; i++) found = position_in(s->body.items[i]);
+    bool found = s->kind == kind;
+    for (size_t i = 0; i < s->body.count && !found; i++) found = kind_in(s->body.items[i], kind);
     return found;
 }
 
-bool nest_tells_position(const struct nest *nest)
+bool nest_has(const struct nest *nest, enum nest_kind kind)
 {
     bool found = false;
-    for (size_t i = 0; i < nest->body.count && !found; i++) found = position_in(nest->body.items[i]);
+    for (size_t i = 0; i < nest->body.count && !found; i++) found = kind_in(nest->body.items[i], kind);
     return found;
 }
 

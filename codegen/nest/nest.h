@@ -181,10 +181,10 @@ struct nest {
 uint64_t nest_hash(const struct nest *);
 const struct nest_stmt *nest_parallel_in(const struct nest_stmt *parallel); /* the parallel loop in it, NULL: none */
 int64_t nest_inner(const struct nest_stmt *parallel);                       /* iterations of those inside of it */
-/* How a flat nest goes through an argument, a set of these bits, and whether a value is made of where it stands. */
+/* How a flat nest goes through an argument, a set of these bits; whether there is a statement of that kind. */
 enum { NEST_STAYS = 1 /* one element for all */, NEST_WALKS = 2 /* at the loop's own index */, NEST_JUMPS = 4 };
 uint8_t nest_access(const struct nest *, uint32_t argument);
-bool nest_tells_position(const struct nest *);
+bool nest_has(const struct nest *, enum nest_kind);
 uint64_t nest_shape(const struct nest *);           /* as if all numbers were 0 and the parallel loop ran once */
 void nest_print(const struct nest *, struct str *); /* the form of the head of this file */
 void nest_print_named(const struct nest *, const char *name, struct str *);

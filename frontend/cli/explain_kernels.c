@@ -5,7 +5,16 @@
 
 #include <strings.h>
 
-enum { LAUNCH_KERNEL = 1, LAUNCH_BLOCKS, LAUNCH_THREADS, LAUNCH_SHARED, LAUNCH_SCRATCH, LAUNCH_COUNT, LAUNCH_LIBRARY };
+enum {
+    LAUNCH_KERNEL = 1,
+    LAUNCH_BLOCKS,
+    LAUNCH_THREADS,
+    LAUNCH_SHARED,
+    LAUNCH_SCRATCH,
+    LAUNCH_COUNT,
+    LAUNCH_LIBRARY,
+    LAUNCH_UNIT
+};
 enum { PRODUCT_M = 1, PRODUCT_N, PRODUCT_K, PRODUCT_BATCH, PRODUCT_LIBRARY };
 
 struct card {
@@ -38,7 +47,6 @@ static int find_card(struct cli *cli, const struct card **card)
 struct work {
     const char *kind, *place;
     double flops, bytes, times;
-    bool narrow; /* 16-bit floats come out */
     bool filters,
         points; /* a convolution with fewer multiplications; what is made of its kernel, which is no product */
 };
@@ -61,9 +69,6 @@ static struct work work_of(struct cli_view *v, node e, double command)
         w.bytes += number_at(g, "bytes") * w.times;
         w.filters |= has_op(g, "winograd") || has_op(g, "winograd_sum");
         w.points |= has_op(g, "winograd_points");
-        node outputs = at(g, "outputs");
-        const char *type = cJSON_IsArray(outputs) && first(outputs) ? first(outputs)->valuestring : "";
-        w.narrow |= strncmp(type, "bf16", 4) == 0 || strncmp(type, "f16", 3) == 0;
     }
     return w;
 }
@@ -75,9 +80,9 @@ static double number_of(node row, int i)
     return cJSON_IsNumber(n) ? n->valuedouble : 0;
 }
 
-static double least_time(const struct card *card, const struct work *w, bool *memory)
+static double least_time(const struct card *card, const struct work *w, node row, bool *memory)
 {
-    bool tensor = w->narrow && strcmp(w->kind, "dot") == 0;
+    bool tensor = number_of(row, LAUNCH_UNIT) > 0;
     double computing = w->flops / (tensor ? card->products : card->speed), moving = w->bytes / card->rate;
     *memory = moving >= computing;
     return *memory ? moving : computing;
@@ -101,7 +106,7 @@ static int launches(struct cli_view *v, node e, node list)
     for (node row = first(list); row; row = next(row)) {
         struct work w = work_of(v, e, number_of(row, 0));
         bool memory;
-        all += least_time(card, &w, &memory);
+        all += least_time(card, &w, row, &memory);
         count += number_of(row, LAUNCH_COUNT) * w.times;
     }
     head(v, "kernels");
@@ -113,7 +118,7 @@ static int launches(struct cli_view *v, node e, node list)
     for (node row = first(list); row; row = next(row)) {
         struct work w = work_of(v, e, number_of(row, 0));
         bool memory;
-        double least = least_time(card, &w, &memory), blocks = number_of(row, LAUNCH_BLOCKS);
+        double least = least_time(card, &w, row, &memory), blocks = number_of(row, LAUNCH_BLOCKS);
         const char *grid = arena_format(a, "%.0f x %.0f", blocks, number_of(row, LAUNCH_THREADS));
         str_addf(&v->out, "         #%-4.0f %-7s kernel_%-4.0f %13s, %6sB shared", number_of(row, 0), w.kind,
                  number_of(row, LAUNCH_KERNEL), grid, scaled(v, number_of(row, LAUNCH_SHARED)));
