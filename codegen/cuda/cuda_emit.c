@@ -16,6 +16,7 @@
  * 16 bytes. Where they end before the range does, or memory is not aligned, they are loaded one by one, and the last
  * one is computed again in place of those that are missing. */
 #include "codegen/cuda/cuda_emit.h"
+#include <string.h>
 #include <stepc/step_abi.h>
 
 /* ---------------------------------------------------------------- barriers */
@@ -268,10 +269,17 @@ static void print_if(struct cuda_emitter *e, const struct nest_stmt *s)
     merge_open(e, kept, count);
 }
 
+static bool in_pairs(const struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    enum ir_dtype dtype = (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype;
+    return ir_dtype_bytes(dtype) == 2 && strcmp(cuda_memory_type(dtype), cuda_memory_type(IR_BF16)) == 0;
+}
+
 /* Where a load finds its element. */
 static const char *loaded_text(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     const struct cuda_run *run = &e->runs[s->result];
+    if (run->first && in_pairs(e, s)) return arena_format(e->arena, "wide%u[%u]", run->first, run->at);
     if (run->first) return arena_format(e->arena, "wide%u.item[%u]", run->first, run->at);
     return cuda_element(e, 'b', s->buffer, &s->index);
 }
@@ -282,8 +290,9 @@ static void print_run(struct cuda_emitter *e, const struct nest_stmt *s)
     struct cuda_run *run = &e->runs[s->result];
     struct nest_index first = s->index;
     first.offset -= run->at;
-    cuda_line(e, "const auto wide%u = stepc_load_whole<%u>(b%u + (%s), %s);", run->first, run->count, s->buffer,
-              cuda_index_text(e, &first), s->cond ? cuda_name_of(e, s->cond) : "true");
+    cuda_line(e, "const auto wide%u = stepc_load_%s<%u>(b%u + (%s), %s);", run->first,
+              in_pairs(e, s) ? "pairs" : "whole", run->count, s->buffer, cuda_index_text(e, &first),
+              s->cond ? cuda_name_of(e, s->cond) : "true");
 }
 
 /* A 16-bit number as it is in memory, where it was just loaded; else NULL. */

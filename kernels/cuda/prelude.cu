@@ -394,6 +394,18 @@ template <unsigned n, typename T> static __device__ stepc_few<T, n> stepc_load_w
     return few;
 }
 
+/* The same of 16 bits, in words of two: what becomes of a pair may be the word again. */
+template <unsigned n> struct stepc_pairs {
+    stepc_few<unsigned, n / 2> words;
+    __device__ unsigned short operator[](unsigned i) const { return (unsigned short)(words.item[i / 2] >> i % 2 * 16); }
+};
+template <unsigned n> static __device__ stepc_pairs<n> stepc_load_pairs(const unsigned short *from, bool is)
+{
+    stepc_pairs<n> pairs = {};
+    if (is) pairs.words = *(const stepc_few<unsigned, n / 2> *)from;
+    return pairs;
+}
+
 /* Those from `count` on are the last one again. */
 template <unsigned n, typename T> static __device__ stepc_few<T, n> stepc_load_few(const T *from, int count, bool whole)
 {

@@ -43,10 +43,11 @@ PRODUCTS = {"stepc": 1, "name": "products", "inputs": {"x": {"shape": [4096, 409
             "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 4096}, {"type": "tanh"}, {"type": "linear", "features": 4096}]},
             "loss": "mean(astype(model, 'float32')**2)", "optimizer": {"type": "sgd", "learning_rate": 0.01}}
 TRANSFORMER = transformer(12, 768, 4, 256)
+GPT2 = (TRANSFORMER[0], {**TRANSFORMER[1], "batch": 8, "context": 1024, "vocabulary": 50304})  # 124M parameters; a third of its time may be attention
 BF16 = {"precision": {"compute": "bfloat16"}}
 OWN = "--blas=own"
 ROWS = {"toy": (TOY, {}), "update": (UPDATE, {}), "shakespeare": ("samples/shakespeare/model.json", {}), "transformer": TRANSFORMER,  # document, constants,
-        "transformer-bf16": (*TRANSFORMER, BF16), "transformer-bf16-cublaslt": (*TRANSFORMER, BF16, "--blas=cublaslt"),  # keys beside, options
+        "gpt2-bf16": (*GPT2, BF16), "transformer-bf16": (*TRANSFORMER, BF16), "transformer-bf16-cublaslt": (*TRANSFORMER, BF16, "--blas=cublaslt"),  # keys beside, options
         "products-bf16": (PRODUCTS, {}, BF16, OWN), "products-bf16-cublaslt": (PRODUCTS, {}, BF16, "--blas=cublaslt")}
 WARPGROUPS = {name + "-sm_90a": name for name in ("transformer-bf16", "products-bf16")}  # beside sm_90: what has wgmma there
 MOVED = {"update": 28 << 26}  # bytes of a step, at least
