@@ -7,7 +7,7 @@
 #define CODEGEN_LOWER_H
 #include "codegen/codegen.h"
 
-enum { POS_TERMS = 16, POS_SCALED = 8, AXIS_PARTS = 10, LOWER_AXES = 10 };
+enum { POS_TERMS = 16, POS_SCALED = 12, AXIS_PARTS = 10, LOWER_AXES = 10 };
 
 struct lower_pos_scaled {
     nest_value value;
@@ -171,6 +171,9 @@ nest_value lower_mask_tile(struct lower *, const struct lower_pos *, uint32_t ax
                            int64_t extent);
 nest_value lower_compare(struct lower *, enum ir_op, nest_var, int64_t with); /* a loop's variable with a number */
 nest_var lower_open(struct lower *, enum nest_loop, int64_t extent);          /* a loop that is no part of an axis */
+/* Opens what is done if there is a block behind this one, of `blocks`; where that begins, by `steps` each: whole blocks
+ * need no mask there. */
+struct lower_pos lower_next_block(struct lower *, nest_var block, int64_t blocks, int64_t steps);
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
 nest_var lower_open_piece(struct lower *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent, int64_t unit);

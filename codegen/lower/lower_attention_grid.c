@@ -238,10 +238,13 @@ static void multiply(struct grid *g, const struct stage *right, const struct sta
     if (left) put(g, left);
     put(g, right);
     from = attention_var(l, var, chunk);
-    struct lower_pos next = from;
-    next.offset = chunk;
-    if (left && chunks > 1) fetch(g, left, &next);
-    if (chunks > 1) fetch(g, right, &next);
+    if (chunks > 1) {
+        uint32_t inside = l->b.depth;
+        struct lower_pos next = lower_next_block(l, var, chunks, chunk);
+        if (left) fetch(g, left, &next);
+        fetch(g, right, &next);
+        nest_close_to(&l->b, inside);
+    }
     struct lower_pos k = attention_var(l, lower_open(l, NEST_UNROLL, chunk), 1),
                      row = left ? k : attention_plus(l, &from, &k, 1);
     take(g, &g->lanes, g->left, left ? left->local : left_local, &row, g->row);

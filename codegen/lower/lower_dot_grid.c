@@ -115,7 +115,8 @@ static void take_unit(struct lower_dot_grid *g, const struct lower_dot_side *s, 
              row = lower_open(l, NEST_UNROLL, left ? 2 : 1);
     g->thread = lower_open(l, NEST_VECTOR, g->threads);
     struct lower_pos place = lower_pos_constant(0), number = place, of = *step;
-    if (left) grid_add_digit(g, &place, WARP, g->threads / WARP, s->digit[0].place);
+    const int warp = left ? 0 : 1;
+    if (s->digit[warp].count) grid_add_digit(g, &place, s->digit[warp].by, s->digit[warp].count, s->digit[warp].place);
     grid_add_digit(g, &place, 4, 8, 1);
     grid_add_digit(g, &of, 1, 4, s->word_steps);
     lower_pos_add_term(l, &of, late, UNIT_STEPS / 2);
@@ -233,6 +234,19 @@ static void place_side(const struct lower_dot_grid *g, struct lower_dot_side *s)
     if (turned) s->step_apart = NEST_PANEL / 2, s->part_apart = g->steps * NEST_PANEL / 2;
 }
 
+/* Warps side by side across a tile, where they read the less from shared memory so: of so many rows and columns each.
+ */
+static int64_t warps_across(int64_t rows, int64_t columns, int64_t warps)
+{
+    int64_t best = 1, least = INT64_MAX;
+    for (int64_t across = 1; across <= warps; across *= 2) {
+        int64_t down = warps / across, read = rows / down + columns / across;
+        if (rows % (down * UNIT_ROWS) || columns % (across * UNIT_COLUMNS) || read >= least) continue;
+        best = across, least = read;
+    }
+    return best;
+}
+
 /* What each thread has of a tile. */
 static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct tile *tile)
 {
@@ -242,14 +256,16 @@ static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct t
                           c = side_of(g->p, row_axis == AXIS_M ? AXIS_N : AXIS_M, columns);
     struct lower_dot_side *sides[] = {&r, &c};
     if (g->unit) {
-        int64_t high = rows / (g->threads / WARP), across = columns / UNIT_COLUMNS;
+        int64_t warps = g->threads / WARP, beside = g->panels ? 1 : warps_across(rows, columns, warps),
+                high = rows / (warps / beside), wide = columns / beside, across = wide / UNIT_COLUMNS;
         r.loop[0].extent = high / UNIT_ROWS, r.loop[0].place = UNIT_ROWS, r.loop[0].number = 4 * across;
         r.loop[1].extent = 2, r.loop[1].place = UNIT_ROWS / 2, r.loop[1].number = 2;
-        r.digit[0].by = WARP, r.digit[0].count = g->threads / WARP, r.digit[0].place = high;
+        r.digit[0].by = WARP * beside, r.digit[0].count = warps / beside, r.digit[0].place = high;
         r.digit[1].by = 4, r.digit[1].count = 8, r.digit[1].place = 1;
         c.loop[0].extent = across, c.loop[0].place = UNIT_COLUMNS, c.loop[0].number = 4;
         c.loop[1].extent = 2, c.loop[1].place = 1, c.loop[1].number = 1;
         c.digit[0].by = 1, c.digit[0].count = 4, c.digit[0].place = 2;
+        if (beside > 1) c.digit[1].by = WARP, c.digit[1].count = beside, c.digit[1].place = wide;
     } else {
         int64_t across = columns < ACROSS * GROUP ? columns / GROUP : ACROSS, down = g->threads / across;
         int64_t group = rows < down * GROUP ? rows / down : GROUP, own = columns / across;
@@ -380,10 +396,13 @@ void dot_grid(struct lower_dot_product *p)
         if (g.panels) lower_pos_add_digit(l, &to[i], block, blocks, 1, 2, grid_words(&g, sides[i]));
         grid_put(&g, sides[i], &to[i]);
     }
-    from.offset = g.steps;
-    lower_pos_add_term(l, &from, block, g.steps);
     if (g.panels) multiply_panels(&g, to);
-    for (int i = 0; i < 2 && blocks > 1; i++) grid_fetch(&g, sides[i], &from);
+    if (blocks > 1) {
+        uint32_t depth = l->b.depth;
+        from = lower_next_block(l, block, blocks, g.steps);
+        for (int i = 0; i < 2; i++) grid_fetch(&g, sides[i], &from);
+        nest_close_to(&l->b, depth);
+    }
     if (!g.panels) multiply(&g);
     dot_return(p, &before);
     if (g.panels) nest_warpgroup_wait(&l->b, g.sum);

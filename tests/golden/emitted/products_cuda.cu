@@ -11,10 +11,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
     const int v11 = (int)70ll;
     const int v17 = (int)32ll;
     const int v22 = (int)35ll;
-    const int v42 = (int)10ll;
-    const int v55 = (int)40ll;
-    const int v59 = (int)8ll;
-    const float v82 = 1.0f;
+    const int v45 = (int)10ll;
+    const int v58 = (int)40ll;
+    const int v62 = (int)8ll;
+    const float v85 = 1.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -99,43 +99,48 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                     b6[144ll * i8 + (long long)v33 + 36ll * (long long)v34] = v35;
                 }
             }
-            #pragma unroll
-            for (long long i10 = 0; i10 < 2ll; i10++) {
-                 {
-                    const long long i11 = thread;
-                    const int v36 = (int)(i11);
-                    const int v37 = stepc_rem(v36, v6);
-                    const int v38 = stepc_div(v36, v6);
-                    const int v39 = (int)(32ll * i10 + (long long)v38 + 64ll * (long long)v4);
-                    const bool v40 = v39 < v11;
-                    const int v41 = (int)(4ll * i5 + (long long)v37 + 4);
-                    const bool v43 = v41 < v42;
-                    const bool v44 = v40 && v43;
-                    const auto wide45 = stepc_load_whole<4>(b0 + (40ll * (long long)v39 + 4ll * (long long)v41), v44);
-                    const float v45 = wide45.item[0];
-                    r1[4ll * i10] = v45;
-                    const float v46 = wide45.item[1];
-                    r1[4ll * i10 + 1] = v46;
-                    const float v47 = wide45.item[2];
-                    r1[4ll * i10 + 2] = v47;
-                    const float v48 = wide45.item[3];
-                    r1[4ll * i10 + 3] = v48;
+            const int v36 = (int)(i5);
+            const bool v37 = v36 < v1;
+            const int v38 = (int)(i5 + 1);
+            if (v37) {
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = thread;
+                        const int v39 = (int)(i11);
+                        const int v40 = stepc_rem(v39, v6);
+                        const int v41 = stepc_div(v39, v6);
+                        const int v42 = (int)(32ll * i10 + (long long)v41 + 64ll * (long long)v4);
+                        const bool v43 = v42 < v11;
+                        const int v44 = (int)((long long)v40 + 4ll * (long long)v38);
+                        const bool v46 = v44 < v45;
+                        const bool v47 = v43 && v46;
+                        const auto wide48 = stepc_load_whole<4>(b0 + (40ll * (long long)v42 + 4ll * (long long)v44), v47);
+                        const float v48 = wide48.item[0];
+                        r1[4ll * i10] = v48;
+                        const float v49 = wide48.item[1];
+                        r1[4ll * i10 + 1] = v49;
+                        const float v50 = wide48.item[2];
+                        r1[4ll * i10 + 2] = v50;
+                        const float v51 = wide48.item[3];
+                        r1[4ll * i10 + 3] = v51;
+                    }
                 }
-            }
-            #pragma unroll
-            for (long long i12 = 0; i12 < 4ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v49 = (int)(i13);
-                    const int v50 = stepc_rem(v49, v17);
-                    const int v51 = stepc_div(v49, v17);
-                    const int v52 = (int)((long long)v50 + 32ll * (long long)v3);
-                    const bool v53 = v52 < v22;
-                    const int v54 = (int)(16ll * i5 + 4ll * i12 + (long long)v51 + 16);
-                    const bool v56 = v54 < v55;
-                    const bool v57 = v53 && v56;
-                    const float v58 = v57 ? b1[(long long)v52 + 35ll * (long long)v54] : (float)0;
-                    r3[i12] = v58;
+                #pragma unroll
+                for (long long i12 = 0; i12 < 4ll; i12++) {
+                     {
+                        const long long i13 = thread;
+                        const int v52 = (int)(i13);
+                        const int v53 = stepc_rem(v52, v17);
+                        const int v54 = stepc_div(v52, v17);
+                        const int v55 = (int)((long long)v53 + 32ll * (long long)v3);
+                        const bool v56 = v55 < v22;
+                        const int v57 = (int)(4ll * i12 + (long long)v54 + 16ll * (long long)v38);
+                        const bool v59 = v57 < v58;
+                        const bool v60 = v56 && v59;
+                        const float v61 = v60 ? b1[(long long)v55 + 35ll * (long long)v57] : (float)0;
+                        r3[i12] = v61;
+                    }
                 }
             }
             __syncthreads();
@@ -149,10 +154,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                         for (long long i17 = 0; i17 < 4ll; i17++) {
                              {
                                 const long long i18 = thread;
-                                const int v60 = (int)(i18);
-                                const int v61 = stepc_div(v60, v59);
-                                const float v62 = b5[72ll * i14 + 288ll * i15 + i17 + 4ll * (long long)v61];
-                                r2[i17] = v62;
+                                const int v63 = (int)(i18);
+                                const int v64 = stepc_div(v63, v62);
+                                const float v65 = b5[72ll * i14 + 288ll * i15 + i17 + 4ll * (long long)v64];
+                                r2[i17] = v65;
                             }
                         }
                     }
@@ -162,10 +167,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                         for (long long i20 = 0; i20 < 4ll; i20++) {
                              {
                                 const long long i21 = thread;
-                                const int v63 = (int)(i21);
-                                const int v64 = stepc_rem(v63, v59);
-                                const float v65 = b6[144ll * i14 + 36ll * i15 + i20 + 4ll * (long long)v64];
-                                r4[i20] = v65;
+                                const int v66 = (int)(i21);
+                                const int v67 = stepc_rem(v66, v62);
+                                const float v68 = b6[144ll * i14 + 36ll * i15 + i20 + 4ll * (long long)v67];
+                                r4[i20] = v68;
                             }
                         }
                     }
@@ -179,11 +184,11 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                                 for (long long i25 = 0; i25 < 4ll; i25++) {
                                      {
                                         const long long i26 = thread;
-                                        const float v66 = r0[4ll * i23 + i25];
-                                        const float v67 = r2[i23];
-                                        const float v68 = r4[i25];
-                                        const float v69 = fmaf(v67, v68, v66);
-                                        r0[4ll * i23 + i25] = v69;
+                                        const float v69 = r0[4ll * i23 + i25];
+                                        const float v70 = r2[i23];
+                                        const float v71 = r4[i25];
+                                        const float v72 = fmaf(v70, v71, v69);
+                                        r0[4ll * i23 + i25] = v72;
                                     }
                                 }
                             }
@@ -202,59 +207,59 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                         const long long i30 = 0;
                          {
                             const long long i31 = thread;
-                            const int v70 = (int)(i31);
-                            const int v71 = stepc_div(v70, v59);
-                            const int v72 = stepc_rem(v70, v59);
-                            const int v73 = (int)(i28 + 4ll * (long long)v71 + 64ll * (long long)v4);
-                            const bool v74 = v73 < v11;
-                            const int v75 = (int)(4ll * (long long)v72 + 32ll * (long long)v3);
-                            const bool v76 = v75 < v22;
-                            const bool v77 = v74 && v76;
-                            const float v78 = r0[4ll * i28];
-                            const float v79 = v77 ? b2[(long long)v75] : (float)0;
-                            const float v80 = v78 + v79;
-                            const float v81 = tanhf(v80);
-                            const float v83 = v82 - v81;
-                            const float v84 = v83 * v81;
-                            const float v85 = v83 + v84;
-                            const int v86 = (int)(4ll * (long long)v72 + 32ll * (long long)v3 + 1);
-                            const bool v87 = v86 < v22;
-                            const bool v88 = v74 && v87;
-                            const float v89 = r0[4ll * i28 + 1];
-                            const float v90 = v88 ? b2[(long long)v86] : (float)0;
-                            const float v91 = v89 + v90;
-                            const float v92 = tanhf(v91);
-                            const float v93 = v82 - v92;
-                            const float v94 = v93 * v92;
-                            const float v95 = v93 + v94;
-                            const int v96 = (int)(4ll * (long long)v72 + 32ll * (long long)v3 + 2);
-                            const bool v97 = v96 < v22;
-                            const bool v98 = v74 && v97;
-                            const float v99 = r0[4ll * i28 + 2];
-                            const float v100 = v98 ? b2[(long long)v96] : (float)0;
-                            const float v101 = v99 + v100;
-                            const float v102 = tanhf(v101);
-                            const float v103 = v82 - v102;
-                            const float v104 = v103 * v102;
-                            const float v105 = v103 + v104;
-                            const int v106 = (int)(4ll * (long long)v72 + 32ll * (long long)v3 + 3);
-                            const bool v107 = v106 < v22;
-                            const bool v108 = v74 && v107;
-                            const float v109 = r0[4ll * i28 + 3];
-                            const float v110 = v108 ? b2[(long long)v106] : (float)0;
-                            const float v111 = v109 + v110;
-                            const float v112 = tanhf(v111);
-                            const float v113 = v82 - v112;
-                            const float v114 = v113 * v112;
-                            const float v115 = v113 + v114;
-                            if (v77) b3[(long long)v75 + 35ll * (long long)v73] = v81;
-                            if (v77) b4[(long long)v75 + 35ll * (long long)v73] = v85;
-                            if (v88) b3[(long long)v86 + 35ll * (long long)v73] = v92;
-                            if (v88) b4[(long long)v86 + 35ll * (long long)v73] = v95;
-                            if (v98) b3[(long long)v96 + 35ll * (long long)v73] = v102;
-                            if (v98) b4[(long long)v96 + 35ll * (long long)v73] = v105;
-                            if (v108) b3[(long long)v106 + 35ll * (long long)v73] = v112;
-                            if (v108) b4[(long long)v106 + 35ll * (long long)v73] = v115;
+                            const int v73 = (int)(i31);
+                            const int v74 = stepc_div(v73, v62);
+                            const int v75 = stepc_rem(v73, v62);
+                            const int v76 = (int)(i28 + 4ll * (long long)v74 + 64ll * (long long)v4);
+                            const bool v77 = v76 < v11;
+                            const int v78 = (int)(4ll * (long long)v75 + 32ll * (long long)v3);
+                            const bool v79 = v78 < v22;
+                            const bool v80 = v77 && v79;
+                            const float v81 = r0[4ll * i28];
+                            const float v82 = v80 ? b2[(long long)v78] : (float)0;
+                            const float v83 = v81 + v82;
+                            const float v84 = tanhf(v83);
+                            const float v86 = v85 - v84;
+                            const float v87 = v86 * v84;
+                            const float v88 = v86 + v87;
+                            const int v89 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 1);
+                            const bool v90 = v89 < v22;
+                            const bool v91 = v77 && v90;
+                            const float v92 = r0[4ll * i28 + 1];
+                            const float v93 = v91 ? b2[(long long)v89] : (float)0;
+                            const float v94 = v92 + v93;
+                            const float v95 = tanhf(v94);
+                            const float v96 = v85 - v95;
+                            const float v97 = v96 * v95;
+                            const float v98 = v96 + v97;
+                            const int v99 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 2);
+                            const bool v100 = v99 < v22;
+                            const bool v101 = v77 && v100;
+                            const float v102 = r0[4ll * i28 + 2];
+                            const float v103 = v101 ? b2[(long long)v99] : (float)0;
+                            const float v104 = v102 + v103;
+                            const float v105 = tanhf(v104);
+                            const float v106 = v85 - v105;
+                            const float v107 = v106 * v105;
+                            const float v108 = v106 + v107;
+                            const int v109 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 3);
+                            const bool v110 = v109 < v22;
+                            const bool v111 = v77 && v110;
+                            const float v112 = r0[4ll * i28 + 3];
+                            const float v113 = v111 ? b2[(long long)v109] : (float)0;
+                            const float v114 = v112 + v113;
+                            const float v115 = tanhf(v114);
+                            const float v116 = v85 - v115;
+                            const float v117 = v116 * v115;
+                            const float v118 = v116 + v117;
+                            if (v80) b3[(long long)v78 + 35ll * (long long)v76] = v84;
+                            if (v80) b4[(long long)v78 + 35ll * (long long)v76] = v88;
+                            if (v91) b3[(long long)v89 + 35ll * (long long)v76] = v95;
+                            if (v91) b4[(long long)v89 + 35ll * (long long)v76] = v98;
+                            if (v101) b3[(long long)v99 + 35ll * (long long)v76] = v105;
+                            if (v101) b4[(long long)v99 + 35ll * (long long)v76] = v108;
+                            if (v111) b3[(long long)v109 + 35ll * (long long)v76] = v115;
+                            if (v111) b4[(long long)v109 + 35ll * (long long)v76] = v118;
                         }
                     }
                 }
@@ -294,9 +299,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
     const int v9 = (int)8ll;
     const int v12 = (int)32ll;
     const int v53 = (int)6ll;
-    const int v115 = (int)16ll;
-    const int v156 = (int)64ll;
-    const int v210 = (int)12ll;
+    const int v105 = (int)3ll;
+    const int v206 = (int)12ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[16];
         #pragma unroll
@@ -400,55 +404,54 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                     b4[4ll * (long long)v99 + 40ll * (long long)v100 + 3] = v104;
                 }
             }
-            #pragma unroll
-            for (long long i10 = 0; i10 < 2ll; i10++) {
-                 {
-                    const long long i11 = thread;
-                    const int v105 = (int)(i11);
-                    const int v106 = stepc_rem(v105, v3);
-                    const int v107 = stepc_div(v105, v3);
-                    const int v108 = stepc_rem(v107, v7);
-                    const int v109 = stepc_div(v105, v9);
-                    const int v110 = stepc_rem(v109, v3);
-                    const int v111 = stepc_div(v105, v12);
-                    const int v112 = (int)(32ll * i10 + 4ll * (long long)v108 + (long long)v110 + 8ll * (long long)v111);
-                    const bool v113 = v112 < v12;
-                    const int v114 = (int)(4ll * i5 + (long long)v106 + 4);
-                    const bool v116 = v114 < v115;
-                    const bool v117 = v113 && v116;
-                    const auto wide118 = stepc_load_whole<4>((const unsigned *)(b0 + (128ll * i0 + 512ll * (long long)v112 + 8ll * (long long)v114)), v117);
-                    const unsigned v125 = wide118.item[0];
-                    r1[4ll * i10] = v125;
-                    const unsigned v133 = wide118.item[1];
-                    r1[4ll * i10 + 1] = v133;
-                    const unsigned v141 = wide118.item[2];
-                    r1[4ll * i10 + 2] = v141;
-                    const unsigned v149 = wide118.item[3];
-                    r1[4ll * i10 + 3] = v149;
+            const int v106 = (int)(i5);
+            const bool v107 = v106 < v105;
+            const int v108 = (int)(i5 + 1);
+            if (v107) {
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = thread;
+                        const int v109 = (int)(i11);
+                        const int v110 = stepc_rem(v109, v3);
+                        const int v111 = stepc_div(v109, v3);
+                        const int v112 = stepc_rem(v111, v7);
+                        const int v113 = stepc_div(v109, v9);
+                        const int v114 = stepc_rem(v113, v3);
+                        const int v115 = stepc_div(v109, v12);
+                        const int v116 = (int)(32ll * i10 + 4ll * (long long)v112 + (long long)v114 + 8ll * (long long)v115);
+                        const bool v117 = v116 < v12;
+                        const auto wide118 = stepc_load_whole<4>((const unsigned *)(b0 + (128ll * i0 + 512ll * (long long)v116 + 8ll * (long long)v110 + 32ll * (long long)v108)), v117);
+                        const unsigned v125 = wide118.item[0];
+                        r1[4ll * i10] = v125;
+                        const unsigned v133 = wide118.item[1];
+                        r1[4ll * i10 + 1] = v133;
+                        const unsigned v141 = wide118.item[2];
+                        r1[4ll * i10 + 2] = v141;
+                        const unsigned v149 = wide118.item[3];
+                        r1[4ll * i10 + 3] = v149;
+                    }
                 }
-            }
-             {
-                const long long i12 = 0;
                  {
-                    const long long i13 = thread;
-                    const int v150 = (int)(i13);
-                    const int v151 = stepc_rem(v150, v9);
-                    const int v152 = stepc_div(v150, v9);
-                    const int v153 = (int)((long long)v151);
-                    const bool v154 = v153 < v53;
-                    const int v155 = (int)(16ll * i5 + (long long)v152 + 16);
-                    const bool v157 = v155 < v156;
-                    const bool v158 = v154 && v157;
-                    const auto wide159 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v153 + 48ll * (long long)v155)), v158);
-                    const auto wide160 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v153 + 48ll * (long long)v155 + 24)), v158);
-                    const unsigned v166 = stepc_pair<0, 0>(wide159.item[0], wide160.item[0]);
-                    r3[0] = v166;
-                    const unsigned v174 = stepc_pair<1, 1>(wide159.item[0], wide160.item[0]);
-                    r3[1] = v174;
-                    const unsigned v182 = stepc_pair<0, 0>(wide159.item[1], wide160.item[1]);
-                    r3[2] = v182;
-                    const unsigned v190 = stepc_pair<1, 1>(wide159.item[1], wide160.item[1]);
-                    r3[3] = v190;
+                    const long long i12 = 0;
+                     {
+                        const long long i13 = thread;
+                        const int v150 = (int)(i13);
+                        const int v151 = stepc_rem(v150, v9);
+                        const int v152 = stepc_div(v150, v9);
+                        const int v153 = (int)((long long)v151);
+                        const bool v154 = v153 < v53;
+                        const auto wide155 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v153 + 48ll * (long long)v152 + 768ll * (long long)v108)), v154);
+                        const auto wide156 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v153 + 48ll * (long long)v152 + 768ll * (long long)v108 + 24)), v154);
+                        const unsigned v162 = stepc_pair<0, 0>(wide155.item[0], wide156.item[0]);
+                        r3[0] = v162;
+                        const unsigned v170 = stepc_pair<1, 1>(wide155.item[0], wide156.item[0]);
+                        r3[1] = v170;
+                        const unsigned v178 = stepc_pair<0, 0>(wide155.item[1], wide156.item[1]);
+                        r3[2] = v178;
+                        const unsigned v186 = stepc_pair<1, 1>(wide155.item[1], wide156.item[1]);
+                        r3[3] = v186;
+                    }
                 }
             }
             __syncthreads();
@@ -462,13 +465,13 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                         for (long long i17 = 0; i17 < 2ll; i17++) {
                              {
                                 const long long i18 = thread;
-                                const int v191 = (int)(i18);
-                                const int v192 = stepc_div(v191, v12);
-                                const int v193 = stepc_div(v191, v3);
-                                const int v194 = stepc_rem(v193, v9);
-                                const int v195 = stepc_rem(v191, v3);
-                                const unsigned v196 = b3[8ll * i14 + 4ll * i16 + 160ll * i17 + 320ll * (long long)v192 + 20ll * (long long)v194 + (long long)v195];
-                                r2[2ll * i16 + i17] = v196;
+                                const int v187 = (int)(i18);
+                                const int v188 = stepc_div(v187, v12);
+                                const int v189 = stepc_div(v187, v3);
+                                const int v190 = stepc_rem(v189, v9);
+                                const int v191 = stepc_rem(v187, v3);
+                                const unsigned v192 = b3[8ll * i14 + 4ll * i16 + 160ll * i17 + 320ll * (long long)v188 + 20ll * (long long)v190 + (long long)v191];
+                                r2[2ll * i16 + i17] = v192;
                             }
                         }
                     }
@@ -481,12 +484,12 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                             const long long i21 = 0;
                              {
                                 const long long i22 = thread;
-                                const int v197 = (int)(i22);
-                                const int v198 = stepc_div(v197, v3);
-                                const int v199 = stepc_rem(v198, v9);
-                                const int v200 = stepc_rem(v197, v3);
-                                const unsigned v201 = b4[320ll * i14 + 8ll * i19 + 160ll * i20 + (long long)v199 + 40ll * (long long)v200];
-                                r4[2ll * i19 + i20] = v201;
+                                const int v193 = (int)(i22);
+                                const int v194 = stepc_div(v193, v3);
+                                const int v195 = stepc_rem(v194, v9);
+                                const int v196 = stepc_rem(v193, v3);
+                                const unsigned v197 = b4[320ll * i14 + 8ll * i19 + 160ll * i20 + (long long)v195 + 40ll * (long long)v196];
+                                r4[2ll * i19 + i20] = v197;
                             }
                         }
                     }
@@ -504,22 +507,22 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                         const long long i26 = 0;
                          {
                             const long long i27 = thread;
-                            const int v202 = (int)(i27);
-                            const int v203 = stepc_div(v202, v12);
-                            const int v204 = stepc_div(v202, v3);
-                            const int v205 = stepc_rem(v204, v9);
-                            const int v206 = stepc_rem(v202, v3);
-                            const int v207 = (int)(8ll * i24 + 16ll * (long long)v203 + (long long)v205);
-                            const bool v208 = v207 < v12;
-                            const int v209 = (int)(4ll * i25 + (long long)v206);
-                            const bool v211 = v209 < v210;
-                            const bool v212 = v208 && v211;
-                            const float v213 = r0[2ll * i24 + 4ll * i25];
-                            const float v214 = r0[2ll * i24 + 4ll * i25 + 1];
-                            stepc_few<float, 2> run2_213;
-                            run2_213.item[0] = v213;
-                            run2_213.item[1] = v214;
-                            stepc_store_whole(b2 + (768ll * i0 + 2ll * (long long)v209 + 24ll * (long long)v207), run2_213, v212);
+                            const int v198 = (int)(i27);
+                            const int v199 = stepc_div(v198, v12);
+                            const int v200 = stepc_div(v198, v3);
+                            const int v201 = stepc_rem(v200, v9);
+                            const int v202 = stepc_rem(v198, v3);
+                            const int v203 = (int)(8ll * i24 + 16ll * (long long)v199 + (long long)v201);
+                            const bool v204 = v203 < v12;
+                            const int v205 = (int)(4ll * i25 + (long long)v202);
+                            const bool v207 = v205 < v206;
+                            const bool v208 = v204 && v207;
+                            const float v209 = r0[2ll * i24 + 4ll * i25];
+                            const float v210 = r0[2ll * i24 + 4ll * i25 + 1];
+                            stepc_few<float, 2> run2_209;
+                            run2_209.item[0] = v209;
+                            run2_209.item[1] = v210;
+                            stepc_store_whole(b2 + (768ll * i0 + 2ll * (long long)v205 + 24ll * (long long)v203), run2_209, v208);
                         }
                     }
                 }
@@ -817,9 +820,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
     const int v7 = (int)10ll;
     const int v13 = (int)32ll;
     const int v18 = (int)35ll;
-    const int v38 = (int)70ll;
-    const int v54 = (int)8ll;
-    const int v69 = (int)40ll;
+    const int v32 = (int)4ll;
+    const int v42 = (int)70ll;
+    const int v58 = (int)8ll;
+    const int v73 = (int)40ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[16];
         #pragma unroll
@@ -901,43 +905,48 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                     b6[144ll * i8 + (long long)v29 + 36ll * (long long)v30] = v31;
                 }
             }
-            #pragma unroll
-            for (long long i10 = 0; i10 < 2ll; i10++) {
-                 {
-                    const long long i11 = thread;
-                    const int v32 = (int)(i11);
-                    const int v33 = stepc_rem(v32, v2);
-                    const int v34 = stepc_div(v32, v2);
-                    const int v35 = (int)((long long)v33);
-                    const bool v36 = v35 < v7;
-                    const int v37 = (int)(16ll * i5 + 8ll * i10 + (long long)v34 + 16);
-                    const bool v39 = v37 < v38;
-                    const bool v40 = v36 && v39;
-                    const auto wide41 = stepc_load_whole<4>(b0 + (4ll * (long long)v35 + 40ll * (long long)v37), v40);
-                    const float v41 = wide41.item[0];
-                    r1[4ll * i10] = v41;
-                    const float v42 = wide41.item[1];
-                    r1[4ll * i10 + 1] = v42;
-                    const float v43 = wide41.item[2];
-                    r1[4ll * i10 + 2] = v43;
-                    const float v44 = wide41.item[3];
-                    r1[4ll * i10 + 3] = v44;
+            const int v33 = (int)(i5);
+            const bool v34 = v33 < v32;
+            const int v35 = (int)(i5 + 1);
+            if (v34) {
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = thread;
+                        const int v36 = (int)(i11);
+                        const int v37 = stepc_rem(v36, v2);
+                        const int v38 = stepc_div(v36, v2);
+                        const int v39 = (int)((long long)v37);
+                        const bool v40 = v39 < v7;
+                        const int v41 = (int)(8ll * i10 + (long long)v38 + 16ll * (long long)v35);
+                        const bool v43 = v41 < v42;
+                        const bool v44 = v40 && v43;
+                        const auto wide45 = stepc_load_whole<4>(b0 + (4ll * (long long)v39 + 40ll * (long long)v41), v44);
+                        const float v45 = wide45.item[0];
+                        r1[4ll * i10] = v45;
+                        const float v46 = wide45.item[1];
+                        r1[4ll * i10 + 1] = v46;
+                        const float v47 = wide45.item[2];
+                        r1[4ll * i10 + 2] = v47;
+                        const float v48 = wide45.item[3];
+                        r1[4ll * i10 + 3] = v48;
+                    }
                 }
-            }
-            #pragma unroll
-            for (long long i12 = 0; i12 < 4ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v45 = (int)(i13);
-                    const int v46 = stepc_rem(v45, v13);
-                    const int v47 = stepc_div(v45, v13);
-                    const int v48 = (int)(32ll * i0 + (long long)v46);
-                    const bool v49 = v48 < v18;
-                    const int v50 = (int)(16ll * i5 + 4ll * i12 + (long long)v47 + 16);
-                    const bool v51 = v50 < v38;
-                    const bool v52 = v49 && v51;
-                    const float v53 = v52 ? b3[(long long)v48 + 35ll * (long long)v50] : (float)0;
-                    r3[i12] = v53;
+                #pragma unroll
+                for (long long i12 = 0; i12 < 4ll; i12++) {
+                     {
+                        const long long i13 = thread;
+                        const int v49 = (int)(i13);
+                        const int v50 = stepc_rem(v49, v13);
+                        const int v51 = stepc_div(v49, v13);
+                        const int v52 = (int)(32ll * i0 + (long long)v50);
+                        const bool v53 = v52 < v18;
+                        const int v54 = (int)(4ll * i12 + (long long)v51 + 16ll * (long long)v35);
+                        const bool v55 = v54 < v42;
+                        const bool v56 = v53 && v55;
+                        const float v57 = v56 ? b3[(long long)v52 + 35ll * (long long)v54] : (float)0;
+                        r3[i12] = v57;
+                    }
                 }
             }
             __syncthreads();
@@ -949,10 +958,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                     for (long long i16 = 0; i16 < 4ll; i16++) {
                          {
                             const long long i17 = thread;
-                            const int v55 = (int)(i17);
-                            const int v56 = stepc_div(v55, v54);
-                            const float v57 = b5[68ll * i14 + i16 + 4ll * (long long)v56];
-                            r2[i16] = v57;
+                            const int v59 = (int)(i17);
+                            const int v60 = stepc_div(v59, v58);
+                            const float v61 = b5[68ll * i14 + i16 + 4ll * (long long)v60];
+                            r2[i16] = v61;
                         }
                     }
                 }
@@ -962,10 +971,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                     for (long long i19 = 0; i19 < 4ll; i19++) {
                          {
                             const long long i20 = thread;
-                            const int v58 = (int)(i20);
-                            const int v59 = stepc_rem(v58, v54);
-                            const float v60 = b6[36ll * i14 + i19 + 4ll * (long long)v59];
-                            r4[i19] = v60;
+                            const int v62 = (int)(i20);
+                            const int v63 = stepc_rem(v62, v58);
+                            const float v64 = b6[36ll * i14 + i19 + 4ll * (long long)v63];
+                            r4[i19] = v64;
                         }
                     }
                 }
@@ -979,11 +988,11 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                             for (long long i24 = 0; i24 < 4ll; i24++) {
                                  {
                                     const long long i25 = thread;
-                                    const float v61 = r0[4ll * i22 + i24];
-                                    const float v62 = r2[i22];
-                                    const float v63 = r4[i24];
-                                    const float v64 = fmaf(v62, v63, v61);
-                                    r0[4ll * i22 + i24] = v64;
+                                    const float v65 = r0[4ll * i22 + i24];
+                                    const float v66 = r2[i22];
+                                    const float v67 = r4[i24];
+                                    const float v68 = fmaf(v66, v67, v65);
+                                    r0[4ll * i22 + i24] = v68;
                                 }
                             }
                         }
@@ -1001,55 +1010,55 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                         const long long i29 = 0;
                          {
                             const long long i30 = thread;
-                            const int v65 = (int)(i30);
-                            const int v66 = stepc_div(v65, v54);
-                            const int v67 = stepc_rem(v65, v54);
-                            const int v68 = (int)(i27 + 4ll * (long long)v66);
-                            const bool v70 = v68 < v69;
-                            const int v71 = (int)(32ll * i0 + 4ll * (long long)v67);
-                            const bool v72 = v71 < v18;
-                            const bool v73 = v70 && v72;
-                            const float v74 = r0[4ll * i27];
-                            const float v75 = v73 ? b1[(long long)v71 + 35ll * (long long)v68] : (float)0;
-                            const double v76 = v73 ? b2[0] : (double)0;
-                            const double v77 = -v76;
-                            const float v78 = (float)v77;
-                            const float v79 = v78 * v74;
-                            const float v80 = v75 + v79;
-                            const int v81 = (int)(32ll * i0 + 4ll * (long long)v67 + 1);
-                            const bool v82 = v81 < v18;
-                            const bool v83 = v70 && v82;
-                            const float v84 = r0[4ll * i27 + 1];
-                            const float v85 = v83 ? b1[(long long)v81 + 35ll * (long long)v68] : (float)0;
-                            const double v86 = v83 ? b2[0] : (double)0;
-                            const double v87 = -v86;
-                            const float v88 = (float)v87;
-                            const float v89 = v88 * v84;
-                            const float v90 = v85 + v89;
-                            const int v91 = (int)(32ll * i0 + 4ll * (long long)v67 + 2);
-                            const bool v92 = v91 < v18;
-                            const bool v93 = v70 && v92;
-                            const float v94 = r0[4ll * i27 + 2];
-                            const float v95 = v93 ? b1[(long long)v91 + 35ll * (long long)v68] : (float)0;
-                            const double v96 = v93 ? b2[0] : (double)0;
-                            const double v97 = -v96;
-                            const float v98 = (float)v97;
-                            const float v99 = v98 * v94;
-                            const float v100 = v95 + v99;
-                            const int v101 = (int)(32ll * i0 + 4ll * (long long)v67 + 3);
-                            const bool v102 = v101 < v18;
-                            const bool v103 = v70 && v102;
-                            const float v104 = r0[4ll * i27 + 3];
-                            const float v105 = v103 ? b1[(long long)v101 + 35ll * (long long)v68] : (float)0;
-                            const double v106 = v103 ? b2[0] : (double)0;
-                            const double v107 = -v106;
-                            const float v108 = (float)v107;
-                            const float v109 = v108 * v104;
-                            const float v110 = v105 + v109;
-                            if (v73) { b4[(long long)v71 + 35ll * (long long)v68] = v80; bad |= stepc_not_finite(v80); }
-                            if (v83) { b4[(long long)v81 + 35ll * (long long)v68] = v90; bad |= stepc_not_finite(v90); }
-                            if (v93) { b4[(long long)v91 + 35ll * (long long)v68] = v100; bad |= stepc_not_finite(v100); }
-                            if (v103) { b4[(long long)v101 + 35ll * (long long)v68] = v110; bad |= stepc_not_finite(v110); }
+                            const int v69 = (int)(i30);
+                            const int v70 = stepc_div(v69, v58);
+                            const int v71 = stepc_rem(v69, v58);
+                            const int v72 = (int)(i27 + 4ll * (long long)v70);
+                            const bool v74 = v72 < v73;
+                            const int v75 = (int)(32ll * i0 + 4ll * (long long)v71);
+                            const bool v76 = v75 < v18;
+                            const bool v77 = v74 && v76;
+                            const float v78 = r0[4ll * i27];
+                            const float v79 = v77 ? b1[(long long)v75 + 35ll * (long long)v72] : (float)0;
+                            const double v80 = v77 ? b2[0] : (double)0;
+                            const double v81 = -v80;
+                            const float v82 = (float)v81;
+                            const float v83 = v82 * v78;
+                            const float v84 = v79 + v83;
+                            const int v85 = (int)(32ll * i0 + 4ll * (long long)v71 + 1);
+                            const bool v86 = v85 < v18;
+                            const bool v87 = v74 && v86;
+                            const float v88 = r0[4ll * i27 + 1];
+                            const float v89 = v87 ? b1[(long long)v85 + 35ll * (long long)v72] : (float)0;
+                            const double v90 = v87 ? b2[0] : (double)0;
+                            const double v91 = -v90;
+                            const float v92 = (float)v91;
+                            const float v93 = v92 * v88;
+                            const float v94 = v89 + v93;
+                            const int v95 = (int)(32ll * i0 + 4ll * (long long)v71 + 2);
+                            const bool v96 = v95 < v18;
+                            const bool v97 = v74 && v96;
+                            const float v98 = r0[4ll * i27 + 2];
+                            const float v99 = v97 ? b1[(long long)v95 + 35ll * (long long)v72] : (float)0;
+                            const double v100 = v97 ? b2[0] : (double)0;
+                            const double v101 = -v100;
+                            const float v102 = (float)v101;
+                            const float v103 = v102 * v98;
+                            const float v104 = v99 + v103;
+                            const int v105 = (int)(32ll * i0 + 4ll * (long long)v71 + 3);
+                            const bool v106 = v105 < v18;
+                            const bool v107 = v74 && v106;
+                            const float v108 = r0[4ll * i27 + 3];
+                            const float v109 = v107 ? b1[(long long)v105 + 35ll * (long long)v72] : (float)0;
+                            const double v110 = v107 ? b2[0] : (double)0;
+                            const double v111 = -v110;
+                            const float v112 = (float)v111;
+                            const float v113 = v112 * v108;
+                            const float v114 = v109 + v113;
+                            if (v77) { b4[(long long)v75 + 35ll * (long long)v72] = v84; bad |= stepc_not_finite(v84); }
+                            if (v87) { b4[(long long)v85 + 35ll * (long long)v72] = v94; bad |= stepc_not_finite(v94); }
+                            if (v97) { b4[(long long)v95 + 35ll * (long long)v72] = v104; bad |= stepc_not_finite(v104); }
+                            if (v107) { b4[(long long)v105 + 35ll * (long long)v72] = v114; bad |= stepc_not_finite(v114); }
                         }
                     }
                 }
@@ -1136,9 +1145,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
     const int v11 = (int)70ll;
     const int v17 = (int)32ll;
     const int v22 = (int)35ll;
-    const int v42 = (int)10ll;
-    const int v55 = (int)40ll;
-    const int v59 = (int)8ll;
+    const int v45 = (int)10ll;
+    const int v58 = (int)40ll;
+    const int v62 = (int)8ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -1223,43 +1232,48 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                     b4[144ll * i8 + (long long)v33 + 36ll * (long long)v34] = v35;
                 }
             }
-            #pragma unroll
-            for (long long i10 = 0; i10 < 2ll; i10++) {
-                 {
-                    const long long i11 = thread;
-                    const int v36 = (int)(i11);
-                    const int v37 = stepc_rem(v36, v6);
-                    const int v38 = stepc_div(v36, v6);
-                    const int v39 = (int)(32ll * i10 + (long long)v38 + 64ll * (long long)v4);
-                    const bool v40 = v39 < v11;
-                    const int v41 = (int)(4ll * i5 + (long long)v37 + 4);
-                    const bool v43 = v41 < v42;
-                    const bool v44 = v40 && v43;
-                    const auto wide45 = stepc_load_whole<4>(b0 + (40ll * (long long)v39 + 4ll * (long long)v41), v44);
-                    const float v45 = wide45.item[0];
-                    r1[4ll * i10] = v45;
-                    const float v46 = wide45.item[1];
-                    r1[4ll * i10 + 1] = v46;
-                    const float v47 = wide45.item[2];
-                    r1[4ll * i10 + 2] = v47;
-                    const float v48 = wide45.item[3];
-                    r1[4ll * i10 + 3] = v48;
+            const int v36 = (int)(i5);
+            const bool v37 = v36 < v1;
+            const int v38 = (int)(i5 + 1);
+            if (v37) {
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = thread;
+                        const int v39 = (int)(i11);
+                        const int v40 = stepc_rem(v39, v6);
+                        const int v41 = stepc_div(v39, v6);
+                        const int v42 = (int)(32ll * i10 + (long long)v41 + 64ll * (long long)v4);
+                        const bool v43 = v42 < v11;
+                        const int v44 = (int)((long long)v40 + 4ll * (long long)v38);
+                        const bool v46 = v44 < v45;
+                        const bool v47 = v43 && v46;
+                        const auto wide48 = stepc_load_whole<4>(b0 + (40ll * (long long)v42 + 4ll * (long long)v44), v47);
+                        const float v48 = wide48.item[0];
+                        r1[4ll * i10] = v48;
+                        const float v49 = wide48.item[1];
+                        r1[4ll * i10 + 1] = v49;
+                        const float v50 = wide48.item[2];
+                        r1[4ll * i10 + 2] = v50;
+                        const float v51 = wide48.item[3];
+                        r1[4ll * i10 + 3] = v51;
+                    }
                 }
-            }
-            #pragma unroll
-            for (long long i12 = 0; i12 < 4ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v49 = (int)(i13);
-                    const int v50 = stepc_rem(v49, v17);
-                    const int v51 = stepc_div(v49, v17);
-                    const int v52 = (int)((long long)v50 + 32ll * (long long)v3);
-                    const bool v53 = v52 < v22;
-                    const int v54 = (int)(16ll * i5 + 4ll * i12 + (long long)v51 + 16);
-                    const bool v56 = v54 < v55;
-                    const bool v57 = v53 && v56;
-                    const float v58 = v57 ? b1[(long long)v52 + 35ll * (long long)v54] : (float)0;
-                    r3[i12] = v58;
+                #pragma unroll
+                for (long long i12 = 0; i12 < 4ll; i12++) {
+                     {
+                        const long long i13 = thread;
+                        const int v52 = (int)(i13);
+                        const int v53 = stepc_rem(v52, v17);
+                        const int v54 = stepc_div(v52, v17);
+                        const int v55 = (int)((long long)v53 + 32ll * (long long)v3);
+                        const bool v56 = v55 < v22;
+                        const int v57 = (int)(4ll * i12 + (long long)v54 + 16ll * (long long)v38);
+                        const bool v59 = v57 < v58;
+                        const bool v60 = v56 && v59;
+                        const float v61 = v60 ? b1[(long long)v55 + 35ll * (long long)v57] : (float)0;
+                        r3[i12] = v61;
+                    }
                 }
             }
             __syncthreads();
@@ -1273,10 +1287,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                         for (long long i17 = 0; i17 < 4ll; i17++) {
                              {
                                 const long long i18 = thread;
-                                const int v60 = (int)(i18);
-                                const int v61 = stepc_div(v60, v59);
-                                const float v62 = b3[72ll * i14 + 288ll * i15 + i17 + 4ll * (long long)v61];
-                                r2[i17] = v62;
+                                const int v63 = (int)(i18);
+                                const int v64 = stepc_div(v63, v62);
+                                const float v65 = b3[72ll * i14 + 288ll * i15 + i17 + 4ll * (long long)v64];
+                                r2[i17] = v65;
                             }
                         }
                     }
@@ -1286,10 +1300,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                         for (long long i20 = 0; i20 < 4ll; i20++) {
                              {
                                 const long long i21 = thread;
-                                const int v63 = (int)(i21);
-                                const int v64 = stepc_rem(v63, v59);
-                                const float v65 = b4[144ll * i14 + 36ll * i15 + i20 + 4ll * (long long)v64];
-                                r4[i20] = v65;
+                                const int v66 = (int)(i21);
+                                const int v67 = stepc_rem(v66, v62);
+                                const float v68 = b4[144ll * i14 + 36ll * i15 + i20 + 4ll * (long long)v67];
+                                r4[i20] = v68;
                             }
                         }
                     }
@@ -1303,11 +1317,11 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                                 for (long long i25 = 0; i25 < 4ll; i25++) {
                                      {
                                         const long long i26 = thread;
-                                        const float v66 = r0[4ll * i23 + i25];
-                                        const float v67 = r2[i23];
-                                        const float v68 = r4[i25];
-                                        const float v69 = fmaf(v67, v68, v66);
-                                        r0[4ll * i23 + i25] = v69;
+                                        const float v69 = r0[4ll * i23 + i25];
+                                        const float v70 = r2[i23];
+                                        const float v71 = r4[i25];
+                                        const float v72 = fmaf(v70, v71, v69);
+                                        r0[4ll * i23 + i25] = v72;
                                     }
                                 }
                             }
@@ -1326,31 +1340,31 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                         const long long i30 = 0;
                          {
                             const long long i31 = thread;
-                            const int v70 = (int)(i31);
-                            const int v71 = stepc_div(v70, v59);
-                            const int v72 = stepc_rem(v70, v59);
-                            const int v73 = (int)(i28 + 4ll * (long long)v71 + 64ll * (long long)v4);
-                            const bool v74 = v73 < v11;
-                            const int v75 = (int)(4ll * (long long)v72 + 32ll * (long long)v3);
-                            const bool v76 = v75 < v22;
-                            const bool v77 = v74 && v76;
-                            const float v78 = r0[4ll * i28];
-                            const int v79 = (int)(4ll * (long long)v72 + 32ll * (long long)v3 + 1);
-                            const bool v80 = v79 < v22;
-                            const bool v81 = v74 && v80;
-                            const float v82 = r0[4ll * i28 + 1];
-                            const int v83 = (int)(4ll * (long long)v72 + 32ll * (long long)v3 + 2);
-                            const bool v84 = v83 < v22;
-                            const bool v85 = v74 && v84;
-                            const float v86 = r0[4ll * i28 + 2];
-                            const int v87 = (int)(4ll * (long long)v72 + 32ll * (long long)v3 + 3);
-                            const bool v88 = v87 < v22;
-                            const bool v89 = v74 && v88;
-                            const float v90 = r0[4ll * i28 + 3];
-                            if (v77) b2[(long long)v75 + 35ll * (long long)v73] = v78;
-                            if (v81) b2[(long long)v79 + 35ll * (long long)v73] = v82;
-                            if (v85) b2[(long long)v83 + 35ll * (long long)v73] = v86;
-                            if (v89) b2[(long long)v87 + 35ll * (long long)v73] = v90;
+                            const int v73 = (int)(i31);
+                            const int v74 = stepc_div(v73, v62);
+                            const int v75 = stepc_rem(v73, v62);
+                            const int v76 = (int)(i28 + 4ll * (long long)v74 + 64ll * (long long)v4);
+                            const bool v77 = v76 < v11;
+                            const int v78 = (int)(4ll * (long long)v75 + 32ll * (long long)v3);
+                            const bool v79 = v78 < v22;
+                            const bool v80 = v77 && v79;
+                            const float v81 = r0[4ll * i28];
+                            const int v82 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 1);
+                            const bool v83 = v82 < v22;
+                            const bool v84 = v77 && v83;
+                            const float v85 = r0[4ll * i28 + 1];
+                            const int v86 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 2);
+                            const bool v87 = v86 < v22;
+                            const bool v88 = v77 && v87;
+                            const float v89 = r0[4ll * i28 + 2];
+                            const int v90 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 3);
+                            const bool v91 = v90 < v22;
+                            const bool v92 = v77 && v91;
+                            const float v93 = r0[4ll * i28 + 3];
+                            if (v80) b2[(long long)v78 + 35ll * (long long)v76] = v81;
+                            if (v84) b2[(long long)v82 + 35ll * (long long)v76] = v85;
+                            if (v88) b2[(long long)v86 + 35ll * (long long)v76] = v89;
+                            if (v92) b2[(long long)v90 + 35ll * (long long)v76] = v93;
                         }
                     }
                 }

@@ -12,13 +12,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
     const int v12 = (int)200ll;
     const int v47 = (int)8ll;
     const int v52 = (int)20ll;
-    const int v108 = (int)12ll;
-    const int v149 = (int)96ll;
-    const int v184 = (int)32ll;
-    const int v193 = (int)80ll;
-    const float v201 = 2.0f;
-    const float v205 = 0.000031232834f;
-    const float v212 = 1.0f;
+    const int v178 = (int)32ll;
+    const int v187 = (int)80ll;
+    const float v195 = 2.0f;
+    const float v199 = 0.000031232834f;
+    const float v206 = 1.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -119,52 +117,50 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
             stepc_warpgroup_wait<64>(r0);
             __syncthreads();
             stepc_warpgroup_bf16<128, 32, true, false>(r0, b5 + (2048ll * (long long)v87), b6 + (2048ll * (long long)v87));
-            #pragma unroll
-            for (long long i12 = 0; i12 < 2ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v102 = (int)(i13);
-                    const int v103 = stepc_rem(v102, v7);
-                    const int v104 = stepc_div(v102, v7);
-                    const int v105 = (int)(64ll * i12 + (long long)v104 + 128ll * (long long)v4);
-                    const bool v106 = v105 < v12;
-                    const int v107 = (int)(4ll * i6 + (long long)v103 + 4);
-                    const bool v109 = v107 < v108;
-                    const bool v110 = v106 && v109;
-                    const auto wide111 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v105 + 8ll * (long long)v107)), v110);
-                    const unsigned v118 = wide111.item[0];
-                    r1[4ll * i12] = v118;
-                    const unsigned v126 = wide111.item[1];
-                    r1[4ll * i12 + 1] = v126;
-                    const unsigned v134 = wide111.item[2];
-                    r1[4ll * i12 + 2] = v134;
-                    const unsigned v142 = wide111.item[3];
-                    r1[4ll * i12 + 3] = v142;
-                }
-            }
-            #pragma unroll
-            for (long long i14 = 0; i14 < 2ll; i14++) {
-                 {
-                    const long long i15 = 0;
+            const bool v102 = v86 < v1;
+            const int v103 = (int)(i6 + 1);
+            if (v102) {
+                #pragma unroll
+                for (long long i12 = 0; i12 < 2ll; i12++) {
                      {
-                        const long long i16 = thread;
-                        const int v143 = (int)(i16);
-                        const int v144 = stepc_rem(v143, v47);
-                        const int v145 = stepc_div(v143, v47);
-                        const int v146 = (int)(8ll * i14 + (long long)v144 + 16ll * (long long)v3);
-                        const bool v147 = v146 < v52;
-                        const int v148 = (int)(32ll * i6 + (long long)v145 + 32);
-                        const bool v150 = v148 < v149;
-                        const bool v151 = v147 && v150;
-                        const auto wide152 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v146 + 160ll * (long long)v148)), v151);
-                        const unsigned v159 = wide152.item[0];
-                        r2[4ll * i14] = v159;
-                        const unsigned v167 = wide152.item[1];
-                        r2[4ll * i14 + 1] = v167;
-                        const unsigned v175 = wide152.item[2];
-                        r2[4ll * i14 + 2] = v175;
-                        const unsigned v183 = wide152.item[3];
-                        r2[4ll * i14 + 3] = v183;
+                        const long long i13 = thread;
+                        const int v104 = (int)(i13);
+                        const int v105 = stepc_rem(v104, v7);
+                        const int v106 = stepc_div(v104, v7);
+                        const int v107 = (int)(64ll * i12 + (long long)v106 + 128ll * (long long)v4);
+                        const bool v108 = v107 < v12;
+                        const auto wide109 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v107 + 8ll * (long long)v105 + 32ll * (long long)v103)), v108);
+                        const unsigned v116 = wide109.item[0];
+                        r1[4ll * i12] = v116;
+                        const unsigned v124 = wide109.item[1];
+                        r1[4ll * i12 + 1] = v124;
+                        const unsigned v132 = wide109.item[2];
+                        r1[4ll * i12 + 2] = v132;
+                        const unsigned v140 = wide109.item[3];
+                        r1[4ll * i12 + 3] = v140;
+                    }
+                }
+                #pragma unroll
+                for (long long i14 = 0; i14 < 2ll; i14++) {
+                     {
+                        const long long i15 = 0;
+                         {
+                            const long long i16 = thread;
+                            const int v141 = (int)(i16);
+                            const int v142 = stepc_rem(v141, v47);
+                            const int v143 = stepc_div(v141, v47);
+                            const int v144 = (int)(8ll * i14 + (long long)v142 + 16ll * (long long)v3);
+                            const bool v145 = v144 < v52;
+                            const auto wide146 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v144 + 160ll * (long long)v143 + 5120ll * (long long)v103)), v145);
+                            const unsigned v153 = wide146.item[0];
+                            r2[4ll * i14] = v153;
+                            const unsigned v161 = wide146.item[1];
+                            r2[4ll * i14 + 1] = v161;
+                            const unsigned v169 = wide146.item[2];
+                            r2[4ll * i14 + 2] = v169;
+                            const unsigned v177 = wide146.item[3];
+                            r2[4ll * i14 + 3] = v177;
+                        }
                     }
                 }
             }
@@ -181,61 +177,61 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
                         const long long i20 = 0;
                          {
                             const long long i21 = thread;
-                            const int v185 = (int)(i21);
-                            const int v186 = stepc_div(v185, v184);
-                            const int v187 = stepc_div(v185, v7);
-                            const int v188 = stepc_rem(v187, v47);
-                            const int v189 = stepc_rem(v185, v7);
-                            const int v190 = (int)(8ll * i18 + 16ll * (long long)v186 + (long long)v188 + 128ll * (long long)v4);
-                            const bool v191 = v190 < v12;
-                            const int v192 = (int)(4ll * i19 + (long long)v189 + 64ll * (long long)v3);
-                            const bool v194 = v192 < v193;
-                            const bool v195 = v191 && v194;
-                            const float v196 = r0[2ll * i18 + 4ll * i19];
-                            const float v197 = stepc_bf16_round((float)v196);
-                            const auto wide198 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v192)), v195);
-                            const float v198 = stepc_bf16_value(stepc_half<0>(wide198.item[0]));
-                            const float v199 = stepc_bf16_round(v197 + v198);
-                            const float v200 = stepc_bf16_round(tanhf(v199));
-                            const float v202 = stepc_bf16_round(v200 * v201);
-                            const float v203 = stepc_bf16_round(cosf(v202));
-                            const float v204 = stepc_bf16_round(v202 * v203);
-                            const float v206 = stepc_bf16_round(v205 * v203);
-                            const float v207 = stepc_bf16_round(v205 * v202);
-                            const float v208 = stepc_bf16_round(sinf(v202));
-                            const float v209 = stepc_bf16_round(v207 * v208);
-                            const float v210 = stepc_bf16_round(v206 - v209);
-                            const float v211 = stepc_bf16_round(v210 * v201);
-                            const float v213 = stepc_bf16_round(v212 - v200);
-                            const float v214 = stepc_bf16_round(v211 * v213);
-                            const float v215 = stepc_bf16_round(v214 * v200);
-                            const float v216 = stepc_bf16_round(v214 + v215);
-                            const float v217 = r0[2ll * i18 + 4ll * i19 + 1];
-                            const float v218 = stepc_bf16_round((float)v217);
-                            const float v219 = stepc_bf16_value(stepc_half<1>(wide198.item[0]));
-                            const float v220 = stepc_bf16_round(v218 + v219);
-                            const float v221 = stepc_bf16_round(tanhf(v220));
-                            const float v222 = stepc_bf16_round(v221 * v201);
-                            const float v223 = stepc_bf16_round(cosf(v222));
-                            const float v224 = stepc_bf16_round(v222 * v223);
-                            const float v225 = stepc_bf16_round(v205 * v223);
-                            const float v226 = stepc_bf16_round(v205 * v222);
-                            const float v227 = stepc_bf16_round(sinf(v222));
-                            const float v228 = stepc_bf16_round(v226 * v227);
-                            const float v229 = stepc_bf16_round(v225 - v228);
-                            const float v230 = stepc_bf16_round(v229 * v201);
-                            const float v231 = stepc_bf16_round(v212 - v221);
-                            const float v232 = stepc_bf16_round(v230 * v231);
-                            const float v233 = stepc_bf16_round(v232 * v221);
-                            const float v234 = stepc_bf16_round(v232 + v233);
-                            stepc_few<unsigned short, 2> run3_204;
-                            run3_204.item[0] = stepc_bf16_bits(v204);
-                            stepc_few<unsigned short, 2> run4_216;
-                            run4_216.item[0] = stepc_bf16_bits(v216);
-                            run3_204.item[1] = stepc_bf16_bits(v224);
-                            stepc_store_whole(b3 + (2ll * (long long)v192 + 160ll * (long long)v190), run3_204, v195);
-                            run4_216.item[1] = stepc_bf16_bits(v234);
-                            stepc_store_whole(b4 + (2ll * (long long)v192 + 160ll * (long long)v190), run4_216, v195);
+                            const int v179 = (int)(i21);
+                            const int v180 = stepc_div(v179, v178);
+                            const int v181 = stepc_div(v179, v7);
+                            const int v182 = stepc_rem(v181, v47);
+                            const int v183 = stepc_rem(v179, v7);
+                            const int v184 = (int)(8ll * i18 + 16ll * (long long)v180 + (long long)v182 + 128ll * (long long)v4);
+                            const bool v185 = v184 < v12;
+                            const int v186 = (int)(4ll * i19 + (long long)v183 + 64ll * (long long)v3);
+                            const bool v188 = v186 < v187;
+                            const bool v189 = v185 && v188;
+                            const float v190 = r0[2ll * i18 + 4ll * i19];
+                            const float v191 = stepc_bf16_round((float)v190);
+                            const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
+                            const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
+                            const float v193 = stepc_bf16_round(v191 + v192);
+                            const float v194 = stepc_bf16_round(tanhf(v193));
+                            const float v196 = stepc_bf16_round(v194 * v195);
+                            const float v197 = stepc_bf16_round(cosf(v196));
+                            const float v198 = stepc_bf16_round(v196 * v197);
+                            const float v200 = stepc_bf16_round(v199 * v197);
+                            const float v201 = stepc_bf16_round(v199 * v196);
+                            const float v202 = stepc_bf16_round(sinf(v196));
+                            const float v203 = stepc_bf16_round(v201 * v202);
+                            const float v204 = stepc_bf16_round(v200 - v203);
+                            const float v205 = stepc_bf16_round(v204 * v195);
+                            const float v207 = stepc_bf16_round(v206 - v194);
+                            const float v208 = stepc_bf16_round(v205 * v207);
+                            const float v209 = stepc_bf16_round(v208 * v194);
+                            const float v210 = stepc_bf16_round(v208 + v209);
+                            const float v211 = r0[2ll * i18 + 4ll * i19 + 1];
+                            const float v212 = stepc_bf16_round((float)v211);
+                            const float v213 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
+                            const float v214 = stepc_bf16_round(v212 + v213);
+                            const float v215 = stepc_bf16_round(tanhf(v214));
+                            const float v216 = stepc_bf16_round(v215 * v195);
+                            const float v217 = stepc_bf16_round(cosf(v216));
+                            const float v218 = stepc_bf16_round(v216 * v217);
+                            const float v219 = stepc_bf16_round(v199 * v217);
+                            const float v220 = stepc_bf16_round(v199 * v216);
+                            const float v221 = stepc_bf16_round(sinf(v216));
+                            const float v222 = stepc_bf16_round(v220 * v221);
+                            const float v223 = stepc_bf16_round(v219 - v222);
+                            const float v224 = stepc_bf16_round(v223 * v195);
+                            const float v225 = stepc_bf16_round(v206 - v215);
+                            const float v226 = stepc_bf16_round(v224 * v225);
+                            const float v227 = stepc_bf16_round(v226 * v215);
+                            const float v228 = stepc_bf16_round(v226 + v227);
+                            stepc_few<unsigned short, 2> run3_198;
+                            run3_198.item[0] = stepc_bf16_bits(v198);
+                            stepc_few<unsigned short, 2> run4_210;
+                            run4_210.item[0] = stepc_bf16_bits(v210);
+                            run3_198.item[1] = stepc_bf16_bits(v218);
+                            stepc_store_whole(b3 + (2ll * (long long)v186 + 160ll * (long long)v184), run3_198, v189);
+                            run4_210.item[1] = stepc_bf16_bits(v228);
+                            stepc_store_whole(b4 + (2ll * (long long)v186 + 160ll * (long long)v184), run4_210, v189);
                         }
                     }
                 }
@@ -379,11 +375,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
     const int v8 = (int)12ll;
     const int v47 = (int)20ll;
     const int v81 = (int)2ll;
-    const int v104 = (int)200ll;
-    const int v179 = (int)32ll;
-    const int v182 = (int)4ll;
-    const int v187 = (int)96ll;
-    const int v190 = (int)80ll;
+    const int v98 = (int)6ll;
+    const int v107 = (int)200ll;
+    const int v182 = (int)32ll;
+    const int v185 = (int)4ll;
+    const int v190 = (int)96ll;
+    const int v193 = (int)80ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[64];
         #pragma unroll
@@ -487,55 +484,59 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
             stepc_warpgroup_wait<64>(r0);
             __syncthreads();
             stepc_warpgroup_bf16<128, 32, false, false>(r0, b5 + (2048ll * (long long)v83), b6 + (2048ll * (long long)v83));
-            #pragma unroll
-            for (long long i14 = 0; i14 < 2ll; i14++) {
-                 {
-                    const long long i15 = 0;
+            const bool v99 = v82 < v98;
+            const int v100 = (int)(i7 + 1);
+            if (v99) {
+                #pragma unroll
+                for (long long i14 = 0; i14 < 2ll; i14++) {
                      {
-                        const long long i16 = thread;
-                        const int v98 = (int)(i16);
-                        const int v99 = stepc_rem(v98, v3);
-                        const int v100 = stepc_div(v98, v3);
-                        const int v101 = (int)(8ll * i14 + (long long)v99);
-                        const bool v102 = v101 < v8;
-                        const int v103 = (int)(32ll * i7 + (long long)v100 + 32);
-                        const bool v105 = v103 < v104;
-                        const bool v106 = v102 && v105;
-                        const auto wide107 = stepc_load_whole<4>((const unsigned *)(b0 + (8ll * (long long)v101 + 96ll * (long long)v103)), v106);
-                        const unsigned v114 = wide107.item[0];
-                        r1[4ll * i14] = v114;
-                        const unsigned v122 = wide107.item[1];
-                        r1[4ll * i14 + 1] = v122;
-                        const unsigned v130 = wide107.item[2];
-                        r1[4ll * i14 + 2] = v130;
-                        const unsigned v138 = wide107.item[3];
-                        r1[4ll * i14 + 3] = v138;
+                        const long long i15 = 0;
+                         {
+                            const long long i16 = thread;
+                            const int v101 = (int)(i16);
+                            const int v102 = stepc_rem(v101, v3);
+                            const int v103 = stepc_div(v101, v3);
+                            const int v104 = (int)(8ll * i14 + (long long)v102);
+                            const bool v105 = v104 < v8;
+                            const int v106 = (int)((long long)v103 + 32ll * (long long)v100);
+                            const bool v108 = v106 < v107;
+                            const bool v109 = v105 && v108;
+                            const auto wide110 = stepc_load_whole<4>((const unsigned *)(b0 + (8ll * (long long)v104 + 96ll * (long long)v106)), v109);
+                            const unsigned v117 = wide110.item[0];
+                            r1[4ll * i14] = v117;
+                            const unsigned v125 = wide110.item[1];
+                            r1[4ll * i14 + 1] = v125;
+                            const unsigned v133 = wide110.item[2];
+                            r1[4ll * i14 + 2] = v133;
+                            const unsigned v141 = wide110.item[3];
+                            r1[4ll * i14 + 3] = v141;
+                        }
                     }
                 }
-            }
-            #pragma unroll
-            for (long long i17 = 0; i17 < 2ll; i17++) {
-                 {
-                    const long long i18 = 0;
+                #pragma unroll
+                for (long long i17 = 0; i17 < 2ll; i17++) {
                      {
-                        const long long i19 = thread;
-                        const int v139 = (int)(i19);
-                        const int v140 = stepc_rem(v139, v3);
-                        const int v141 = stepc_div(v139, v3);
-                        const int v142 = (int)(16ll * i0 + 8ll * i17 + (long long)v140);
-                        const bool v143 = v142 < v47;
-                        const int v144 = (int)(32ll * i7 + (long long)v141 + 32);
-                        const bool v145 = v144 < v104;
-                        const bool v146 = v143 && v145;
-                        const auto wide147 = stepc_load_whole<4>((const unsigned *)(b3 + (8ll * (long long)v142 + 160ll * (long long)v144)), v146);
-                        const unsigned v154 = wide147.item[0];
-                        r2[4ll * i17] = v154;
-                        const unsigned v162 = wide147.item[1];
-                        r2[4ll * i17 + 1] = v162;
-                        const unsigned v170 = wide147.item[2];
-                        r2[4ll * i17 + 2] = v170;
-                        const unsigned v178 = wide147.item[3];
-                        r2[4ll * i17 + 3] = v178;
+                        const long long i18 = 0;
+                         {
+                            const long long i19 = thread;
+                            const int v142 = (int)(i19);
+                            const int v143 = stepc_rem(v142, v3);
+                            const int v144 = stepc_div(v142, v3);
+                            const int v145 = (int)(16ll * i0 + 8ll * i17 + (long long)v143);
+                            const bool v146 = v145 < v47;
+                            const int v147 = (int)((long long)v144 + 32ll * (long long)v100);
+                            const bool v148 = v147 < v107;
+                            const bool v149 = v146 && v148;
+                            const auto wide150 = stepc_load_whole<4>((const unsigned *)(b3 + (8ll * (long long)v145 + 160ll * (long long)v147)), v149);
+                            const unsigned v157 = wide150.item[0];
+                            r2[4ll * i17] = v157;
+                            const unsigned v165 = wide150.item[1];
+                            r2[4ll * i17 + 1] = v165;
+                            const unsigned v173 = wide150.item[2];
+                            r2[4ll * i17 + 2] = v173;
+                            const unsigned v181 = wide150.item[3];
+                            r2[4ll * i17 + 3] = v181;
+                        }
                     }
                 }
             }
@@ -552,36 +553,36 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
                         const long long i23 = 0;
                          {
                             const long long i24 = thread;
-                            const int v180 = (int)(i24);
-                            const int v181 = stepc_div(v180, v179);
-                            const int v183 = stepc_div(v180, v182);
-                            const int v184 = stepc_rem(v183, v3);
-                            const int v185 = stepc_rem(v180, v182);
-                            const int v186 = (int)(8ll * i21 + 16ll * (long long)v181 + (long long)v184);
-                            const bool v188 = v186 < v187;
-                            const int v189 = (int)(64ll * i0 + 4ll * i22 + (long long)v185);
+                            const int v183 = (int)(i24);
+                            const int v184 = stepc_div(v183, v182);
+                            const int v186 = stepc_div(v183, v185);
+                            const int v187 = stepc_rem(v186, v3);
+                            const int v188 = stepc_rem(v183, v185);
+                            const int v189 = (int)(8ll * i21 + 16ll * (long long)v184 + (long long)v187);
                             const bool v191 = v189 < v190;
-                            const bool v192 = v188 && v191;
-                            const float v193 = r0[2ll * i21 + 4ll * i22];
-                            const float v194 = stepc_bf16_round((float)v193);
-                            const auto wide195 = stepc_load_whole<1>((const unsigned *)(b1 + (2ll * (long long)v189 + 160ll * (long long)v186)), v192);
-                            const float v195 = stepc_bf16_value(stepc_half<0>(wide195.item[0]));
-                            const double v196 = v192 ? b2[0] : (double)0;
-                            const double v197 = -v196;
-                            const float v198 = stepc_bf16_round((float)v197);
-                            const float v199 = stepc_bf16_round(v198 * v194);
-                            const float v200 = stepc_bf16_round(v195 + v199);
-                            const float v201 = r0[2ll * i21 + 4ll * i22 + 1];
-                            const float v202 = stepc_bf16_round((float)v201);
-                            const float v203 = stepc_bf16_value(stepc_half<1>(wide195.item[0]));
-                            const float v204 = stepc_bf16_round(v198 * v202);
-                            const float v205 = stepc_bf16_round(v203 + v204);
-                            stepc_few<unsigned short, 2> run4_200;
-                            run4_200.item[0] = stepc_bf16_bits(v200);
-                            if (v192) bad |= stepc_not_finite(v200);
-                            run4_200.item[1] = stepc_bf16_bits(v205);
-                            stepc_store_whole(b4 + (2ll * (long long)v189 + 160ll * (long long)v186), run4_200, v192);
-                            if (v192) bad |= stepc_not_finite(v205);
+                            const int v192 = (int)(64ll * i0 + 4ll * i22 + (long long)v188);
+                            const bool v194 = v192 < v193;
+                            const bool v195 = v191 && v194;
+                            const float v196 = r0[2ll * i21 + 4ll * i22];
+                            const float v197 = stepc_bf16_round((float)v196);
+                            const auto wide198 = stepc_load_whole<1>((const unsigned *)(b1 + (2ll * (long long)v192 + 160ll * (long long)v189)), v195);
+                            const float v198 = stepc_bf16_value(stepc_half<0>(wide198.item[0]));
+                            const double v199 = v195 ? b2[0] : (double)0;
+                            const double v200 = -v199;
+                            const float v201 = stepc_bf16_round((float)v200);
+                            const float v202 = stepc_bf16_round(v201 * v197);
+                            const float v203 = stepc_bf16_round(v198 + v202);
+                            const float v204 = r0[2ll * i21 + 4ll * i22 + 1];
+                            const float v205 = stepc_bf16_round((float)v204);
+                            const float v206 = stepc_bf16_value(stepc_half<1>(wide198.item[0]));
+                            const float v207 = stepc_bf16_round(v201 * v205);
+                            const float v208 = stepc_bf16_round(v206 + v207);
+                            stepc_few<unsigned short, 2> run4_203;
+                            run4_203.item[0] = stepc_bf16_bits(v203);
+                            if (v195) bad |= stepc_not_finite(v203);
+                            run4_203.item[1] = stepc_bf16_bits(v208);
+                            stepc_store_whole(b4 + (2ll * (long long)v192 + 160ll * (long long)v189), run4_203, v195);
+                            if (v195) bad |= stepc_not_finite(v208);
                         }
                     }
                 }
@@ -742,11 +743,9 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
     const int v12 = (int)200ll;
     const int v47 = (int)8ll;
     const int v52 = (int)20ll;
-    const int v108 = (int)12ll;
-    const int v149 = (int)96ll;
-    const int v184 = (int)32ll;
-    const int v193 = (int)80ll;
-    const float v201 = 2.0f;
+    const int v178 = (int)32ll;
+    const int v187 = (int)80ll;
+    const float v195 = 2.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -847,52 +846,50 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
             stepc_warpgroup_wait<64>(r0);
             __syncthreads();
             stepc_warpgroup_bf16<128, 32, true, false>(r0, b4 + (2048ll * (long long)v87), b5 + (2048ll * (long long)v87));
-            #pragma unroll
-            for (long long i12 = 0; i12 < 2ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v102 = (int)(i13);
-                    const int v103 = stepc_rem(v102, v7);
-                    const int v104 = stepc_div(v102, v7);
-                    const int v105 = (int)(64ll * i12 + (long long)v104 + 128ll * (long long)v4);
-                    const bool v106 = v105 < v12;
-                    const int v107 = (int)(4ll * i6 + (long long)v103 + 4);
-                    const bool v109 = v107 < v108;
-                    const bool v110 = v106 && v109;
-                    const auto wide111 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v105 + 8ll * (long long)v107)), v110);
-                    const unsigned v118 = wide111.item[0];
-                    r1[4ll * i12] = v118;
-                    const unsigned v126 = wide111.item[1];
-                    r1[4ll * i12 + 1] = v126;
-                    const unsigned v134 = wide111.item[2];
-                    r1[4ll * i12 + 2] = v134;
-                    const unsigned v142 = wide111.item[3];
-                    r1[4ll * i12 + 3] = v142;
-                }
-            }
-            #pragma unroll
-            for (long long i14 = 0; i14 < 2ll; i14++) {
-                 {
-                    const long long i15 = 0;
+            const bool v102 = v86 < v1;
+            const int v103 = (int)(i6 + 1);
+            if (v102) {
+                #pragma unroll
+                for (long long i12 = 0; i12 < 2ll; i12++) {
                      {
-                        const long long i16 = thread;
-                        const int v143 = (int)(i16);
-                        const int v144 = stepc_rem(v143, v47);
-                        const int v145 = stepc_div(v143, v47);
-                        const int v146 = (int)(8ll * i14 + (long long)v144 + 16ll * (long long)v3);
-                        const bool v147 = v146 < v52;
-                        const int v148 = (int)(32ll * i6 + (long long)v145 + 32);
-                        const bool v150 = v148 < v149;
-                        const bool v151 = v147 && v150;
-                        const auto wide152 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v146 + 160ll * (long long)v148)), v151);
-                        const unsigned v159 = wide152.item[0];
-                        r2[4ll * i14] = v159;
-                        const unsigned v167 = wide152.item[1];
-                        r2[4ll * i14 + 1] = v167;
-                        const unsigned v175 = wide152.item[2];
-                        r2[4ll * i14 + 2] = v175;
-                        const unsigned v183 = wide152.item[3];
-                        r2[4ll * i14 + 3] = v183;
+                        const long long i13 = thread;
+                        const int v104 = (int)(i13);
+                        const int v105 = stepc_rem(v104, v7);
+                        const int v106 = stepc_div(v104, v7);
+                        const int v107 = (int)(64ll * i12 + (long long)v106 + 128ll * (long long)v4);
+                        const bool v108 = v107 < v12;
+                        const auto wide109 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v107 + 8ll * (long long)v105 + 32ll * (long long)v103)), v108);
+                        const unsigned v116 = wide109.item[0];
+                        r1[4ll * i12] = v116;
+                        const unsigned v124 = wide109.item[1];
+                        r1[4ll * i12 + 1] = v124;
+                        const unsigned v132 = wide109.item[2];
+                        r1[4ll * i12 + 2] = v132;
+                        const unsigned v140 = wide109.item[3];
+                        r1[4ll * i12 + 3] = v140;
+                    }
+                }
+                #pragma unroll
+                for (long long i14 = 0; i14 < 2ll; i14++) {
+                     {
+                        const long long i15 = 0;
+                         {
+                            const long long i16 = thread;
+                            const int v141 = (int)(i16);
+                            const int v142 = stepc_rem(v141, v47);
+                            const int v143 = stepc_div(v141, v47);
+                            const int v144 = (int)(8ll * i14 + (long long)v142 + 16ll * (long long)v3);
+                            const bool v145 = v144 < v52;
+                            const auto wide146 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v144 + 160ll * (long long)v143 + 5120ll * (long long)v103)), v145);
+                            const unsigned v153 = wide146.item[0];
+                            r2[4ll * i14] = v153;
+                            const unsigned v161 = wide146.item[1];
+                            r2[4ll * i14 + 1] = v161;
+                            const unsigned v169 = wide146.item[2];
+                            r2[4ll * i14 + 2] = v169;
+                            const unsigned v177 = wide146.item[3];
+                            r2[4ll * i14 + 3] = v177;
+                        }
                     }
                 }
             }
@@ -909,37 +906,37 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
                         const long long i20 = 0;
                          {
                             const long long i21 = thread;
-                            const int v185 = (int)(i21);
-                            const int v186 = stepc_div(v185, v184);
-                            const int v187 = stepc_div(v185, v7);
-                            const int v188 = stepc_rem(v187, v47);
-                            const int v189 = stepc_rem(v185, v7);
-                            const int v190 = (int)(8ll * i18 + 16ll * (long long)v186 + (long long)v188 + 128ll * (long long)v4);
-                            const bool v191 = v190 < v12;
-                            const int v192 = (int)(4ll * i19 + (long long)v189 + 64ll * (long long)v3);
-                            const bool v194 = v192 < v193;
-                            const bool v195 = v191 && v194;
-                            const float v196 = r0[2ll * i18 + 4ll * i19];
-                            const float v197 = stepc_bf16_round((float)v196);
-                            const auto wide198 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v192)), v195);
-                            const float v198 = stepc_bf16_value(stepc_half<0>(wide198.item[0]));
-                            const float v199 = stepc_bf16_round(v197 + v198);
-                            const float v200 = stepc_bf16_round(tanhf(v199));
-                            const float v202 = stepc_bf16_round(v200 * v201);
-                            const float v203 = stepc_bf16_round(cosf(v202));
-                            const float v204 = stepc_bf16_round(v202 * v203);
-                            const float v205 = r0[2ll * i18 + 4ll * i19 + 1];
-                            const float v206 = stepc_bf16_round((float)v205);
-                            const float v207 = stepc_bf16_value(stepc_half<1>(wide198.item[0]));
-                            const float v208 = stepc_bf16_round(v206 + v207);
-                            const float v209 = stepc_bf16_round(tanhf(v208));
-                            const float v210 = stepc_bf16_round(v209 * v201);
-                            const float v211 = stepc_bf16_round(cosf(v210));
-                            const float v212 = stepc_bf16_round(v210 * v211);
-                            stepc_few<unsigned short, 2> run3_204;
-                            run3_204.item[0] = stepc_bf16_bits(v204);
-                            run3_204.item[1] = stepc_bf16_bits(v212);
-                            stepc_store_whole(b3 + (2ll * (long long)v192 + 160ll * (long long)v190), run3_204, v195);
+                            const int v179 = (int)(i21);
+                            const int v180 = stepc_div(v179, v178);
+                            const int v181 = stepc_div(v179, v7);
+                            const int v182 = stepc_rem(v181, v47);
+                            const int v183 = stepc_rem(v179, v7);
+                            const int v184 = (int)(8ll * i18 + 16ll * (long long)v180 + (long long)v182 + 128ll * (long long)v4);
+                            const bool v185 = v184 < v12;
+                            const int v186 = (int)(4ll * i19 + (long long)v183 + 64ll * (long long)v3);
+                            const bool v188 = v186 < v187;
+                            const bool v189 = v185 && v188;
+                            const float v190 = r0[2ll * i18 + 4ll * i19];
+                            const float v191 = stepc_bf16_round((float)v190);
+                            const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
+                            const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
+                            const float v193 = stepc_bf16_round(v191 + v192);
+                            const float v194 = stepc_bf16_round(tanhf(v193));
+                            const float v196 = stepc_bf16_round(v194 * v195);
+                            const float v197 = stepc_bf16_round(cosf(v196));
+                            const float v198 = stepc_bf16_round(v196 * v197);
+                            const float v199 = r0[2ll * i18 + 4ll * i19 + 1];
+                            const float v200 = stepc_bf16_round((float)v199);
+                            const float v201 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
+                            const float v202 = stepc_bf16_round(v200 + v201);
+                            const float v203 = stepc_bf16_round(tanhf(v202));
+                            const float v204 = stepc_bf16_round(v203 * v195);
+                            const float v205 = stepc_bf16_round(cosf(v204));
+                            const float v206 = stepc_bf16_round(v204 * v205);
+                            stepc_few<unsigned short, 2> run3_198;
+                            run3_198.item[0] = stepc_bf16_bits(v198);
+                            run3_198.item[1] = stepc_bf16_bits(v206);
+                            stepc_store_whole(b3 + (2ll * (long long)v186 + 160ll * (long long)v184), run3_198, v189);
                         }
                     }
                 }
@@ -961,11 +958,9 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
     const int v12 = (int)200ll;
     const int v47 = (int)8ll;
     const int v52 = (int)20ll;
-    const int v108 = (int)12ll;
-    const int v149 = (int)96ll;
-    const int v184 = (int)32ll;
-    const int v193 = (int)80ll;
-    const float v201 = 2.0f;
+    const int v178 = (int)32ll;
+    const int v187 = (int)80ll;
+    const float v195 = 2.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -1066,52 +1061,50 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
             stepc_warpgroup_wait<64>(r0);
             __syncthreads();
             stepc_warpgroup_bf16<128, 32, true, false>(r0, b4 + (2048ll * (long long)v87), b5 + (2048ll * (long long)v87));
-            #pragma unroll
-            for (long long i12 = 0; i12 < 2ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v102 = (int)(i13);
-                    const int v103 = stepc_rem(v102, v7);
-                    const int v104 = stepc_div(v102, v7);
-                    const int v105 = (int)(64ll * i12 + (long long)v104 + 128ll * (long long)v4);
-                    const bool v106 = v105 < v12;
-                    const int v107 = (int)(4ll * i6 + (long long)v103 + 4);
-                    const bool v109 = v107 < v108;
-                    const bool v110 = v106 && v109;
-                    const auto wide111 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v105 + 8ll * (long long)v107)), v110);
-                    const unsigned v118 = wide111.item[0];
-                    r1[4ll * i12] = v118;
-                    const unsigned v126 = wide111.item[1];
-                    r1[4ll * i12 + 1] = v126;
-                    const unsigned v134 = wide111.item[2];
-                    r1[4ll * i12 + 2] = v134;
-                    const unsigned v142 = wide111.item[3];
-                    r1[4ll * i12 + 3] = v142;
-                }
-            }
-            #pragma unroll
-            for (long long i14 = 0; i14 < 2ll; i14++) {
-                 {
-                    const long long i15 = 0;
+            const bool v102 = v86 < v1;
+            const int v103 = (int)(i6 + 1);
+            if (v102) {
+                #pragma unroll
+                for (long long i12 = 0; i12 < 2ll; i12++) {
                      {
-                        const long long i16 = thread;
-                        const int v143 = (int)(i16);
-                        const int v144 = stepc_rem(v143, v47);
-                        const int v145 = stepc_div(v143, v47);
-                        const int v146 = (int)(8ll * i14 + (long long)v144 + 16ll * (long long)v3);
-                        const bool v147 = v146 < v52;
-                        const int v148 = (int)(32ll * i6 + (long long)v145 + 32);
-                        const bool v150 = v148 < v149;
-                        const bool v151 = v147 && v150;
-                        const auto wide152 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v146 + 160ll * (long long)v148)), v151);
-                        const unsigned v159 = wide152.item[0];
-                        r2[4ll * i14] = v159;
-                        const unsigned v167 = wide152.item[1];
-                        r2[4ll * i14 + 1] = v167;
-                        const unsigned v175 = wide152.item[2];
-                        r2[4ll * i14 + 2] = v175;
-                        const unsigned v183 = wide152.item[3];
-                        r2[4ll * i14 + 3] = v183;
+                        const long long i13 = thread;
+                        const int v104 = (int)(i13);
+                        const int v105 = stepc_rem(v104, v7);
+                        const int v106 = stepc_div(v104, v7);
+                        const int v107 = (int)(64ll * i12 + (long long)v106 + 128ll * (long long)v4);
+                        const bool v108 = v107 < v12;
+                        const auto wide109 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v107 + 8ll * (long long)v105 + 32ll * (long long)v103)), v108);
+                        const unsigned v116 = wide109.item[0];
+                        r1[4ll * i12] = v116;
+                        const unsigned v124 = wide109.item[1];
+                        r1[4ll * i12 + 1] = v124;
+                        const unsigned v132 = wide109.item[2];
+                        r1[4ll * i12 + 2] = v132;
+                        const unsigned v140 = wide109.item[3];
+                        r1[4ll * i12 + 3] = v140;
+                    }
+                }
+                #pragma unroll
+                for (long long i14 = 0; i14 < 2ll; i14++) {
+                     {
+                        const long long i15 = 0;
+                         {
+                            const long long i16 = thread;
+                            const int v141 = (int)(i16);
+                            const int v142 = stepc_rem(v141, v47);
+                            const int v143 = stepc_div(v141, v47);
+                            const int v144 = (int)(8ll * i14 + (long long)v142 + 16ll * (long long)v3);
+                            const bool v145 = v144 < v52;
+                            const auto wide146 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v144 + 160ll * (long long)v143 + 5120ll * (long long)v103)), v145);
+                            const unsigned v153 = wide146.item[0];
+                            r2[4ll * i14] = v153;
+                            const unsigned v161 = wide146.item[1];
+                            r2[4ll * i14 + 1] = v161;
+                            const unsigned v169 = wide146.item[2];
+                            r2[4ll * i14 + 2] = v169;
+                            const unsigned v177 = wide146.item[3];
+                            r2[4ll * i14 + 3] = v177;
+                        }
                     }
                 }
             }
@@ -1128,31 +1121,31 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
                         const long long i20 = 0;
                          {
                             const long long i21 = thread;
-                            const int v185 = (int)(i21);
-                            const int v186 = stepc_div(v185, v184);
-                            const int v187 = stepc_div(v185, v7);
-                            const int v188 = stepc_rem(v187, v47);
-                            const int v189 = stepc_rem(v185, v7);
-                            const int v190 = (int)(8ll * i18 + 16ll * (long long)v186 + (long long)v188 + 128ll * (long long)v4);
-                            const bool v191 = v190 < v12;
-                            const int v192 = (int)(4ll * i19 + (long long)v189 + 64ll * (long long)v3);
-                            const bool v194 = v192 < v193;
-                            const bool v195 = v191 && v194;
-                            const float v196 = r0[2ll * i18 + 4ll * i19];
-                            const float v197 = stepc_bf16_round((float)v196);
-                            const auto wide198 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v192)), v195);
-                            const float v198 = stepc_bf16_value(stepc_half<0>(wide198.item[0]));
-                            const float v199 = stepc_bf16_round(v197 + v198);
-                            const float v200 = stepc_bf16_round(tanhf(v199));
-                            const float v202 = stepc_bf16_round(v200 * v201);
-                            const float v203 = r0[2ll * i18 + 4ll * i19 + 1];
-                            const float v204 = stepc_bf16_round((float)v203);
-                            const float v205 = stepc_bf16_value(stepc_half<1>(wide198.item[0]));
-                            const float v206 = stepc_bf16_round(v204 + v205);
-                            const float v207 = stepc_bf16_round(tanhf(v206));
-                            const float v208 = stepc_bf16_round(v207 * v201);
-                            if (v195) b3[2ll * (long long)v192 + 160ll * (long long)v190] = stepc_bf16_bits(v202);
-                            if (v195) b3[2ll * (long long)v192 + 160ll * (long long)v190 + 1] = stepc_bf16_bits(v208);
+                            const int v179 = (int)(i21);
+                            const int v180 = stepc_div(v179, v178);
+                            const int v181 = stepc_div(v179, v7);
+                            const int v182 = stepc_rem(v181, v47);
+                            const int v183 = stepc_rem(v179, v7);
+                            const int v184 = (int)(8ll * i18 + 16ll * (long long)v180 + (long long)v182 + 128ll * (long long)v4);
+                            const bool v185 = v184 < v12;
+                            const int v186 = (int)(4ll * i19 + (long long)v183 + 64ll * (long long)v3);
+                            const bool v188 = v186 < v187;
+                            const bool v189 = v185 && v188;
+                            const float v190 = r0[2ll * i18 + 4ll * i19];
+                            const float v191 = stepc_bf16_round((float)v190);
+                            const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
+                            const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
+                            const float v193 = stepc_bf16_round(v191 + v192);
+                            const float v194 = stepc_bf16_round(tanhf(v193));
+                            const float v196 = stepc_bf16_round(v194 * v195);
+                            const float v197 = r0[2ll * i18 + 4ll * i19 + 1];
+                            const float v198 = stepc_bf16_round((float)v197);
+                            const float v199 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
+                            const float v200 = stepc_bf16_round(v198 + v199);
+                            const float v201 = stepc_bf16_round(tanhf(v200));
+                            const float v202 = stepc_bf16_round(v201 * v195);
+                            if (v189) b3[2ll * (long long)v186 + 160ll * (long long)v184] = stepc_bf16_bits(v196);
+                            if (v189) b3[2ll * (long long)v186 + 160ll * (long long)v184 + 1] = stepc_bf16_bits(v202);
                         }
                     }
                 }
