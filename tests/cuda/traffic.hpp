@@ -9,9 +9,9 @@
  *     Neighbours that are asked for one behind the other are one access, as NVCC makes it of an aligned array;
  *   - what a thread has for itself is a register and counts for nothing.
  *
- * What a load of NVCC would be one access and here is several, or the other way round, is the same in sectors only
- * where structures stay whole (-fno-tree-sra). A line of the file is a place in a kernel: its address in the library,
- * what it does, and sums over the blocks that ran, which are a few of the grid. */
+ * Structures are loaded and stored whole (-fno-tree-sra), and what NVCC would inline is inlined. A line of the file is
+ * a place in a kernel: its address in the library, what it does, and sums over the blocks that ran, a few of the grid.
+ */
 #ifndef CUDA_TRAFFIC_HPP
 #define CUDA_TRAFFIC_HPP
 #include <cstdint>
