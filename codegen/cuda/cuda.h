@@ -82,13 +82,22 @@ bool cuda_conflict(const struct cuda_order *, const struct cuda_access *, const 
 bool cuda_collides(const struct cuda_order *, const struct nest_stmt *vector, const struct nest_stmt *add_to);
 
 /* cuda_runs.c: loads of a vector loop's body that one access can make: of neighbours from a multiple of their number
- * on. The first one's result, and which of them it is; 0: a load for itself. */
+ * on. The first one's result, and which of them it is; 0: a load for itself. Stores: the first one in memory, and
+ * whether this one is the last in the body, which makes all of them. */
 struct cuda_run {
     nest_value first;
     uint32_t at, count;
 };
+struct cuda_stored {
+    const struct nest_stmt *stmt, *first;
+    uint32_t at, count;
+    bool last;
+};
+typedef VEC(struct cuda_stored) cuda_stores;
 void cuda_find_runs(const struct nest *, const struct nest_stmt *loop, const struct cuda_calls *,
                     struct cuda_run *by_value);
+void cuda_find_stores(const struct nest *, const struct nest_stmt *loop, const struct cuda_calls *, struct arena *,
+                      cuda_stores *);
 
 /* cuda_unroll.c: so often; the loop's extent where it has to vanish, 0: as the compiler likes. */
 int64_t cuda_unroll(const struct nest_stmt *);

@@ -12,11 +12,10 @@
  *   - Additions whose lanes may meet are left to thread 0, one lane after the other, in order.
  *   - Loops are printed as loops; unrolled ones carry the pragma, which makes register indices constant; long ones that
  * index no register are unrolled a few times only.
- *   - In a flat map a thread takes a few neighbours at a time (`few`), of what lies side by side by one access of up to
- * 16 bytes. Where they end before the range does, or memory is not aligned, they are loaded one by one, and the last
- * one is computed again in place of those that are missing. */
+ *   - In a flat map a thread takes a few elements at a time (`few`): neighbours, by one access of up to 16 bytes; or,
+ * where memory is not aligned or something lies otherwise, elements as far apart as the team has threads, one by one.
+ * The last one of the range is computed again in place of those that are missing. */
 #include "codegen/cuda/cuda_emit.h"
-#include <string.h>
 #include <stepc/step_abi.h>
 
 /* ---------------------------------------------------------------- barriers */
@@ -119,44 +118,56 @@ static void print_repeated(struct cuda_emitter *e, const struct nest_stmt *s)
 static void print_lanes(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     e->vector = s;
+    e->stores.count = 0;
+    if (!e->nest->flat) cuda_find_stores(e->nest, s, e->calls, e->arena, &e->stores);
     print_body(e, s->body.items, s->body.count);
     e->vector = NULL;
 }
 
-/* The loop of a flat map by a few elements: their loads, the work for each of them, their stores. */
+/* May all of a flat map's loads and stores be wide? */
+static const char *wide_text(const struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    struct str aligned = STR(e->arena);
+    if (e->strays) return "false";
+    for (size_t i = 0; i < s->body.count; i++)
+        if (cuda_is_side_by_side(e, s, s->body.items[i]))
+            str_addf(&aligned, " && stepc_is_aligned<%u>(b%u)", e->few, s->body.items[i]->buffer);
+    return arena_format(e->arena, "lo %% %u == 0%s", e->few, str_text(&aligned));
+}
+
+/* The loop of a flat map by a few elements: their loads, the work for each of them, their stores. They are neighbours;
+ * where accesses are not wide, neighbours of other threads, so that those of a warp are side by side. */
 static void print_few(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     uint32_t few = e->few;
-    struct str aligned = STR(e->arena);
-    for (size_t i = 0; i < s->body.count; i++)
-        if (cuda_is_side_by_side(e, s, s->body.items[i]))
-            str_addf(&aligned, " && stepc_is_aligned<%u>(b%u)", few, s->body.items[i]->buffer);
-    cuda_line(e, "const bool wide = lo %% %u == 0%s;", few, str_text(&aligned));
+    cuda_line(e, "const bool wide = %s;", wide_text(e, s));
+    cuda_line(e, "const int each = wide ? 1 : %u;", e->team);
     cuda_open_brace(e, arena_format(e->arena,
-                                    "for (long long at = lo + ((long long)%s * %u + thread) * %u; at < hi; at += "
-                                    "(long long)%s * %u)",
-                                    e->block, e->team, few, e->blocks, e->team * few));
+                                    "for (long long at = lo + (long long)%s * %u + (wide ? thread * %u : thread); at < "
+                                    "hi; at += (long long)%s * %u)",
+                                    e->block, e->team * few, few, e->blocks, e->team * few));
     cuda_line(e, "const long long i%u = at;", s->var);
-    cuda_line(e, "const int count = hi - at < %u ? (int)(hi - at) : %u;", few, few);
+    cuda_line(e, "const long long left = wide ? hi - at : (hi - at + %u) / %u;", e->team - 1, e->team);
+    cuda_line(e, "const int count = left < %u ? (int)left : %u;", few, few);
     cuda_line(e, "const bool whole = wide && count == %u;", few);
     for (size_t i = 0; i < s->body.count; i++) {
         const struct nest_stmt *one = s->body.items[i];
         const struct nest_buffer *buffer = &e->nest->buffers.items[one->buffer];
         if (!cuda_is_side_by_side(e, s, one)) continue;
         if (one->kind == NEST_LOAD)
-            cuda_line(e, "const auto few%u = stepc_load_few<%u>(b%u + (%s), count, whole);", one->result, few,
+            cuda_line(e, "const auto few%u = stepc_load_few<%u>(b%u + (%s), count, each, whole);", one->result, few,
                       one->buffer, cuda_index_text(e, &one->index));
         else cuda_line(e, "stepc_few<%s, %u> out%u;", cuda_memory_type((enum ir_dtype)buffer->dtype), few, one->buffer);
     }
     cuda_line(e, "#pragma unroll");
     cuda_open_brace(e, arena_format(e->arena, "for (int k = 0; k < %u; k++)", few));
-    cuda_line(e, "const long long i%u = at + (k < count ? k : count - 1);", s->var);
+    cuda_line(e, "const long long i%u = at + (k < count ? k : count - 1) * each;", s->var);
     print_lanes(e, s);
     cuda_close_brace(e);
     for (size_t i = 0; i < s->body.count; i++) {
         const struct nest_stmt *one = s->body.items[i];
         if (one->kind == NEST_STORE)
-            cuda_line(e, "stepc_store_few(b%u + (%s), out%u, count, whole);", one->buffer,
+            cuda_line(e, "stepc_store_few(b%u + (%s), out%u, count, each, whole);", one->buffer,
                       cuda_index_text(e, &one->index), one->buffer);
     }
     cuda_close_brace(e);
@@ -269,50 +280,24 @@ static void print_if(struct cuda_emitter *e, const struct nest_stmt *s)
     merge_open(e, kept, count);
 }
 
-static bool in_pairs(const struct cuda_emitter *e, const struct nest_stmt *s)
-{
-    enum ir_dtype dtype = (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype;
-    return ir_dtype_bytes(dtype) == 2 && strcmp(cuda_memory_type(dtype), cuda_memory_type(IR_BF16)) == 0;
-}
-
-/* Where a load finds its element. */
-static const char *loaded_text(struct cuda_emitter *e, const struct nest_stmt *s)
-{
-    const struct cuda_run *run = &e->runs[s->result];
-    if (run->first && in_pairs(e, s)) return arena_format(e->arena, "wide%u[%u]", run->first, run->at);
-    if (run->first) return arena_format(e->arena, "wide%u.item[%u]", run->first, run->at);
-    return cuda_element(e, 'b', s->buffer, &s->index);
-}
-
 /* The first load of a run in the text makes all of them. */
 static void print_run(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     struct cuda_run *run = &e->runs[s->result];
     struct nest_index first = s->index;
     first.offset -= run->at;
-    cuda_line(e, "const auto wide%u = stepc_load_%s<%u>(b%u + (%s), %s);", run->first,
-              in_pairs(e, s) ? "pairs" : "whole", run->count, s->buffer, cuda_index_text(e, &first),
-              s->cond ? cuda_name_of(e, s->cond) : "true");
-}
-
-/* A 16-bit number as it is in memory, where it was just loaded; else NULL. */
-static const char *bits_text(struct cuda_emitter *e, const struct nest_stmt *s)
-{
-    const struct nest_stmt *of = s->op == OP_bitcast ? e->order.made[s->args[0]] : NULL;
-    if (!of || of->kind != NEST_LOAD || ir_dtype_bytes((enum ir_dtype)s->dtype) != 2) return NULL;
-    const char *text = loaded_text(e, of);
-    if (e->runs[of->result].first) return text;
-    if (e->nest->buffers.items[of->buffer].written || e->nest->buffers.items[of->buffer].local) return NULL;
-    return of->cond ? arena_format(e->arena, "v%u ? %s : 0", of->cond, text) : text;
+    const char *from = arena_format(e->arena, "b%u + (%s)", s->buffer, cuda_index_text(e, &first));
+    if (cuda_is_half(e, s)) from = arena_format(e->arena, "(const unsigned *)(%s)", from);
+    cuda_line(e, "const auto wide%u = stepc_load_whole<%u>(%s, %s);", run->first,
+              cuda_is_half(e, s) ? run->count / 2 : run->count, from, s->cond ? cuda_name_of(e, s->cond) : "true");
 }
 
 static const char *op_text(struct cuda_emitter *e, const struct nest_stmt *s)
 {
-    const char *args[4] = {NULL};
+    const char *args[4] = {NULL}, *bits = cuda_bits_text(e, s);
+    if (bits) return bits;
     for (uint32_t i = 0; i < s->arg_count; i++) args[i] = cuda_name_of(e, s->args[i]);
     if (s->kind == NEST_FMA) return cuda_fma(e->arena, (enum ir_dtype)s->dtype, args);
-    const char *bits = bits_text(e, s);
-    if (bits) return bits;
     enum ir_dtype operand = (enum ir_dtype)e->dtypes[s->args[s->op == OP_select ? 1 : 0]];
     return cuda_op(e->arena, (enum ir_op)s->op, (enum ir_dtype)s->dtype, operand, s->word, args);
 }
@@ -326,7 +311,7 @@ static const char *combine_text(struct cuda_emitter *e, const struct nest_stmt *
 static const char *load_text(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     enum ir_dtype dtype = (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype;
-    const char *place = loaded_text(e, s);
+    const char *place = cuda_loaded_text(e, s);
     const char *text = s->word ? arena_format(e->arena, "*(const unsigned *)&%s", place)
                                : cuda_from_memory(e->arena, dtype, place);
     if (!s->cond || e->runs[s->result].first) return text;
@@ -354,13 +339,15 @@ static void print_value(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     const char *text = NULL;
     bool few = s->kind == NEST_LOAD && e->vector && e->few > 1 && cuda_is_side_by_side(e, e->vector, s);
+    bool makes_run = e->runs[s->result].first == s->result && !e->quiet;
+    if (makes_run && e->run_lives[s->result]) print_run(e, s);
+    if (!e->lives[s->result]) return;
     if (s->kind == NEST_LOAD && !e->vector) order_access(e, s);
     if (s->kind == NEST_GET && e->regs[s->reg].lanes && !e->vector)
         BUG("a lane register is read outside a vector loop");
     if (s->kind == NEST_FOLD && e->regs[s->reg].lanes && e->team > CUDA_WARP)
         e->open.count = 0; /* it has barriers of its own; shuffles order no memory */
     if (e->quiet) return;
-    if (e->runs[s->result].first == s->result) print_run(e, s);
     switch (s->kind) {
     case NEST_NUMBER: text = number_text(e, s); break;
     case NEST_POSITION:
@@ -378,6 +365,30 @@ static void print_value(struct cuda_emitter *e, const struct nest_stmt *s)
     cuda_line(e, "const %s v%u = %s;", cuda_register_type((enum ir_dtype)s->dtype), s->result, text);
 }
 
+static const struct cuda_stored *stored_of(const struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    for (size_t i = 0; i < e->stores.count; i++)
+        if (e->stores.items[i].stmt == s) return &e->stores.items[i];
+    return NULL;
+}
+
+/* An element of a run, which waits for the others; the last one stores them. */
+static void print_stored(struct cuda_emitter *e, const struct nest_stmt *s, const struct cuda_stored *run,
+                         const char *value)
+{
+    const char *name = arena_format(e->arena, "run%u_%u", s->buffer, run->first->args[0]);
+    bool first = true;
+    for (size_t i = 0; i < e->stores.count && e->stores.items[i].stmt != s; i++)
+        first = first && e->stores.items[i].first != run->first;
+    if (first)
+        cuda_line(e, "stepc_few<%s, %u> %s;", cuda_memory_type((enum ir_dtype)e->nest->buffers.items[s->buffer].dtype),
+                  run->count, name);
+    cuda_line(e, "%s.item[%u] = %s;", name, run->at, value);
+    if (run->last)
+        cuda_line(e, "stepc_store_whole(b%u + (%s), %s, %s);", s->buffer, cuda_index_text(e, &run->first->index), name,
+                  s->cond ? cuda_name_of(e, s->cond) : "true");
+}
+
 static void print_store(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     enum ir_dtype dtype = (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype;
@@ -393,7 +404,11 @@ static void print_store(struct cuda_emitter *e, const struct nest_stmt *s)
     if (!e->vector) guard = s->cond ? arena_format(e->arena, "if (thread == 0 && v%u) ", s->cond) : "if (thread == 0) ";
     else if (s->cond) guard = arena_format(e->arena, "if (v%u) ", s->cond);
     const char *stored = cuda_to_memory(e->arena, dtype, value);
-    if (!e->nest->buffers.items[s->buffer].checked) cuda_line(e, "%s%s = %s;", guard, place, stored);
+    const struct cuda_stored *run = e->vector ? stored_of(e, s) : NULL;
+    if (run) {
+        print_stored(e, s, run, stored);
+        if (e->nest->buffers.items[s->buffer].checked) cuda_line(e, "%sbad |= stepc_not_finite(%s);", guard, value);
+    } else if (!e->nest->buffers.items[s->buffer].checked) cuda_line(e, "%s%s = %s;", guard, place, stored);
     else cuda_line(e, "%s{ %s = %s; bad |= stepc_not_finite(%s); }", guard, place, stored, value);
 }
 
@@ -627,6 +642,9 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     e.runs = arena_new_array(arena, struct cuda_run, nest->value_count + 1);
     cuda_survey(&e, nest->body.items, nest->body.count, false);
     e.kernel = (struct cuda_kernel){.name = name, .argument_count = nest->argument_count, .flat = nest->flat};
+    e.lives = arena_new_array(arena, bool, nest->value_count + 1);
+    e.run_lives = arena_new_array(arena, bool, nest->value_count + 1);
+    cuda_find_lives(&e, nest->body.items, nest->body.count);
     cuda_choose_threads(&e);
     e.kernel.few = e.few;
     e.kernel.members = members_of(nest, calls);

@@ -22,10 +22,14 @@ struct cuda_emitter {
     struct cuda_order order;
     struct cuda_register *regs;
     struct cuda_run *runs; /* by value */
+    bool *lives;           /* by value: a text uses it */
+    bool *run_lives;       /* by the first value of a run */
+    cuda_stores stores;    /* of the vector loop */
     bool folds, in_parallel;
     bool warps;    /* an iteration of the parallel loop is a warp's, else a block's */
     uint32_t team; /* threads that an iteration has */
     uint32_t few;  /* of a flat map: elements that a thread has at a time */
+    bool strays;   /* of which something is loaded that does not lie side by side */
     const struct nest_stmt *vector;
     VEC(struct cuda_access) open; /* since the last barrier */
 };
@@ -40,6 +44,12 @@ bool cuda_is_solo(const struct cuda_emitter *, const struct nest_stmt *vector, s
                   size_t count);
 bool cuda_is_side_by_side(const struct cuda_emitter *, const struct nest_stmt *loop, const struct nest_stmt *);
 int64_t cuda_local_bytes(const struct nest_buffer *);
+
+/* cuda_bits.c: where a load finds its element; a value by the bits that were loaded, NULL: it is none; what is used. */
+bool cuda_is_half(const struct cuda_emitter *, const struct nest_stmt *load); /* of 16 bits */
+const char *cuda_loaded_text(struct cuda_emitter *, const struct nest_stmt *load);
+const char *cuda_bits_text(struct cuda_emitter *, const struct nest_stmt *);
+void cuda_find_lives(struct cuda_emitter *, struct nest_stmt *const *items, size_t count);
 
 /* cuda_text.c: lines, where the walk prints; a value, an index, and an element of what a letter and a number name. */
 __attribute__((format(printf, 2, 3))) void cuda_line(struct cuda_emitter *, const char *format, ...);

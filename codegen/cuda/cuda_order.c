@@ -169,30 +169,60 @@ static bool same_digits(const struct cuda_order *o, const struct cuda_access *a,
     return a->vector->extent >= 0 && a->vector->extent == b->vector->extent && tells_lane(&x, a->vector->extent);
 }
 
-/* What the digits below `scale` make at most; the common factor of the others. */
-static int64_t reach(const struct digits *d, int64_t scale, int64_t *step)
+/* What the digits below `scale` make at most, the common factor of the others below `end`. */
+static int64_t reach(const struct digits *d, int64_t scale, int64_t end, int64_t *step)
 {
     int64_t most = 0;
-    for (uint32_t i = 0; i < d->count; i++) {
+    for (uint32_t i = 0; i < d->count && d->item[i].scale < end; i++) {
         if (d->item[i].scale < scale) most += d->item[i].scale * (d->item[i].extent - 1);
         else *step = gcd(*step, d->item[i].scale);
     }
     return most;
 }
 
+/* The offset as what is below `factor`, and what the digits below `end` make at most; false: together it may be more.
+ */
+static bool rest_of(const struct digits *d, int64_t end, int64_t factor, int64_t *offset, int64_t *most)
+{
+    int64_t before = 0, here = 0;
+    for (uint32_t i = 0; i < d->count && d->item[i].scale < end; i++) {
+        if (i && d->item[i].of != d->item[i - 1].of) before += here, here = 0;
+        here += d->item[i].scale * (d->item[i].extent - 1);
+        if (d->item[i].of && here > d->item[i].most) here = d->item[i].most;
+    }
+    *offset = factor ? (d->offset % factor + factor) % factor : d->offset;
+    *most = before + here;
+    return !factor || *offset + *most < factor;
+}
+
+/* Digits from `end` on are multiples of what the others do not reach, so equal elements are equal in those: what the
+ * columns of a row are, say, whose length their group does not divide. */
+static bool never_meet_below(const struct digits *x, const struct digits *y, int64_t end)
+{
+    int64_t factor = 0, in_x, in_y, most_x, most_y;
+    reach(x, end, INT64_MAX, &factor);
+    reach(y, end, INT64_MAX, &factor);
+    if (!rest_of(x, end, factor, &in_x, &most_x) || !rest_of(y, end, factor, &in_y, &most_y)) return false;
+    int64_t apart = in_x > in_y ? in_x - in_y : in_y - in_x;
+    bool never = apart > most_x && apart > most_y;
+    for (uint32_t i = 0; i < x->count && x->item[i].scale < end && !never; i++) {
+        int64_t step = 0, scale = x->item[i].scale;
+        int64_t of_x = reach(x, scale, end, &step), of_y = reach(y, scale, end, &step),
+                most = of_x > of_y ? of_x : of_y;
+        int64_t rest = apart % step;
+        never = rest > most && step - rest > most;
+    }
+    return never;
+}
+
 /* Constants keep them apart: neighbours that a thread stores one by one lie between the steps that it goes. */
 static bool never_meet(const struct cuda_order *o, const struct cuda_access *a, const struct cuda_access *b)
 {
     struct digits x, y;
-    if (!find_digits(o, a, &x) || !find_digits(o, b, &y) || x.offset == y.offset) return false;
-    int64_t apart = x.offset > y.offset ? x.offset - y.offset : y.offset - x.offset;
-    for (uint32_t i = 0; i <= x.count; i++) {
-        int64_t step = 0, scale = i < x.count ? x.item[i].scale : INT64_MAX;
-        int64_t in_x = reach(&x, scale, &step), in_y = reach(&y, scale, &step), most = in_x > in_y ? in_x : in_y;
-        int64_t rest = step ? apart % step : apart;
-        if (rest > most && (!step || step - rest > most)) return true;
-    }
-    return false;
+    if (!find_digits(o, a, &x) || !find_digits(o, b, &y)) return false;
+    bool never = never_meet_below(&x, &y, INT64_MAX);
+    for (uint32_t i = 0; i < x.count && !never; i++) never = never_meet_below(&x, &y, x.item[i].scale);
+    return never;
 }
 
 /* The element tells the lane, in the same way in both. */

@@ -114,6 +114,15 @@ bool cuda_is_side_by_side(const struct cuda_emitter *e, const struct nest_stmt *
     return index->terms[0].var == loop->var && index->terms[0].scale == 1 && index->offset % e->few == 0;
 }
 
+/* A load of another element for every step of the loop. */
+static bool walks(const struct cuda_emitter *e, const struct nest_stmt *loop, const struct nest_stmt *s)
+{
+    bool walks = false;
+    for (uint32_t i = 0; i < s->index.term_count; i++) walks = walks || s->index.terms[i].var == loop->var;
+    for (uint32_t i = 0; i < s->index.scaled_count; i++) walks = walks || e->order.varies[s->index.scaled[i].value];
+    return walks && s->kind == NEST_LOAD;
+}
+
 /* As many as 16 bytes hold of the widest type that lies so. What is stored elsewhere, or added to, would be touched
  * once more for elements that are missing. */
 static void choose_few(struct cuda_emitter *e)
@@ -131,6 +140,9 @@ static void choose_few(struct cuda_emitter *e)
         if (s->body.count || s->kind == NEST_ADD_TO || (s->kind == NEST_STORE && !wide)) loop = NULL;
     }
     if (loop && widest && widest < 16) e->few = (uint32_t)(16 / widest);
+    for (size_t i = 0; loop && i < loop->body.count; i++)
+        e->strays = e->strays ||
+                    (walks(e, loop, loop->body.items[i]) && !cuda_is_side_by_side(e, loop, loop->body.items[i]));
     for (size_t i = 0; loop && i < loop->body.count; i++) /* an offset may cut it */
         if (loop->body.items[i]->kind == NEST_STORE && !cuda_is_side_by_side(e, loop, loop->body.items[i])) e->few = 1;
 }

@@ -97,11 +97,11 @@ static bool others_are_aligned(const struct share *s, uint32_t slot)
     return true;
 }
 
-/* What a host gives may begin anywhere. */
+/* What a host gives is copied to places that begin so (runtime/input.c), from a device's arrays, too. */
 static bool is_aligned(const struct share *s, const struct plan_buffer *b)
 {
-    return (b->space == PLAN_ARENA || b->space == PLAN_SLOT || b->space == PLAN_NEXT) && b->offset % CUDA_ACCESS == 0 &&
-           (b->space != PLAN_SLOT || others_are_aligned(s, b->slot));
+    bool known = b->space == PLAN_ARENA || b->space == PLAN_SLOT || b->space == PLAN_NEXT || b->space == PLAN_INPUT;
+    return known && b->offset % CUDA_ACCESS == 0 && (b->space != PLAN_SLOT || others_are_aligned(s, b->slot));
 }
 
 static void look_at_places(const struct share *s, const struct plan *plan, const struct plan_command *c, bool *aligned)

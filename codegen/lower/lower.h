@@ -7,7 +7,7 @@
 #define CODEGEN_LOWER_H
 #include "codegen/codegen.h"
 
-enum { POS_TERMS = 16, POS_SCALED = 8, AXIS_PARTS = 10, LOWER_AXES = 10 };
+enum { POS_TERMS = 16, POS_SCALED = 12, AXIS_PARTS = 10, LOWER_AXES = 10 };
 
 struct lower_pos_scaled {
     nest_value value;
@@ -64,6 +64,21 @@ struct lower_loaded {
     struct lower_pos at;
 };
 
+/* Of a map for a GPU (lower_turn.c), by argument: how far apart neighbours along each part of the domain lie there,
+ * loads of an element, and the local through which it goes; 0: none. */
+struct lower_turned {
+    int64_t along[AXIS_PARTS];
+    uint32_t loads, local;
+};
+enum lower_turn_mode { TURN_NONE, TURN_PROBE, TURN_FILL, TURN_USE };
+struct lower_turn {
+    enum lower_turn_mode mode;
+    uint32_t parts; /* that the domain had when it was probed; 0: not yet */
+    uint32_t part;
+    struct lower_turned *of;
+    struct nest_index at; /* in the locals */
+};
+
 struct lower {
     struct nest_builder b;
     struct arena *arena; /* nests and everything else */
@@ -94,6 +109,7 @@ struct lower {
     bool probed, probing; /* contractions: how far apart in memory neighbouring columns are */
     nest_var probe_var;
     int64_t lane_stride;
+    struct lower_turn turn;
     uint32_t turned_part; /* maps: 1 + the part along which what is read lies, if the last one is not it; 0 */
     const char *failed;   /* what has no lowering; NULL: fine */
     ir_value failed_at;
@@ -155,6 +171,9 @@ nest_value lower_mask_tile(struct lower *, const struct lower_pos *, uint32_t ax
                            int64_t extent);
 nest_value lower_compare(struct lower *, enum ir_op, nest_var, int64_t with); /* a loop's variable with a number */
 nest_var lower_open(struct lower *, enum nest_loop, int64_t extent);          /* a loop that is no part of an axis */
+/* Opens what is done if there is a block behind this one, of `blocks`; where that begins, by `steps` each: whole blocks
+ * need no mask there. */
+struct lower_pos lower_next_block(struct lower *, nest_var block, int64_t blocks, int64_t steps);
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
 nest_var lower_open_piece(struct lower *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent, int64_t unit);
@@ -203,6 +222,11 @@ typedef void lower_tree_move(void *user, uint32_t level, bool add);
 enum { LOWER_TREE_LEVELS = 13 };
 uint32_t lower_tree_levels(int64_t leaves);
 void lower_tree_join(struct lower *, const struct lower_pos *leaf, uint32_t levels, lower_tree_move *, void *user);
+
+/* lower_turn.c: a map for a GPU that reads something across, false: it does not; what was loaded there, and what takes
+ * its place. */
+bool lower_turned(struct lower *);
+nest_value lower_turn_load(struct lower *, uint32_t buffer, const struct lower_pos *, nest_value is);
 
 /* One template each; called again after a split. */
 void lower_map(struct lower *);

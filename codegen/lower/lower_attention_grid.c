@@ -395,25 +395,50 @@ static void finish_stats(struct lower_attention_grid *g)
     attention_leave(g, depth);
 }
 
-static void finish_sums(struct lower_attention_grid *g, uint32_t i)
+/* A sum, `beside` numbers behind the one of its loops, and where it goes. */
+static nest_value end_of(struct lower_attention_grid *g, uint32_t i, struct lower_attention_piece r,
+                         struct lower_attention_piece c, int64_t beside, struct lower_pos *p)
 {
     struct lower_attention *a = g->a;
     struct lower *l = a->l;
     const struct lower_attention_sink *s = &a->sink[i];
-    uint32_t depth = l->b.depth;
     int64_t made = a->block[s->block].side.length;
-    struct lower_attention_piece r = attention_open_piece(g, &g->lanes), c = attention_open_piece(g, &g->made[i]);
-    attention_open_threads(g);
-    struct lower_pos lane = attention_place(g, &g->lanes, r), inner = attention_place(g, &g->made[i], c),
-                     row = attention_plus(l, &a->first, &lane, 1), p = attention_zero();
-    nest_value sum = nest_get(&l->b, g->sums[i], attention_sum(g, r, &g->made[i], c));
+    struct lower_pos lane = attention_place(g, &g->lanes, r), inner = attention_place(g, &g->made[i], c);
+    struct nest_index number = attention_sum(g, r, &g->made[i], c);
+    (s->left ? &inner : &lane)->offset += beside;
+    number.offset += beside * (s->left ? 1 : attention_lane_number(g, &g->made[i]));
+    struct lower_pos row = attention_plus(l, &a->first, &lane, 1);
+    nest_value sum = nest_get(&l->b, g->sums[i], number);
     if (a->max)
         sum = lower_binary(l, OP_div, a->sum, sum, nest_load(&l->b, a->sum_local, lower_pos_index(l, &lane), 0));
     l->cond = lower_and(l, lower_pos_inside(l, &row, a->extent), lower_pos_inside(l, &inner, made));
-    lower_pos_add(l, &p, &a->batch, a->extent * made);
-    lower_pos_add(l, &p, &row, s->left ? made : 1);
-    lower_pos_add(l, &p, &inner, s->left ? 1 : a->extent);
-    attention_store(a, s->product, &p, sum);
+    *p = attention_zero();
+    lower_pos_add(l, p, &a->batch, a->extent * made);
+    lower_pos_add(l, p, &row, s->left ? made : 1);
+    lower_pos_add(l, p, &inner, s->left ? 1 : a->extent);
+    return sum;
+}
+
+/* Neighbours in memory together, so that their stores may be one access. */
+static void finish_sums(struct lower_attention_grid *g, uint32_t i)
+{
+    struct lower *l = g->a->l;
+    const struct lower_attention_sink *s = &g->a->sink[i];
+    uint32_t depth = l->b.depth;
+    struct lower_attention_part lanes = g->lanes, made = g->made[i];
+    int64_t together = s->left ? made.group : lanes.group;
+    struct lower_attention_piece r = {lower_open(l, NEST_UNROLL, lanes.groups), 0}, c;
+    r.inner = lower_open(l, NEST_UNROLL, s->left ? lanes.group : 1);
+    c.outer = lower_open(l, NEST_UNROLL, made.groups);
+    c.inner = lower_open(l, NEST_UNROLL, s->left ? 1 : made.group);
+    attention_open_threads(g);
+    struct lower_pos p[GROUP];
+    nest_value sum[GROUP], cond[GROUP];
+    for (int64_t k = 0; k < together; k++) sum[k] = end_of(g, i, r, c, k, &p[k]), cond[k] = l->cond, l->cond = 0;
+    for (int64_t k = 0; k < together; k++) {
+        l->cond = cond[k];
+        attention_store(g->a, s->product, &p[k], sum[k]);
+    }
     attention_leave(g, depth);
 }
 

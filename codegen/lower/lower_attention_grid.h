@@ -61,7 +61,8 @@ void attention_add_number(struct lower_attention_grid *, struct lower_pos *, con
                           struct lower_attention_piece, int64_t scale);
 int64_t attention_size(const struct lower_attention_part *); /* of the tile */
 int64_t attention_own(const struct lower_attention_part *);  /* of a thread */
-/* Of the sums of lanes by another side: as NEST_MATRIX has them, or lane by lane. */
+/* Of the sums of lanes by another side: as NEST_MATRIX has them, or lane by lane; how far apart lanes are then. */
+int64_t attention_lane_number(const struct lower_attention_grid *, const struct lower_attention_part *);
 struct nest_index attention_sum(struct lower_attention_grid *, struct lower_attention_piece lane,
                                 const struct lower_attention_part *, struct lower_attention_piece other);
 /* The value where the mask of loads holds, else `otherwise`. */

@@ -53,11 +53,16 @@ void attention_add_number(struct lower_attention_grid *g, struct lower_pos *at, 
     lower_pos_add_term(g->a->l, at, piece.inner, scale);
 }
 
+int64_t attention_lane_number(const struct lower_attention_grid *g, const struct lower_attention_part *p)
+{
+    return g->unit ? 2 : attention_own(p);
+}
+
 struct nest_index attention_sum(struct lower_attention_grid *g, struct lower_attention_piece lane,
                                 const struct lower_attention_part *p, struct lower_attention_piece other)
 {
     struct lower_pos at = attention_zero();
-    attention_add_number(g, &at, &g->lanes, lane, g->unit ? 2 : attention_own(p));
+    attention_add_number(g, &at, &g->lanes, lane, attention_lane_number(g, p));
     if (g->unit) lower_pos_add_term(g->a->l, &at, other.outer, 4);
     else lower_pos_add_term(g->a->l, &at, other.outer, p->group);
     lower_pos_add_term(g->a->l, &at, other.inner, 1);
@@ -84,11 +89,11 @@ void attention_leave(struct lower_attention_grid *g, uint32_t depth)
 
 static int64_t word_numbers(const struct lower_attention_grid *g) { return g->unit ? 2 : 1; }
 
-/* So many neighbours as an access of 16 bytes holds, if all threads have some then. */
+/* So many neighbours as 16 bytes of words hold, if all threads have some then. */
 static int64_t few_of(const struct lower_attention_grid *g, const struct lower_attention_stage *s)
 {
     int64_t words = s->chunk / word_numbers(g), fast = s->fast_kept ? s->kept : words, slow = s->kept * words / fast;
-    int64_t few = !g->unit ? 1 : s->fast_kept ? 8 : 4;
+    int64_t few = g->unit ? 4 : 1;
     while (few > 1 && (fast % few || lower_common_factor(fast / few, GRID_THREADS) * slow < GRID_THREADS)) few /= 2;
     return few;
 }
@@ -323,10 +328,13 @@ static void multiply_all(struct lower_attention_grid *g, const struct lower_atte
     if (left->stage) put(g, left->stage);
     put(g, right);
     from = attention_var(l, var, chunk);
-    struct lower_pos next = from;
-    next.offset = chunk;
-    if (left->stage && chunks > 1) fetch(g, left->stage, &next);
-    if (chunks > 1) fetch(g, right, &next);
+    if (chunks > 1) {
+        uint32_t inside = l->b.depth;
+        struct lower_pos next = lower_next_block(l, var, chunks, chunk);
+        if (left->stage) fetch(g, left->stage, &next);
+        fetch(g, right, &next);
+        nest_close_to(&l->b, inside);
+    }
     multiply(g, right, left, &from, other, sums);
     nest_close_to(&l->b, depth);
 }

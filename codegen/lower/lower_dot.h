@@ -215,6 +215,14 @@ void dot_pack_block(struct lower_dot_product *, uint32_t rows, const void *exten
  * prefetcher of the CPU follows, come while the sums are made. */
 void dot_prefetch_end(struct lower_dot_product *, uint32_t rows);
 void dot_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors, bool masked, int64_t extent_k, bool first);
+/* What becomes of a sum where the open loops stand, by output, and where it goes. */
+struct lower_dot_end {
+    const nest_value *value;
+    struct lower_pos at;
+    nest_value cond;
+};
+struct lower_dot_end dot_end(struct lower_dot_product *, nest_value sum);
+void dot_store(struct lower_dot_product *, const struct lower_dot_end *);
 void dot_finish(struct lower_dot_product *,
                 nest_value sum); /* the epilogue on one vector of the product, and the stores */
 void dot_finish_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors,

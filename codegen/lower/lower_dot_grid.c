@@ -115,7 +115,8 @@ static void take_unit(struct lower_dot_grid *g, const struct lower_dot_side *s, 
              row = lower_open(l, NEST_UNROLL, left ? 2 : 1);
     g->thread = lower_open(l, NEST_VECTOR, g->threads);
     struct lower_pos place = lower_pos_constant(0), number = place, of = *step;
-    if (left) grid_add_digit(g, &place, WARP, g->threads / WARP, s->digit[0].place);
+    const int warp = left ? 0 : 1;
+    if (s->digit[warp].count) grid_add_digit(g, &place, s->digit[warp].by, s->digit[warp].count, s->digit[warp].place);
     grid_add_digit(g, &place, 4, 8, 1);
     grid_add_digit(g, &of, 1, 4, s->word_steps);
     lower_pos_add_term(l, &of, late, UNIT_STEPS / 2);
@@ -129,36 +130,66 @@ static void take_unit(struct lower_dot_grid *g, const struct lower_dot_side *s, 
     dot_return(g->p, &before);
 }
 
-/* All products of the thread's rows and columns, or what becomes of their sums. */
-static void each_sum(struct lower_dot_grid *g, bool finish)
+/* Numbers of the thread's registers for a row and a column. */
+static struct lower_pos number_of_sum(struct lower_dot_grid *g, struct piece row, struct piece column)
 {
-    struct lower_dot_product *p = g->p;
-    struct lower *l = p->l;
-    struct lower_dot_place before = dot_place(p);
+    struct lower_pos at = lower_pos_constant(0);
+    add_number(g->p->l, &at, row, g->rows.loop[0].number, g->rows.loop[1].number);
+    add_number(g->p->l, &at, column, g->columns.loop[0].number, g->columns.loop[1].number);
+    return at;
+}
+
+/* All products of the thread's rows and columns. */
+static void each_sum(struct lower_dot_grid *g)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_place before = dot_place(g->p);
     struct lower_dot_side *r = &g->rows, *c = &g->columns;
     struct piece row = open_piece(g, r), column = open_piece(g, c);
     g->thread = lower_open(l, NEST_VECTOR, g->threads);
-    struct lower_pos of_row = lower_pos_constant(0), of_column = of_row, of_sum = of_row;
+    struct lower_pos of_row = lower_pos_constant(0), of_column = of_row, of_sum = number_of_sum(g, row, column);
     add_number(l, &of_row, row, r->loop[1].extent, 1);
     add_number(l, &of_column, column, c->loop[1].extent, 1);
-    add_number(l, &of_sum, row, r->loop[0].number, r->loop[1].number);
-    add_number(l, &of_sum, column, c->loop[0].number, c->loop[1].number);
     struct nest_index index = lower_pos_index(l, &of_sum);
     nest_value sum = nest_get(&l->b, g->sum, index);
-    if (finish) {
-        struct lower_pos down = place_of(g, r, row), across = place_of(g, c, column);
-        lower_pos_add(l, &down, &r->start, 1);
-        lower_pos_add(l, &across, &c->start, 1);
-        p->at[r->axis] = grid_inside(l, &down, r->extent);
-        p->at[c->axis] = grid_inside(l, &across, c->extent);
-        dot_finish(p, sum);
-        l->cond = 0;
-    } else {
-        nest_value x = nest_get(&l->b, r->reg, lower_pos_index(l, &of_row));
-        nest_value y = nest_get(&l->b, c->reg, lower_pos_index(l, &of_column));
-        nest_set(&l->b, g->sum, index, dot_multiply_add(p, x, y, sum));
-    }
-    dot_return(p, &before);
+    nest_value x = nest_get(&l->b, r->reg, lower_pos_index(l, &of_row));
+    nest_value y = nest_get(&l->b, c->reg, lower_pos_index(l, &of_column));
+    nest_set(&l->b, g->sum, index, dot_multiply_add(g->p, x, y, sum));
+    dot_return(g->p, &before);
+}
+
+/* What becomes of a sum, `beside` places behind the ones of its loops along a side. */
+static struct lower_dot_end end_of(struct lower_dot_grid *g, struct piece row, struct piece column,
+                                   const struct lower_dot_side *along, int64_t beside)
+{
+    struct lower_dot_product *p = g->p;
+    struct lower *l = p->l;
+    struct lower_dot_side *r = &g->rows, *c = &g->columns;
+    struct lower_pos down = place_of(g, r, row), across = place_of(g, c, column), of = number_of_sum(g, row, column);
+    lower_pos_add(l, &down, &r->start, 1);
+    lower_pos_add(l, &across, &c->start, 1);
+    (along == r ? &down : &across)->offset += beside * along->loop[1].place;
+    of.offset += beside * along->loop[1].number;
+    p->at[r->axis] = grid_inside(l, &down, r->extent);
+    p->at[c->axis] = grid_inside(l, &across, c->extent);
+    struct lower_dot_end end = dot_end(p, nest_get(&l->b, g->sum, lower_pos_index(l, &of)));
+    l->cond = 0;
+    return end;
+}
+
+/* Neighbours of a thread together, so that each of their loads and stores may be one access. */
+static void finish(struct lower_dot_grid *g)
+{
+    struct lower_dot_place before = dot_place(g->p);
+    bool down = g->rows.axis == AXIS_N && g->rows.loop[1].place == 1;
+    struct lower_dot_side *along = down ? &g->rows : &g->columns, single_rows = g->rows, single_columns = g->columns;
+    struct lower_dot_end end[GROUP];
+    (down ? &single_rows : &single_columns)->loop[1].extent = 1;
+    struct piece row = open_piece(g, &single_rows), column = open_piece(g, &single_columns);
+    g->thread = lower_open(g->p->l, NEST_VECTOR, g->threads);
+    for (int64_t i = 0; i < along->loop[1].extent; i++) end[i] = end_of(g, row, column, along, i);
+    for (int64_t i = 0; i < along->loop[1].extent; i++) dot_store(g->p, &end[i]);
+    dot_return(g->p, &before);
 }
 
 /* ---------------------------------------------------------------- the shape */
@@ -203,6 +234,19 @@ static void place_side(const struct lower_dot_grid *g, struct lower_dot_side *s)
     if (turned) s->step_apart = NEST_PANEL / 2, s->part_apart = g->steps * NEST_PANEL / 2;
 }
 
+/* Warps side by side across a tile, where they read the less from shared memory so: of so many rows and columns each.
+ */
+static int64_t warps_across(int64_t rows, int64_t columns, int64_t warps)
+{
+    int64_t best = 1, least = INT64_MAX;
+    for (int64_t across = 1; across <= warps; across *= 2) {
+        int64_t down = warps / across, read = rows / down + columns / across;
+        if (rows % (down * UNIT_ROWS) || columns % (across * UNIT_COLUMNS) || read >= least) continue;
+        best = across, least = read;
+    }
+    return best;
+}
+
 /* What each thread has of a tile. */
 static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct tile *tile)
 {
@@ -212,14 +256,16 @@ static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct t
                           c = side_of(g->p, row_axis == AXIS_M ? AXIS_N : AXIS_M, columns);
     struct lower_dot_side *sides[] = {&r, &c};
     if (g->unit) {
-        int64_t high = rows / (g->threads / WARP), across = columns / UNIT_COLUMNS;
+        int64_t warps = g->threads / WARP, beside = g->panels ? 1 : warps_across(rows, columns, warps),
+                high = rows / (warps / beside), wide = columns / beside, across = wide / UNIT_COLUMNS;
         r.loop[0].extent = high / UNIT_ROWS, r.loop[0].place = UNIT_ROWS, r.loop[0].number = 4 * across;
         r.loop[1].extent = 2, r.loop[1].place = UNIT_ROWS / 2, r.loop[1].number = 2;
-        r.digit[0].by = WARP, r.digit[0].count = g->threads / WARP, r.digit[0].place = high;
+        r.digit[0].by = WARP * beside, r.digit[0].count = warps / beside, r.digit[0].place = high;
         r.digit[1].by = 4, r.digit[1].count = 8, r.digit[1].place = 1;
         c.loop[0].extent = across, c.loop[0].place = UNIT_COLUMNS, c.loop[0].number = 4;
         c.loop[1].extent = 2, c.loop[1].place = 1, c.loop[1].number = 1;
         c.digit[0].by = 1, c.digit[0].count = 4, c.digit[0].place = 2;
+        if (beside > 1) c.digit[1].by = WARP, c.digit[1].count = beside, c.digit[1].place = wide;
     } else {
         int64_t across = columns < ACROSS * GROUP ? columns / GROUP : ACROSS, down = g->threads / across;
         int64_t group = rows < down * GROUP ? rows / down : GROUP, own = columns / across;
@@ -297,11 +343,12 @@ static void multiply(struct lower_dot_grid *g)
     struct lower *l = g->p->l;
     struct lower_dot_side *sides[] = {&g->rows, &g->columns};
     struct lower_pos step = lower_pos_constant(0);
-    int64_t at_once = g->unit ? UNIT_STEPS : 1;
-    lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, g->steps / at_once), at_once);
+    int64_t at_once = g->unit ? UNIT_STEPS : 1, group = g->rows.step_group + g->columns.step_group ? GROUP : 1;
+    lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, g->steps / at_once / group), at_once * group);
+    if (group > 1) lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, group), 1);
     for (int i = 0; i < 2; i++) (g->unit ? take_unit : take)(g, sides[i], &step);
     if (g->unit) nest_matrix(&l->b, g->p->factor, g->sum, g->rows.reg, g->columns.reg);
-    else each_sum(g, false);
+    else each_sum(g);
 }
 
 /* By warpgroups, once the product of the block before is done; it goes on while the next block is fetched, and stored
@@ -349,13 +396,16 @@ void dot_grid(struct lower_dot_product *p)
         if (g.panels) lower_pos_add_digit(l, &to[i], block, blocks, 1, 2, grid_words(&g, sides[i]));
         grid_put(&g, sides[i], &to[i]);
     }
-    from.offset = g.steps;
-    lower_pos_add_term(l, &from, block, g.steps);
     if (g.panels) multiply_panels(&g, to);
-    for (int i = 0; i < 2 && blocks > 1; i++) grid_fetch(&g, sides[i], &from);
+    if (blocks > 1) {
+        uint32_t depth = l->b.depth;
+        from = lower_next_block(l, block, blocks, g.steps);
+        for (int i = 0; i < 2; i++) grid_fetch(&g, sides[i], &from);
+        nest_close_to(&l->b, depth);
+    }
     if (!g.panels) multiply(&g);
     dot_return(p, &before);
     if (g.panels) nest_warpgroup_wait(&l->b, g.sum);
-    each_sum(&g, true);
+    finish(&g);
     nest_close_to(&l->b, 0);
 }

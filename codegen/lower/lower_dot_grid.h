@@ -18,6 +18,7 @@ struct lower_dot_side {
     uint32_t staged, local, reg;
     int64_t part;                                /* rows that lie together, all of them unless a panel is turned */
     int64_t part_apart, along_apart, step_apart; /* in shared memory, between parts, and words in them */
+    int64_t step_group, group_apart;             /* groups of steps that lie apart from each other; 0: none */
     struct lower_pos start;                      /* of the tile */
     /* Where a thread's piece lies in the tile: two loops, and digits of the thread's number. */
     struct {

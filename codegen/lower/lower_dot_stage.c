@@ -3,7 +3,12 @@
  * unit, whose words are pairs. Neighbouring threads take neighbouring patches. */
 #include "codegen/lower/lower_dot_grid.h"
 
-enum { ACCESS = 16 /* bytes */, DEPTH = 16 };
+enum {
+    ACCESS = 16 /* bytes */,
+    DEPTH = 16,
+    TURNED = 4, /* numbers of 16 bits of each of two steps: 16 bytes of pairs, as neighbouring threads store them */
+    NEAR = 8    /* rows of pairs in shared memory, of which those that are half as far apart begin at other banks */
+};
 
 /* ---------------------------------------------------------------- positions */
 
@@ -86,10 +91,17 @@ void grid_choose_patch(struct lower_dot_grid *g, struct lower_dot_side *s)
     int64_t few = ACCESS / (int64_t)ir_dtype_bytes((enum ir_dtype)ir_type(l->f, s->operand->value)->dtype);
     int64_t word = s->steps_first ? s->word_steps : s->word_along, other = s->word_along * s->word_steps / word;
     int64_t most = s->part * g->steps / g->threads / other;
+    if (g->unit && !g->panels && !s->steps_first && most > TURNED) most = TURNED;
     while (few > 1 && (few > most || !may_take(l, s->operand, s->steps_first ? AXIS_K : s->axis, few))) few /= 2;
     few = few > word ? few : word;
     s->patch_along = s->steps_first ? s->word_along : few;
     s->patch_steps = s->steps_first ? few : s->word_steps;
+    if (g->unit || s->patch_steps != GRID_GROUP) return;
+    /* of four threads that have the steps of a row, eight numbers of other banks each: the first steps of all of them
+     * come first, then the second ones */
+    int64_t row = (s->size + 15) / 16 * 16 + 8 - (s->size % 16 == 8 ? 16 : 0);
+    s->step_group = GRID_GROUP;
+    s->group_apart = row, s->step_apart = row * (g->steps / GRID_GROUP);
 }
 
 /* ---------------------------------------------------------------- patches */
@@ -130,7 +142,12 @@ static void corner(struct lower_dot_grid *g, const struct lower_dot_side *s, str
             count = (s->steps_first ? g->steps : s->part) / by_fast;
     *along = *step = lower_pos_constant(0);
     grid_add_digit(g, fast, 1, count, by_fast);
-    if (count < g->threads) grid_add_digit(g, slow, count, g->threads / count, by_slow);
+    if (g->unit && !g->panels && s->steps_first) {
+        grid_add_digit(g, slow, count, 2, NEAR / 2 * by_slow);
+        grid_add_digit(g, slow, 2 * count, NEAR / 2, by_slow);
+        if (NEAR * count < g->threads)
+            grid_add_digit(g, slow, NEAR * count, g->threads / (NEAR * count), NEAR * by_slow);
+    } else if (count < g->threads) grid_add_digit(g, slow, count, g->threads / count, by_slow);
     lower_pos_add_term(g->p->l, slow, turn.in_part, g->threads / count * by_slow);
     if (turn.parts > 1) lower_pos_add_term(g->p->l, along, turn.part, s->part);
 }
@@ -196,20 +213,26 @@ void grid_fetch(struct lower_dot_grid *g, const struct lower_dot_side *s, const 
 
 int64_t grid_words(const struct lower_dot_grid *g, const struct lower_dot_side *s)
 {
-    int64_t parts = s->size / s->part - 1, rows = s->part / s->word_along - 1, steps = g->steps / s->word_steps - 1;
-    return parts * s->part_apart + rows * s->along_apart + steps * s->step_apart + 1;
+    int64_t parts = s->size / s->part - 1, rows = s->part / s->word_along - 1, steps = g->steps / s->word_steps - 1,
+            groups = s->step_group ? g->steps / s->step_group - 1 : 0;
+    if (s->step_group) steps = s->step_group - 1;
+    return parts * s->part_apart + rows * s->along_apart + steps * s->step_apart + groups * s->group_apart + 1;
 }
 
 struct lower_pos grid_shared(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *along,
                              const struct lower_pos *step)
 {
     struct lower *l = g->p->l;
-    struct lower_pos at = lower_pos_constant(0), part = at, row = *along, word, rest;
+    struct lower_pos at = lower_pos_constant(0), part = at, row = *along, of = *step, group, word, rest;
     bool whole = s->part == s->size || lower_pos_part(l, along, s->part, &part, &row);
     whole = whole && lower_pos_part(l, &row, s->word_along, &word, &rest);
     lower_pos_add(l, &at, &part, s->part_apart);
     lower_pos_add(l, &at, &word, s->along_apart);
-    whole = whole && lower_pos_part(l, step, s->word_steps, &word, &rest);
+    if (s->step_group) {
+        whole = whole && lower_pos_part(l, step, s->step_group, &group, &of);
+        lower_pos_add(l, &at, &group, s->group_apart);
+    }
+    whole = whole && lower_pos_part(l, &of, s->word_steps, &word, &rest);
     lower_pos_add(l, &at, &word, s->step_apart);
     if (!whole) BUG("a word that is in two parts");
     return at;

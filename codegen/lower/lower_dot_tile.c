@@ -467,16 +467,29 @@ static struct lower_pos output_pos(struct lower_dot_product *p)
     return at;
 }
 
-/* The element-wise work on one vector of the product, and its store. */
-void dot_finish(struct lower_dot_product *p, nest_value sum)
+struct lower_dot_end dot_end(struct lower_dot_product *p, nest_value sum)
 {
     struct lower *l = p->l;
-    struct lower_pos at = output_pos(p);
+    struct lower_dot_end end = {.at = output_pos(p)};
     l->from[p->root] = (struct lower_override){.source = FROM_VALUE, .value = lower_cast(l, sum, p->dtype)};
     l->least_part = l->target->cuda ? 0
                                     : 2 * (int64_t)p->lanes; /* rather a division here than short tiles everywhere */
-    lower_store_outputs(l, lower_outputs(l, LOWER_ALL_LEVELS, &at), &at, lower_and(l, l->cond, l->tile_mask));
+    end.value = lower_outputs(l, LOWER_ALL_LEVELS, &end.at);
+    end.cond = lower_and(l, l->cond, l->tile_mask);
     l->least_part = 0;
+    return end;
+}
+
+void dot_store(struct lower_dot_product *p, const struct lower_dot_end *end)
+{
+    lower_store_outputs(p->l, end->value, &end->at, end->cond);
+}
+
+/* The element-wise work on one vector of the product, and its store. */
+void dot_finish(struct lower_dot_product *p, nest_value sum)
+{
+    struct lower_dot_end end = dot_end(p, sum);
+    dot_store(p, &end);
 }
 
 /* Row by row, so that its code stands there once. */

@@ -386,6 +386,8 @@ void lower_map(struct lower *l)
         return;
     } else if (turns(l) != UINT32_MAX) {
         turn(l, turns(l));
+    } else if (lower_turned(l)) {
+        if (l->retry) return;
     } else {
         uint32_t parallel = choose_parallel(axis);
         if (axis->parts > 1) { /* even of extent 1: the other loops are its body */

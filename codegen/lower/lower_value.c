@@ -340,11 +340,27 @@ static nest_value load(struct lower *l, uint32_t buffer, const struct lower_pos 
     return (pair ? nest_load_pair : nest_load)(&l->b, buffer, lower_pos_index(l, p), cond);
 }
 
+/* What was loaded where a map reads something across, or what takes its place (lower_turn.c). */
+static nest_value turned(struct lower *l, uint32_t buffer, const struct lower_pos *p, nest_value is)
+{
+    struct lower_turned *t = &l->turn.of[buffer];
+    if (l->turn.mode == TURN_PROBE) {
+        t->loads++, t->along[l->turn.part] = 0;
+        for (uint32_t i = 0; i < p->term_count; i++)
+            if (p->term[i].var == l->probe_var) t->along[l->turn.part] = p->term[i].scale;
+    }
+    if (!t->local) return is;
+    if (l->turn.mode == TURN_USE) return nest_load(&l->b, t->local, l->turn.at, 0);
+    nest_store(&l->b, t->local, l->turn.at, is, 0);
+    return is;
+}
+
 static nest_value lower_load(struct lower *l, uint32_t buffer, const struct lower_pos *p)
 {
     struct lower_loaded loaded = {load(l, buffer, p, false), buffer, *p};
     enum ir_dtype dtype = (enum ir_dtype)l->b.nest->buffers.items[buffer].dtype;
     if (dtype == IR_BF16 || l->target->cuda) vec_push(l->arena, &l->loaded, loaded);
+    if (l->turn.mode && buffer < l->b.nest->argument_count) return turned(l, buffer, p, loaded.value);
     return loaded.value;
 }
 

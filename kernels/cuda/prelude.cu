@@ -394,30 +394,40 @@ template <unsigned n, typename T> static __device__ stepc_few<T, n> stepc_load_w
     return few;
 }
 
-/* The same of 16 bits, in words of two: what becomes of a pair may be the word again. */
-template <unsigned n> struct stepc_pairs {
-    stepc_few<unsigned, n / 2> words;
-    __device__ unsigned short operator[](unsigned i) const { return (unsigned short)(words.item[i / 2] >> i % 2 * 16); }
-};
-template <unsigned n> static __device__ stepc_pairs<n> stepc_load_pairs(const unsigned short *from, bool is)
+/* Numbers of 16 bits come as words, lest a compiler cuts these: the lower or upper half of one, or of two together. */
+template <unsigned upper> static __device__ unsigned short stepc_half(unsigned word)
 {
-    stepc_pairs<n> pairs = {};
-    if (is) pairs.words = *(const stepc_few<unsigned, n / 2> *)from;
-    return pairs;
+    return (unsigned short)(word >> 16 * upper);
 }
 
-/* Those from `count` on are the last one again. */
-template <unsigned n, typename T> static __device__ stepc_few<T, n> stepc_load_few(const T *from, int count, bool whole)
+template <unsigned x, unsigned y> static __device__ unsigned stepc_pair(unsigned a, unsigned b)
+{
+#ifdef __CUDA_ARCH__
+    return __byte_perm(a, b, (x ? 0x32u : 0x10u) | (y ? 0x7600u : 0x5400u)); /* one instruction, of four */
+#else
+    return (x ? a >> 16 : a & 0xffffu) | (y ? b & 0xffff0000u : b << 16);
+#endif
+}
+
+template <typename T, unsigned n>
+static __device__ void stepc_store_whole(T *to, const stepc_few<T, n> &few, bool is)
+{
+    if (is) *(stepc_few<T, n> *)to = few;
+}
+
+/* One of each `each`; those from `count` on are the last one again. */
+template <unsigned n, typename T>
+static __device__ stepc_few<T, n> stepc_load_few(const T *from, int count, int each, bool whole)
 {
     stepc_few<T, n> few;
     if (whole) return *(const stepc_few<T, n> *)from;
 #pragma unroll
-    for (int k = 0; k < n; k++) few.item[k] = from[k < count ? k : count - 1];
+    for (int k = 0; k < n; k++) few.item[k] = from[(k < count ? k : count - 1) * each];
     return few;
 }
 
 template <typename T, unsigned n>
-static __device__ void stepc_store_few(T *to, const stepc_few<T, n> &few, int count, bool whole)
+static __device__ void stepc_store_few(T *to, const stepc_few<T, n> &few, int count, int each, bool whole)
 {
     if (whole) {
         *(stepc_few<T, n> *)to = few;
@@ -425,7 +435,7 @@ static __device__ void stepc_store_few(T *to, const stepc_few<T, n> &few, int co
     }
 #pragma unroll
     for (int k = 0; k < n; k++)
-        if (k < count) to[k] = few.item[k];
+        if (k < count) to[k * each] = few.item[k];
 }
 
 /* ---- one value per thread to one for all, in the same order in every run: by shuffles in each warp, then over the warps'

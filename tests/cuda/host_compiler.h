@@ -22,6 +22,18 @@ static inline const char *host_level(void)
     return host_levels[!asked || *asked != '0'];
 }
 
+/* What it takes to see each access (traffic.hpp), if that is asked for. */
+static inline const char *const *host_traffic(void)
+{
+    static const char *const flags[] = {"-DSHIM_TRAFFIC",
+                                        "-fsanitize=thread",
+                                        "--param=tsan-instrument-func-entry-exit=0",
+                                        "-fno-tree-sra",
+                                        "-g1",
+                                        NULL};
+    return getenv("STAND_IN_TRAFFIC") ? flags : NULL;
+}
+
 /* 0; NO_HOST_COMPILER; or what went wrong, which the compiler has said. `more` ends with NULL. */
 static inline int host_compiler(const char *level, const char *into, const char *const *more)
 {
@@ -54,8 +66,11 @@ static inline int host_compiler(const char *level, const char *into, const char 
 /* `shim`: the folder of shim.hpp, `precompiled`: that of what was made of it. Nothing is used of the library of C++. */
 static inline int host_compile(const char *source, const char *library, const char *shim, const char *precompiled)
 {
-    const char *more[] = {"-shared", "-nodefaultlibs", "-I",  precompiled, "-I",  shim, "-x", "c++", source,
-                          "-x",      "none",           "-lm", "-lgcc",     "-lc", NULL};
+    const char *more[HOST_ARGUMENTS] = {"-shared", "-nodefaultlibs", "-I", precompiled, "-I",  shim,    "-x",
+                                        "c++",     source,           "-x", "none",      "-lm", "-lgcc", "-lc"};
+    size_t n = 0;
+    while (more[n]) n++;
+    for (const char *const *flag = host_traffic(); flag && *flag; flag++) more[n++] = *flag;
     return host_compiler(host_level(), library, more);
 }
 

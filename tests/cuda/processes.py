@@ -167,7 +167,7 @@ class Processes(runner.SharedCase):
         started[1].kill()
         started[1].communicate()
         said = self.ended(started[:1], code=3, within=10)[0]
-        self.assertRegex(said, r'transport "nccl", rank 0 of 2, by the file \S+: 1 of 2 ranks came|rank 1 has ended')
+        self.assertRegex(said, r'transport "nccl", rank 0 of 2, by the file \S+: (1 of 2 ranks came|rank 1 went away)|rank 1 has ended')  # it may have come
 
     def refused(self, *wanted, code=3, **env):
         so, data = self.small(2)

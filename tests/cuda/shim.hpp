@@ -13,8 +13,6 @@
 #include <utility>
 
 #define __global__
-#define __device__
-#define __shared__ static
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __grid_constant__
 #define __cvta_global_to_generic(address) ((void *)(size_t)(address))
@@ -24,6 +22,17 @@ struct dim3 {
     unsigned x, y, z;
 };
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+#ifdef SHIM_TRAFFIC
+#include "traffic.hpp"
+/* As NVCC has it: places of the code are those of a kernel. */
+#define __device__ inline __attribute__((always_inline))
+#define __shared__ static SHIM_SHARED
+#else
+#define SHIM_UNSEEN
+#define __device__
+#define __shared__ static
+#endif
 
 /* ---- functions that CUDA has and C++ has not ---- */
 
@@ -56,7 +65,7 @@ __asm__(".text\n.hidden shim_switch\n.globl shim_switch\nshim_switch:\n"
 
 /* A fiber lives as long as the program and runs one kernel after the other. */
 struct fiber {
-    void *stack;
+    void *stack, *memory;
     bool done;
     int waits;
 };
@@ -71,7 +80,13 @@ static void yield() { shim_switch(&current->stack, scheduler); }
 static void resume(fiber *f)
 {
     current = f;
+#ifdef SHIM_TRAFFIC
+    traffic::own = (uintptr_t)f->memory, traffic::own_bytes = STACK;
     shim_switch(&scheduler, f->stack);
+    traffic::own = 0;
+#else
+    shim_switch(&scheduler, f->stack);
+#endif
 }
 
 static void live()
@@ -85,9 +100,10 @@ static void live()
 
 static void make_fiber()
 {
-    void **top = (void **)((char *)aligned_alloc(64, STACK) + STACK) - 8;
+    char *memory = (char *)aligned_alloc(64, STACK);
+    void **top = (void **)(memory + STACK) - 8;
     top[6] = (void *)live; /* six registers, then where to go; the stack is as after a call */
-    fibers[fiber_count++].stack = top;
+    fibers[fiber_count++] = {top, memory, false, 0};
 }
 
 enum { WARP = 32 };
@@ -110,6 +126,9 @@ static int run_warp(unsigned first, unsigned threads, bool backwards)
             if (alive++ && at != f->waits) return -1;
             at = f->waits;
         }
+#ifdef SHIM_TRAFFIC
+        traffic::settle();
+#endif
         if (alive && alive < threads) return -1;
         if (at >= 0) return at;
     }
@@ -130,7 +149,7 @@ static int turn(unsigned threads, bool backwards)
 }
 
 /* Words by value, structures by their address. */
-template <typename T> static T argument(void *from)
+template <typename T> SHIM_UNSEEN static T argument(void *from)
 {
     if constexpr (std::is_class<T>::value) return *(const T *)from;
     else return (T)(unsigned long long)from;
@@ -139,7 +158,7 @@ template <typename T> static T argument(void *from)
 template <typename... A> struct call {
     void (*kernel)(A...);
     void **arguments;
-    template <size_t... I> void run(std::index_sequence<I...>) { kernel(argument<A>(arguments[I])...); }
+    template <size_t... I> SHIM_UNSEEN void run(std::index_sequence<I...>) { kernel(argument<A>(arguments[I])...); }
     static void enter(void *self) { ((call *)self)->run(std::index_sequence_for<A...>()); }
 };
 
@@ -173,6 +192,9 @@ static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void 
     while (fiber_count < threads) make_fiber();
     for (unsigned k = 0; k < blocks; k++) {
         int state = 1;
+#ifdef SHIM_TRAFFIC
+        if (!traffic::is_sample(k, blocks)) continue;
+#endif
         blockIdx = {backwards ? blocks - 1 - k : k, 0, 0};
         for (unsigned i = 0; i < threads; i++) fibers[i].done = false;
         while (state == 1) state = turn(threads, backwards), meet(threads);
@@ -245,11 +267,14 @@ static void shim_matrix(float *sum, const unsigned *left, const unsigned *right,
 SHIM_MATRIX(bf16, true)
 SHIM_MATRIX(f16, false)
 
-template <bool turned> static void stepc_load_tiles(unsigned *to, const unsigned *line)
+template <bool turned> SHIM_UNSEEN static void stepc_load_tiles(unsigned *to, const unsigned *line)
 {
     static const unsigned short *lines[shim::MOST];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane, row = lane / 4, column = lane % 4 * 2;
     lines[threadIdx.x] = (const unsigned short *)line;
+#ifdef SHIM_TRAFFIC
+    traffic::note(line, 16, false, __builtin_return_address(0)); /* eight lines at a time */
+#endif
     shim_barrier(__LINE__);
     for (unsigned tile = 0; tile < 4; tile++) {
         const unsigned short *const *of = lines + warp + tile * 8;
@@ -302,7 +327,7 @@ static const char *host_address(unsigned at)
 
 /* "Matrix Descriptor Format", "Strides", "Swizzling Modes": the 16 bits of a row (or column) and a step. 8 rows are a
  * pattern of rows of so many bytes; turned, 8 steps, each of which has that many bytes of rows. */
-static unsigned short element(unsigned long long descriptor, bool turned, unsigned row, unsigned step)
+SHIM_UNSEEN static unsigned short element(unsigned long long descriptor, bool turned, unsigned row, unsigned step)
 {
     const unsigned mode = descriptor >> 62, apart = (descriptor >> 16 & 0x3fff) << 4,
                    stride = (descriptor >> 32 & 0x3fff) << 4;
@@ -390,10 +415,17 @@ SHIM_WGMMA(bf16, true)
 SHIM_WGMMA(f16, false)
 
 /* The way in for the test: arguments as for cuLaunchKernel, but by value, each as wide as a pointer. */
+#ifdef SHIM_TRAFFIC
+#define SHIM_TELL(kernel, blocks, threads) traffic::tell(#kernel, blocks, threads)
+#else
+#define SHIM_TELL(kernel, blocks, threads)
+#endif
 #define SHIM_LAUNCHER(kernel) \
     extern "C" __attribute__((visibility("default"))) int launch_##kernel(unsigned blocks, unsigned threads, void **a, \
                                                                           int backwards) \
     { \
-        return shim::launch(kernel, blocks, threads, a, backwards); \
+        const int state = shim::launch(kernel, blocks, threads, a, backwards); \
+        SHIM_TELL(kernel, blocks, threads); \
+        return state; \
     }
 #endif

@@ -75,7 +75,7 @@ static bool make_missing(const char *text, const struct kernel *kernels, unsigne
     snprintf(target, sizeof target, "batch-%016llx.so", (unsigned long long)all);
     snprintf(library, sizeof library, "%s/%s", cache(), target);
     snprintf(made, sizeof made, "%s/made-%d.so", cache(), (int)getpid()); /* others may do the same now */
-    snprintf(source, sizeof source, "%s/made-%d.cpp", cache(), (int)getpid());
+    snprintf(source, sizeof source, "%s/made-%d-%016llx.cpp", cache(), (int)getpid(), (unsigned long long)all);
     FILE *file = fopen(source, "w");
     if (!file) return false;
     fprintf(file, "#include \"shim.hpp\"\n%.*s", (int)(kernels[0].begin - text), text);
@@ -97,7 +97,7 @@ static bool make_missing(const char *text, const struct kernel *kernels, unsigne
         snprintf(link, sizeof link, "%s/k%016llx.so", cache(), (unsigned long long)kernels[i].hash);
         if (symlink(target, link) && errno != EEXIST) good = false;
     }
-    if (good) unlink(source);
+    if (good && !host_traffic()) unlink(source); /* else lines are told of it */
     return good;
 }
 
@@ -108,6 +108,8 @@ int module_make(struct thing *module, const char *text, char *log, size_t log_by
     for (const char *at = first; at; at = strstr(at + 1, head)) count++;
     struct kernel *kernels = calloc(count + 1, sizeof *kernels);
     uint64_t before = hash_bytes(0xcbf29ce484222325u, host_level(), strlen(host_level()));
+    for (const char *const *flag = host_traffic(); flag && *flag; flag++)
+        before = hash_bytes(before, *flag, strlen(*flag));
     if (first) before = hash_bytes(before, text, (size_t)(first - text));
     module->functions = calloc(count + 1, sizeof *module->functions);
     module->function_count = count;

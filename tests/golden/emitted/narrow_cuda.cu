@@ -108,23 +108,25 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(const float *b0, cons
     const double v3 = -v2;
     const float v4 = (float)v3;
     const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b0) && stepc_is_aligned<4>(b2) && stepc_is_aligned<4>(b3);
-    for (long long at = lo + ((long long)blockIdx.x * 256 + thread) * 4; at < hi; at += (long long)gridDim.x * 1024) {
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)blockIdx.x * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)gridDim.x * 1024) {
         const long long i0 = at;
-        const int count = hi - at < 4 ? (int)(hi - at) : 4;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 4 ? (int)left : 4;
         const bool whole = wide && count == 4;
-        const auto few1 = stepc_load_few<4>(b0 + (i0), count, whole);
-        const auto few5 = stepc_load_few<4>(b2 + (i0), count, whole);
+        const auto few1 = stepc_load_few<4>(b0 + (i0), count, each, whole);
+        const auto few5 = stepc_load_few<4>(b2 + (i0), count, each, whole);
         stepc_few<float, 4> out3;
         #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             const float v1 = few1.item[k];
             const float v5 = few5.item[k];
             const float v6 = v4 * v5;
             const float v7 = v1 + v6;
             { out3.item[k] = v7; bad |= stepc_not_finite(v7); }
         }
-        stepc_store_few(b3 + (i0), out3, count, whole);
+        stepc_store_few(b3 + (i0), out3, count, each, whole);
     }
     if (bad) *flag |= 1;
 }
@@ -180,14 +182,16 @@ extern "C" __global__ void __launch_bounds__(256) kernel_4(float *__restrict__ b
     const float v91 = 1.4142135f;
     const float v93 = 0.57735026f;
     const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b0);
-    for (long long at = lo + ((long long)blockIdx.x * 256 + thread) * 4; at < hi; at += (long long)gridDim.x * 1024) {
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)blockIdx.x * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)gridDim.x * 1024) {
         const long long i0 = at;
-        const int count = hi - at < 4 ? (int)(hi - at) : 4;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 4 ? (int)left : 4;
         const bool whole = wide && count == 4;
         stepc_few<float, 4> out0;
         #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             const int v6 = (int)(i0);
             const int v7 = stepc_div(v6, v5);
             const int v8 = stepc_rem(v6, v5);
@@ -250,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_4(float *__restrict__ b
             const float v94 = v92 * v93;
             out0.item[k] = v94;
         }
-        stepc_store_few(b0 + (i0), out0, count, whole);
+        stepc_store_few(b0 + (i0), out0, count, each, whole);
     }
 }
 
@@ -293,15 +297,17 @@ extern "C" __global__ void __launch_bounds__(256) kernel_7(const int *__restrict
     const int v1 = (int)3ll;
     const int v6 = (int)19ll;
     const int v8 = (int)0ll;
-    const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b2);
-    for (long long at = lo + ((long long)blockIdx.x * 256 + thread) * 4; at < hi; at += (long long)gridDim.x * 1024) {
+    const bool wide = false;
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)blockIdx.x * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)gridDim.x * 1024) {
         const long long i0 = at;
-        const int count = hi - at < 4 ? (int)(hi - at) : 4;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 4 ? (int)left : 4;
         const bool whole = wide && count == 4;
         stepc_few<float, 4> out2;
         #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             const int v2 = (int)(i0);
             const int v3 = stepc_div(v2, v1);
             const int v4 = stepc_rem(v2, v1);
@@ -311,7 +317,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_7(const int *__restrict
             const float v10 = b1[(long long)v4 + 3ll * (long long)v9];
             out2.item[k] = v10;
         }
-        stepc_store_few(b2 + (i0), out2, count, whole);
+        stepc_store_few(b2 + (i0), out2, count, each, whole);
     }
 }
 

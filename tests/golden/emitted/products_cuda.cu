@@ -2,7 +2,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
 {
     stepc_escape(b3);
     stepc_escape(b4);
-    __shared__ __align__(16) float b5[1084];
+    __shared__ __align__(16) float b5[1144];
     __shared__ __align__(16) float b6[572];
     const unsigned thread = threadIdx.x;
     const int v1 = (int)2ll;
@@ -11,10 +11,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
     const int v11 = (int)70ll;
     const int v17 = (int)32ll;
     const int v22 = (int)35ll;
-    const int v42 = (int)10ll;
-    const int v55 = (int)40ll;
-    const int v59 = (int)8ll;
-    const float v82 = 1.0f;
+    const int v45 = (int)10ll;
+    const int v58 = (int)40ll;
+    const int v62 = (int)8ll;
+    const float v85 = 1.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -43,13 +43,14 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                 const int v9 = stepc_div(v7, v6);
                 const int v10 = (int)(32ll * i1 + (long long)v9 + 64ll * (long long)v4);
                 const bool v12 = v10 < v11;
-                const float v13 = v12 ? b0[40ll * (long long)v10 + 4ll * (long long)v8] : (float)0;
+                const auto wide13 = stepc_load_whole<4>(b0 + (40ll * (long long)v10 + 4ll * (long long)v8), v12);
+                const float v13 = wide13.item[0];
                 r1[4ll * i1] = v13;
-                const float v14 = v12 ? b0[40ll * (long long)v10 + 4ll * (long long)v8 + 1] : (float)0;
+                const float v14 = wide13.item[1];
                 r1[4ll * i1 + 1] = v14;
-                const float v15 = v12 ? b0[40ll * (long long)v10 + 4ll * (long long)v8 + 2] : (float)0;
+                const float v15 = wide13.item[2];
                 r1[4ll * i1 + 2] = v15;
-                const float v16 = v12 ? b0[40ll * (long long)v10 + 4ll * (long long)v8 + 3] : (float)0;
+                const float v16 = wide13.item[3];
                 r1[4ll * i1 + 3] = v16;
             }
         }
@@ -78,13 +79,13 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                     const int v26 = stepc_rem(v25, v6);
                     const int v27 = stepc_div(v25, v6);
                     const float v28 = r1[4ll * i6];
-                    b5[32ll * i6 + (long long)v27 + 272ll * (long long)v26] = v28;
+                    b5[32ll * i6 + (long long)v27 + 72ll * (long long)v26] = v28;
                     const float v29 = r1[4ll * i6 + 1];
-                    b5[32ll * i6 + (long long)v27 + 272ll * (long long)v26 + 68] = v29;
+                    b5[32ll * i6 + (long long)v27 + 72ll * (long long)v26 + 288] = v29;
                     const float v30 = r1[4ll * i6 + 2];
-                    b5[32ll * i6 + (long long)v27 + 272ll * (long long)v26 + 136] = v30;
+                    b5[32ll * i6 + (long long)v27 + 72ll * (long long)v26 + 576] = v30;
                     const float v31 = r1[4ll * i6 + 3];
-                    b5[32ll * i6 + (long long)v27 + 272ll * (long long)v26 + 204] = v31;
+                    b5[32ll * i6 + (long long)v27 + 72ll * (long long)v26 + 864] = v31;
                 }
             }
             #pragma unroll
@@ -98,88 +99,97 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
                     b6[144ll * i8 + (long long)v33 + 36ll * (long long)v34] = v35;
                 }
             }
-            #pragma unroll
-            for (long long i10 = 0; i10 < 2ll; i10++) {
-                 {
-                    const long long i11 = thread;
-                    const int v36 = (int)(i11);
-                    const int v37 = stepc_rem(v36, v6);
-                    const int v38 = stepc_div(v36, v6);
-                    const int v39 = (int)(32ll * i10 + (long long)v38 + 64ll * (long long)v4);
-                    const bool v40 = v39 < v11;
-                    const int v41 = (int)(4ll * i5 + (long long)v37 + 4);
-                    const bool v43 = v41 < v42;
-                    const bool v44 = v40 && v43;
-                    const float v45 = v44 ? b0[40ll * (long long)v39 + 4ll * (long long)v41] : (float)0;
-                    r1[4ll * i10] = v45;
-                    const float v46 = v44 ? b0[40ll * (long long)v39 + 4ll * (long long)v41 + 1] : (float)0;
-                    r1[4ll * i10 + 1] = v46;
-                    const float v47 = v44 ? b0[40ll * (long long)v39 + 4ll * (long long)v41 + 2] : (float)0;
-                    r1[4ll * i10 + 2] = v47;
-                    const float v48 = v44 ? b0[40ll * (long long)v39 + 4ll * (long long)v41 + 3] : (float)0;
-                    r1[4ll * i10 + 3] = v48;
+            const int v36 = (int)(i5);
+            const bool v37 = v36 < v1;
+            const int v38 = (int)(i5 + 1);
+            if (v37) {
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = thread;
+                        const int v39 = (int)(i11);
+                        const int v40 = stepc_rem(v39, v6);
+                        const int v41 = stepc_div(v39, v6);
+                        const int v42 = (int)(32ll * i10 + (long long)v41 + 64ll * (long long)v4);
+                        const bool v43 = v42 < v11;
+                        const int v44 = (int)((long long)v40 + 4ll * (long long)v38);
+                        const bool v46 = v44 < v45;
+                        const bool v47 = v43 && v46;
+                        const auto wide48 = stepc_load_whole<4>(b0 + (40ll * (long long)v42 + 4ll * (long long)v44), v47);
+                        const float v48 = wide48.item[0];
+                        r1[4ll * i10] = v48;
+                        const float v49 = wide48.item[1];
+                        r1[4ll * i10 + 1] = v49;
+                        const float v50 = wide48.item[2];
+                        r1[4ll * i10 + 2] = v50;
+                        const float v51 = wide48.item[3];
+                        r1[4ll * i10 + 3] = v51;
+                    }
                 }
-            }
-            #pragma unroll
-            for (long long i12 = 0; i12 < 4ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v49 = (int)(i13);
-                    const int v50 = stepc_rem(v49, v17);
-                    const int v51 = stepc_div(v49, v17);
-                    const int v52 = (int)((long long)v50 + 32ll * (long long)v3);
-                    const bool v53 = v52 < v22;
-                    const int v54 = (int)(16ll * i5 + 4ll * i12 + (long long)v51 + 16);
-                    const bool v56 = v54 < v55;
-                    const bool v57 = v53 && v56;
-                    const float v58 = v57 ? b1[(long long)v52 + 35ll * (long long)v54] : (float)0;
-                    r3[i12] = v58;
+                #pragma unroll
+                for (long long i12 = 0; i12 < 4ll; i12++) {
+                     {
+                        const long long i13 = thread;
+                        const int v52 = (int)(i13);
+                        const int v53 = stepc_rem(v52, v17);
+                        const int v54 = stepc_div(v52, v17);
+                        const int v55 = (int)((long long)v53 + 32ll * (long long)v3);
+                        const bool v56 = v55 < v22;
+                        const int v57 = (int)(4ll * i12 + (long long)v54 + 16ll * (long long)v38);
+                        const bool v59 = v57 < v58;
+                        const bool v60 = v56 && v59;
+                        const float v61 = v60 ? b1[(long long)v55 + 35ll * (long long)v57] : (float)0;
+                        r3[i12] = v61;
+                    }
                 }
             }
             __syncthreads();
-            #pragma unroll 8
-            for (long long i14 = 0; i14 < 16ll; i14++) {
-                 {
-                    const long long i15 = 0;
-                    #pragma unroll
-                    for (long long i16 = 0; i16 < 4ll; i16++) {
-                         {
-                            const long long i17 = thread;
-                            const int v60 = (int)(i17);
-                            const int v61 = stepc_div(v60, v59);
-                            const float v62 = b5[68ll * i14 + i16 + 4ll * (long long)v61];
-                            r2[i16] = v62;
+            #pragma unroll 2
+            for (long long i14 = 0; i14 < 4ll; i14++) {
+                #pragma unroll
+                for (long long i15 = 0; i15 < 4ll; i15++) {
+                     {
+                        const long long i16 = 0;
+                        #pragma unroll
+                        for (long long i17 = 0; i17 < 4ll; i17++) {
+                             {
+                                const long long i18 = thread;
+                                const int v63 = (int)(i18);
+                                const int v64 = stepc_div(v63, v62);
+                                const float v65 = b5[72ll * i14 + 288ll * i15 + i17 + 4ll * (long long)v64];
+                                r2[i17] = v65;
+                            }
                         }
                     }
-                }
-                 {
-                    const long long i18 = 0;
-                    #pragma unroll
-                    for (long long i19 = 0; i19 < 4ll; i19++) {
-                         {
-                            const long long i20 = thread;
-                            const int v63 = (int)(i20);
-                            const int v64 = stepc_rem(v63, v59);
-                            const float v65 = b6[36ll * i14 + i19 + 4ll * (long long)v64];
-                            r4[i19] = v65;
+                     {
+                        const long long i19 = 0;
+                        #pragma unroll
+                        for (long long i20 = 0; i20 < 4ll; i20++) {
+                             {
+                                const long long i21 = thread;
+                                const int v66 = (int)(i21);
+                                const int v67 = stepc_rem(v66, v62);
+                                const float v68 = b6[144ll * i14 + 36ll * i15 + i20 + 4ll * (long long)v67];
+                                r4[i20] = v68;
+                            }
                         }
                     }
-                }
-                 {
-                    const long long i21 = 0;
-                    #pragma unroll
-                    for (long long i22 = 0; i22 < 4ll; i22++) {
-                         {
-                            const long long i23 = 0;
-                            #pragma unroll
-                            for (long long i24 = 0; i24 < 4ll; i24++) {
-                                 {
-                                    const long long i25 = thread;
-                                    const float v66 = r0[4ll * i22 + i24];
-                                    const float v67 = r2[i22];
-                                    const float v68 = r4[i24];
-                                    const float v69 = fmaf(v67, v68, v66);
-                                    r0[4ll * i22 + i24] = v69;
+                     {
+                        const long long i22 = 0;
+                        #pragma unroll
+                        for (long long i23 = 0; i23 < 4ll; i23++) {
+                             {
+                                const long long i24 = 0;
+                                #pragma unroll
+                                for (long long i25 = 0; i25 < 4ll; i25++) {
+                                     {
+                                        const long long i26 = thread;
+                                        const float v69 = r0[4ll * i23 + i25];
+                                        const float v70 = r2[i23];
+                                        const float v71 = r4[i25];
+                                        const float v72 = fmaf(v70, v71, v69);
+                                        r0[4ll * i23 + i25] = v72;
+                                    }
                                 }
                             }
                         }
@@ -188,32 +198,68 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
             }
         }
          {
-            const long long i26 = 0;
+            const long long i27 = 0;
             #pragma unroll
-            for (long long i27 = 0; i27 < 4ll; i27++) {
+            for (long long i28 = 0; i28 < 4ll; i28++) {
                  {
-                    const long long i28 = 0;
-                    #pragma unroll
-                    for (long long i29 = 0; i29 < 4ll; i29++) {
+                    const long long i29 = 0;
+                     {
+                        const long long i30 = 0;
                          {
-                            const long long i30 = thread;
-                            const float v70 = r0[4ll * i27 + i29];
-                            const int v71 = (int)(i30);
-                            const int v72 = stepc_div(v71, v59);
-                            const int v73 = stepc_rem(v71, v59);
-                            const int v74 = (int)(i27 + 4ll * (long long)v72 + 64ll * (long long)v4);
-                            const bool v75 = v74 < v11;
-                            const int v76 = (int)(i29 + 4ll * (long long)v73 + 32ll * (long long)v3);
-                            const bool v77 = v76 < v22;
-                            const bool v78 = v75 && v77;
-                            const float v79 = v78 ? b2[(long long)v76] : (float)0;
-                            const float v80 = v70 + v79;
-                            const float v81 = tanhf(v80);
-                            const float v83 = v82 - v81;
-                            const float v84 = v83 * v81;
-                            const float v85 = v83 + v84;
-                            if (v78) b3[(long long)v76 + 35ll * (long long)v74] = v81;
-                            if (v78) b4[(long long)v76 + 35ll * (long long)v74] = v85;
+                            const long long i31 = thread;
+                            const int v73 = (int)(i31);
+                            const int v74 = stepc_div(v73, v62);
+                            const int v75 = stepc_rem(v73, v62);
+                            const int v76 = (int)(i28 + 4ll * (long long)v74 + 64ll * (long long)v4);
+                            const bool v77 = v76 < v11;
+                            const int v78 = (int)(4ll * (long long)v75 + 32ll * (long long)v3);
+                            const bool v79 = v78 < v22;
+                            const bool v80 = v77 && v79;
+                            const float v81 = r0[4ll * i28];
+                            const float v82 = v80 ? b2[(long long)v78] : (float)0;
+                            const float v83 = v81 + v82;
+                            const float v84 = tanhf(v83);
+                            const float v86 = v85 - v84;
+                            const float v87 = v86 * v84;
+                            const float v88 = v86 + v87;
+                            const int v89 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 1);
+                            const bool v90 = v89 < v22;
+                            const bool v91 = v77 && v90;
+                            const float v92 = r0[4ll * i28 + 1];
+                            const float v93 = v91 ? b2[(long long)v89] : (float)0;
+                            const float v94 = v92 + v93;
+                            const float v95 = tanhf(v94);
+                            const float v96 = v85 - v95;
+                            const float v97 = v96 * v95;
+                            const float v98 = v96 + v97;
+                            const int v99 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 2);
+                            const bool v100 = v99 < v22;
+                            const bool v101 = v77 && v100;
+                            const float v102 = r0[4ll * i28 + 2];
+                            const float v103 = v101 ? b2[(long long)v99] : (float)0;
+                            const float v104 = v102 + v103;
+                            const float v105 = tanhf(v104);
+                            const float v106 = v85 - v105;
+                            const float v107 = v106 * v105;
+                            const float v108 = v106 + v107;
+                            const int v109 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 3);
+                            const bool v110 = v109 < v22;
+                            const bool v111 = v77 && v110;
+                            const float v112 = r0[4ll * i28 + 3];
+                            const float v113 = v111 ? b2[(long long)v109] : (float)0;
+                            const float v114 = v112 + v113;
+                            const float v115 = tanhf(v114);
+                            const float v116 = v85 - v115;
+                            const float v117 = v116 * v115;
+                            const float v118 = v116 + v117;
+                            if (v80) b3[(long long)v78 + 35ll * (long long)v76] = v84;
+                            if (v80) b4[(long long)v78 + 35ll * (long long)v76] = v88;
+                            if (v91) b3[(long long)v89 + 35ll * (long long)v76] = v95;
+                            if (v91) b4[(long long)v89 + 35ll * (long long)v76] = v98;
+                            if (v101) b3[(long long)v99 + 35ll * (long long)v76] = v105;
+                            if (v101) b4[(long long)v99 + 35ll * (long long)v76] = v108;
+                            if (v111) b3[(long long)v109 + 35ll * (long long)v76] = v115;
+                            if (v111) b4[(long long)v109 + 35ll * (long long)v76] = v118;
                         }
                     }
                 }
@@ -249,13 +295,12 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
     const float v1 = 0.0f;
     const unsigned v2 = (unsigned)0ll;
     const int v3 = (int)4ll;
-    const int v8 = (int)32ll;
-    const unsigned v14 = (unsigned)16ll;
-    const int v43 = (int)8ll;
-    const int v48 = (int)6ll;
-    const int v102 = (int)16ll;
-    const int v143 = (int)64ll;
-    const int v198 = (int)24ll;
+    const int v7 = (int)2ll;
+    const int v9 = (int)8ll;
+    const int v12 = (int)32ll;
+    const int v53 = (int)6ll;
+    const int v105 = (int)3ll;
+    const int v206 = (int)12ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[16];
         #pragma unroll
@@ -279,93 +324,42 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                 const int v4 = (int)(i2);
                 const int v5 = stepc_rem(v4, v3);
                 const int v6 = stepc_div(v4, v3);
-                const int v7 = (int)(32ll * i1 + (long long)v6);
-                const bool v9 = v7 < v8;
-                const float v10 = v9 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5]) : (float)0;
-                const float v11 = v9 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 1]) : (float)0;
-                const unsigned short v12 = v9 ? b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 1] : 0;
-                const unsigned v13 = (unsigned)v12;
-                const unsigned v15 = stepc_shl(v13, v14);
-                const unsigned short v16 = v9 ? b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5] : 0;
-                const unsigned v17 = (unsigned)v16;
-                const unsigned v18 = (unsigned)(v17 | v15);
-                r1[4ll * i1] = v18;
-                const float v19 = v9 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 2]) : (float)0;
-                const float v20 = v9 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 3]) : (float)0;
-                const unsigned short v21 = v9 ? b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 3] : 0;
-                const unsigned v22 = (unsigned)v21;
-                const unsigned v23 = stepc_shl(v22, v14);
-                const unsigned short v24 = v9 ? b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 2] : 0;
-                const unsigned v25 = (unsigned)v24;
-                const unsigned v26 = (unsigned)(v25 | v23);
-                r1[4ll * i1 + 1] = v26;
-                const float v27 = v9 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 4]) : (float)0;
-                const float v28 = v9 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 5]) : (float)0;
-                const unsigned short v29 = v9 ? b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 5] : 0;
-                const unsigned v30 = (unsigned)v29;
-                const unsigned v31 = stepc_shl(v30, v14);
-                const unsigned short v32 = v9 ? b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 4] : 0;
-                const unsigned v33 = (unsigned)v32;
-                const unsigned v34 = (unsigned)(v33 | v31);
-                r1[4ll * i1 + 2] = v34;
-                const float v35 = v9 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 6]) : (float)0;
-                const float v36 = v9 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 7]) : (float)0;
-                const unsigned short v37 = v9 ? b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 7] : 0;
-                const unsigned v38 = (unsigned)v37;
-                const unsigned v39 = stepc_shl(v38, v14);
-                const unsigned short v40 = v9 ? b0[128ll * i0 + 512ll * (long long)v7 + 8ll * (long long)v5 + 6] : 0;
-                const unsigned v41 = (unsigned)v40;
-                const unsigned v42 = (unsigned)(v41 | v39);
-                r1[4ll * i1 + 3] = v42;
+                const int v8 = stepc_rem(v6, v7);
+                const int v10 = stepc_div(v4, v9);
+                const int v11 = stepc_rem(v10, v3);
+                const int v13 = stepc_div(v4, v12);
+                const int v14 = (int)(32ll * i1 + 4ll * (long long)v8 + (long long)v11 + 8ll * (long long)v13);
+                const bool v15 = v14 < v12;
+                const auto wide16 = stepc_load_whole<4>((const unsigned *)(b0 + (128ll * i0 + 512ll * (long long)v14 + 8ll * (long long)v5)), v15);
+                const unsigned v24 = wide16.item[0];
+                r1[4ll * i1] = v24;
+                const unsigned v32 = wide16.item[1];
+                r1[4ll * i1 + 1] = v32;
+                const unsigned v40 = wide16.item[2];
+                r1[4ll * i1 + 2] = v40;
+                const unsigned v48 = wide16.item[3];
+                r1[4ll * i1 + 3] = v48;
             }
         }
          {
             const long long i3 = 0;
              {
                 const long long i4 = thread;
-                const int v44 = (int)(i4);
-                const int v45 = stepc_rem(v44, v43);
-                const int v46 = stepc_div(v44, v43);
-                const int v47 = (int)((long long)v45);
-                const bool v49 = v47 < v48;
-                const auto wide50 = stepc_load_pairs<4>(b1 + (3072ll * i0 + 4ll * (long long)v47 + 48ll * (long long)v46), v49);
-                const float v50 = stepc_bf16_value(wide50[0]);
-                const auto wide51 = stepc_load_pairs<4>(b1 + (3072ll * i0 + 4ll * (long long)v47 + 48ll * (long long)v46 + 24), v49);
-                const float v51 = stepc_bf16_value(wide51[0]);
-                const unsigned short v52 = wide51[0];
-                const unsigned v53 = (unsigned)v52;
-                const unsigned v54 = stepc_shl(v53, v14);
-                const unsigned short v55 = wide50[0];
-                const unsigned v56 = (unsigned)v55;
-                const unsigned v57 = (unsigned)(v56 | v54);
-                r3[0] = v57;
-                const float v58 = stepc_bf16_value(wide50[1]);
-                const float v59 = stepc_bf16_value(wide51[1]);
-                const unsigned short v60 = wide51[1];
-                const unsigned v61 = (unsigned)v60;
-                const unsigned v62 = stepc_shl(v61, v14);
-                const unsigned short v63 = wide50[1];
-                const unsigned v64 = (unsigned)v63;
-                const unsigned v65 = (unsigned)(v64 | v62);
-                r3[1] = v65;
-                const float v66 = stepc_bf16_value(wide50[2]);
-                const float v67 = stepc_bf16_value(wide51[2]);
-                const unsigned short v68 = wide51[2];
-                const unsigned v69 = (unsigned)v68;
-                const unsigned v70 = stepc_shl(v69, v14);
-                const unsigned short v71 = wide50[2];
-                const unsigned v72 = (unsigned)v71;
-                const unsigned v73 = (unsigned)(v72 | v70);
-                r3[2] = v73;
-                const float v74 = stepc_bf16_value(wide50[3]);
-                const float v75 = stepc_bf16_value(wide51[3]);
-                const unsigned short v76 = wide51[3];
-                const unsigned v77 = (unsigned)v76;
-                const unsigned v78 = stepc_shl(v77, v14);
-                const unsigned short v79 = wide50[3];
-                const unsigned v80 = (unsigned)v79;
-                const unsigned v81 = (unsigned)(v80 | v78);
-                r3[3] = v81;
+                const int v49 = (int)(i4);
+                const int v50 = stepc_rem(v49, v9);
+                const int v51 = stepc_div(v49, v9);
+                const int v52 = (int)((long long)v50);
+                const bool v54 = v52 < v53;
+                const auto wide55 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v52 + 48ll * (long long)v51)), v54);
+                const auto wide56 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v52 + 48ll * (long long)v51 + 24)), v54);
+                const unsigned v62 = stepc_pair<0, 0>(wide55.item[0], wide56.item[0]);
+                r3[0] = v62;
+                const unsigned v70 = stepc_pair<1, 1>(wide55.item[0], wide56.item[0]);
+                r3[1] = v70;
+                const unsigned v78 = stepc_pair<0, 0>(wide55.item[1], wide56.item[1]);
+                r3[2] = v78;
+                const unsigned v86 = stepc_pair<1, 1>(wide55.item[1], wide56.item[1]);
+                r3[3] = v86;
             }
         }
         __syncthreads();
@@ -376,136 +370,88 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
             for (long long i6 = 0; i6 < 2ll; i6++) {
                  {
                     const long long i7 = thread;
-                    const int v82 = (int)(i7);
-                    const int v83 = stepc_rem(v82, v3);
-                    const int v84 = stepc_div(v82, v3);
-                    const unsigned v85 = r1[4ll * i6];
-                    b3[640ll * i6 + 20ll * (long long)v84 + 4ll * (long long)v83] = v85;
-                    const unsigned v86 = r1[4ll * i6 + 1];
-                    b3[640ll * i6 + 20ll * (long long)v84 + 4ll * (long long)v83 + 1] = v86;
-                    const unsigned v87 = r1[4ll * i6 + 2];
-                    b3[640ll * i6 + 20ll * (long long)v84 + 4ll * (long long)v83 + 2] = v87;
-                    const unsigned v88 = r1[4ll * i6 + 3];
-                    b3[640ll * i6 + 20ll * (long long)v84 + 4ll * (long long)v83 + 3] = v88;
+                    const int v87 = (int)(i7);
+                    const int v88 = stepc_rem(v87, v3);
+                    const int v89 = stepc_div(v87, v3);
+                    const int v90 = stepc_rem(v89, v7);
+                    const int v91 = stepc_div(v87, v9);
+                    const int v92 = stepc_rem(v91, v3);
+                    const int v93 = stepc_div(v87, v12);
+                    const unsigned v94 = r1[4ll * i6];
+                    b3[640ll * i6 + 80ll * (long long)v90 + 20ll * (long long)v92 + 160ll * (long long)v93 + 4ll * (long long)v88] = v94;
+                    const unsigned v95 = r1[4ll * i6 + 1];
+                    b3[640ll * i6 + 80ll * (long long)v90 + 20ll * (long long)v92 + 160ll * (long long)v93 + 4ll * (long long)v88 + 1] = v95;
+                    const unsigned v96 = r1[4ll * i6 + 2];
+                    b3[640ll * i6 + 80ll * (long long)v90 + 20ll * (long long)v92 + 160ll * (long long)v93 + 4ll * (long long)v88 + 2] = v96;
+                    const unsigned v97 = r1[4ll * i6 + 3];
+                    b3[640ll * i6 + 80ll * (long long)v90 + 20ll * (long long)v92 + 160ll * (long long)v93 + 4ll * (long long)v88 + 3] = v97;
                 }
             }
              {
                 const long long i8 = 0;
                  {
                     const long long i9 = thread;
-                    const int v89 = (int)(i9);
-                    const int v90 = stepc_rem(v89, v43);
-                    const int v91 = stepc_div(v89, v43);
-                    const unsigned v92 = r3[0];
-                    b4[4ll * (long long)v90 + 40ll * (long long)v91] = v92;
-                    const unsigned v93 = r3[1];
-                    b4[4ll * (long long)v90 + 40ll * (long long)v91 + 1] = v93;
-                    const unsigned v94 = r3[2];
-                    b4[4ll * (long long)v90 + 40ll * (long long)v91 + 2] = v94;
-                    const unsigned v95 = r3[3];
-                    b4[4ll * (long long)v90 + 40ll * (long long)v91 + 3] = v95;
+                    const int v98 = (int)(i9);
+                    const int v99 = stepc_rem(v98, v9);
+                    const int v100 = stepc_div(v98, v9);
+                    const unsigned v101 = r3[0];
+                    b4[4ll * (long long)v99 + 40ll * (long long)v100] = v101;
+                    const unsigned v102 = r3[1];
+                    b4[4ll * (long long)v99 + 40ll * (long long)v100 + 1] = v102;
+                    const unsigned v103 = r3[2];
+                    b4[4ll * (long long)v99 + 40ll * (long long)v100 + 2] = v103;
+                    const unsigned v104 = r3[3];
+                    b4[4ll * (long long)v99 + 40ll * (long long)v100 + 3] = v104;
                 }
             }
-            #pragma unroll
-            for (long long i10 = 0; i10 < 2ll; i10++) {
-                 {
-                    const long long i11 = thread;
-                    const int v96 = (int)(i11);
-                    const int v97 = stepc_rem(v96, v3);
-                    const int v98 = stepc_div(v96, v3);
-                    const int v99 = (int)(32ll * i10 + (long long)v98);
-                    const bool v100 = v99 < v8;
-                    const int v101 = (int)(4ll * i5 + (long long)v97 + 4);
-                    const bool v103 = v101 < v102;
-                    const bool v104 = v100 && v103;
-                    const float v105 = v104 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101]) : (float)0;
-                    const float v106 = v104 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 1]) : (float)0;
-                    const unsigned short v107 = v104 ? b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 1] : 0;
-                    const unsigned v108 = (unsigned)v107;
-                    const unsigned v109 = stepc_shl(v108, v14);
-                    const unsigned short v110 = v104 ? b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101] : 0;
-                    const unsigned v111 = (unsigned)v110;
-                    const unsigned v112 = (unsigned)(v111 | v109);
-                    r1[4ll * i10] = v112;
-                    const float v113 = v104 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 2]) : (float)0;
-                    const float v114 = v104 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 3]) : (float)0;
-                    const unsigned short v115 = v104 ? b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 3] : 0;
-                    const unsigned v116 = (unsigned)v115;
-                    const unsigned v117 = stepc_shl(v116, v14);
-                    const unsigned short v118 = v104 ? b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 2] : 0;
-                    const unsigned v119 = (unsigned)v118;
-                    const unsigned v120 = (unsigned)(v119 | v117);
-                    r1[4ll * i10 + 1] = v120;
-                    const float v121 = v104 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 4]) : (float)0;
-                    const float v122 = v104 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 5]) : (float)0;
-                    const unsigned short v123 = v104 ? b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 5] : 0;
-                    const unsigned v124 = (unsigned)v123;
-                    const unsigned v125 = stepc_shl(v124, v14);
-                    const unsigned short v126 = v104 ? b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 4] : 0;
-                    const unsigned v127 = (unsigned)v126;
-                    const unsigned v128 = (unsigned)(v127 | v125);
-                    r1[4ll * i10 + 2] = v128;
-                    const float v129 = v104 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 6]) : (float)0;
-                    const float v130 = v104 ? stepc_bf16_value(b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 7]) : (float)0;
-                    const unsigned short v131 = v104 ? b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 7] : 0;
-                    const unsigned v132 = (unsigned)v131;
-                    const unsigned v133 = stepc_shl(v132, v14);
-                    const unsigned short v134 = v104 ? b0[128ll * i0 + 512ll * (long long)v99 + 8ll * (long long)v101 + 6] : 0;
-                    const unsigned v135 = (unsigned)v134;
-                    const unsigned v136 = (unsigned)(v135 | v133);
-                    r1[4ll * i10 + 3] = v136;
+            const int v106 = (int)(i5);
+            const bool v107 = v106 < v105;
+            const int v108 = (int)(i5 + 1);
+            if (v107) {
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = thread;
+                        const int v109 = (int)(i11);
+                        const int v110 = stepc_rem(v109, v3);
+                        const int v111 = stepc_div(v109, v3);
+                        const int v112 = stepc_rem(v111, v7);
+                        const int v113 = stepc_div(v109, v9);
+                        const int v114 = stepc_rem(v113, v3);
+                        const int v115 = stepc_div(v109, v12);
+                        const int v116 = (int)(32ll * i10 + 4ll * (long long)v112 + (long long)v114 + 8ll * (long long)v115);
+                        const bool v117 = v116 < v12;
+                        const auto wide118 = stepc_load_whole<4>((const unsigned *)(b0 + (128ll * i0 + 512ll * (long long)v116 + 8ll * (long long)v110 + 32ll * (long long)v108)), v117);
+                        const unsigned v125 = wide118.item[0];
+                        r1[4ll * i10] = v125;
+                        const unsigned v133 = wide118.item[1];
+                        r1[4ll * i10 + 1] = v133;
+                        const unsigned v141 = wide118.item[2];
+                        r1[4ll * i10 + 2] = v141;
+                        const unsigned v149 = wide118.item[3];
+                        r1[4ll * i10 + 3] = v149;
+                    }
                 }
-            }
-             {
-                const long long i12 = 0;
                  {
-                    const long long i13 = thread;
-                    const int v137 = (int)(i13);
-                    const int v138 = stepc_rem(v137, v43);
-                    const int v139 = stepc_div(v137, v43);
-                    const int v140 = (int)((long long)v138);
-                    const bool v141 = v140 < v48;
-                    const int v142 = (int)(16ll * i5 + (long long)v139 + 16);
-                    const bool v144 = v142 < v143;
-                    const bool v145 = v141 && v144;
-                    const auto wide146 = stepc_load_pairs<4>(b1 + (3072ll * i0 + 4ll * (long long)v140 + 48ll * (long long)v142), v145);
-                    const float v146 = stepc_bf16_value(wide146[0]);
-                    const auto wide147 = stepc_load_pairs<4>(b1 + (3072ll * i0 + 4ll * (long long)v140 + 48ll * (long long)v142 + 24), v145);
-                    const float v147 = stepc_bf16_value(wide147[0]);
-                    const unsigned short v148 = wide147[0];
-                    const unsigned v149 = (unsigned)v148;
-                    const unsigned v150 = stepc_shl(v149, v14);
-                    const unsigned short v151 = wide146[0];
-                    const unsigned v152 = (unsigned)v151;
-                    const unsigned v153 = (unsigned)(v152 | v150);
-                    r3[0] = v153;
-                    const float v154 = stepc_bf16_value(wide146[1]);
-                    const float v155 = stepc_bf16_value(wide147[1]);
-                    const unsigned short v156 = wide147[1];
-                    const unsigned v157 = (unsigned)v156;
-                    const unsigned v158 = stepc_shl(v157, v14);
-                    const unsigned short v159 = wide146[1];
-                    const unsigned v160 = (unsigned)v159;
-                    const unsigned v161 = (unsigned)(v160 | v158);
-                    r3[1] = v161;
-                    const float v162 = stepc_bf16_value(wide146[2]);
-                    const float v163 = stepc_bf16_value(wide147[2]);
-                    const unsigned short v164 = wide147[2];
-                    const unsigned v165 = (unsigned)v164;
-                    const unsigned v166 = stepc_shl(v165, v14);
-                    const unsigned short v167 = wide146[2];
-                    const unsigned v168 = (unsigned)v167;
-                    const unsigned v169 = (unsigned)(v168 | v166);
-                    r3[2] = v169;
-                    const float v170 = stepc_bf16_value(wide146[3]);
-                    const float v171 = stepc_bf16_value(wide147[3]);
-                    const unsigned short v172 = wide147[3];
-                    const unsigned v173 = (unsigned)v172;
-                    const unsigned v174 = stepc_shl(v173, v14);
-                    const unsigned short v175 = wide146[3];
-                    const unsigned v176 = (unsigned)v175;
-                    const unsigned v177 = (unsigned)(v176 | v174);
-                    r3[3] = v177;
+                    const long long i12 = 0;
+                     {
+                        const long long i13 = thread;
+                        const int v150 = (int)(i13);
+                        const int v151 = stepc_rem(v150, v9);
+                        const int v152 = stepc_div(v150, v9);
+                        const int v153 = (int)((long long)v151);
+                        const bool v154 = v153 < v53;
+                        const auto wide155 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v153 + 48ll * (long long)v152 + 768ll * (long long)v108)), v154);
+                        const auto wide156 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v153 + 48ll * (long long)v152 + 768ll * (long long)v108 + 24)), v154);
+                        const unsigned v162 = stepc_pair<0, 0>(wide155.item[0], wide156.item[0]);
+                        r3[0] = v162;
+                        const unsigned v170 = stepc_pair<1, 1>(wide155.item[0], wide156.item[0]);
+                        r3[1] = v170;
+                        const unsigned v178 = stepc_pair<0, 0>(wide155.item[1], wide156.item[1]);
+                        r3[2] = v178;
+                        const unsigned v186 = stepc_pair<1, 1>(wide155.item[1], wide156.item[1]);
+                        r3[3] = v186;
+                    }
                 }
             }
             __syncthreads();
@@ -519,13 +465,13 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                         for (long long i17 = 0; i17 < 2ll; i17++) {
                              {
                                 const long long i18 = thread;
-                                const int v178 = (int)(i18);
-                                const int v179 = stepc_div(v178, v8);
-                                const int v180 = stepc_div(v178, v3);
-                                const int v181 = stepc_rem(v180, v43);
-                                const int v182 = stepc_rem(v178, v3);
-                                const unsigned v183 = b3[8ll * i14 + 4ll * i16 + 160ll * i17 + 320ll * (long long)v179 + 20ll * (long long)v181 + (long long)v182];
-                                r2[2ll * i16 + i17] = v183;
+                                const int v187 = (int)(i18);
+                                const int v188 = stepc_div(v187, v12);
+                                const int v189 = stepc_div(v187, v3);
+                                const int v190 = stepc_rem(v189, v9);
+                                const int v191 = stepc_rem(v187, v3);
+                                const unsigned v192 = b3[8ll * i14 + 4ll * i16 + 160ll * i17 + 320ll * (long long)v188 + 20ll * (long long)v190 + (long long)v191];
+                                r2[2ll * i16 + i17] = v192;
                             }
                         }
                     }
@@ -538,12 +484,12 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
                             const long long i21 = 0;
                              {
                                 const long long i22 = thread;
-                                const int v184 = (int)(i22);
-                                const int v185 = stepc_div(v184, v3);
-                                const int v186 = stepc_rem(v185, v43);
-                                const int v187 = stepc_rem(v184, v3);
-                                const unsigned v188 = b4[320ll * i14 + 8ll * i19 + 160ll * i20 + (long long)v186 + 40ll * (long long)v187];
-                                r4[2ll * i19 + i20] = v188;
+                                const int v193 = (int)(i22);
+                                const int v194 = stepc_div(v193, v3);
+                                const int v195 = stepc_rem(v194, v9);
+                                const int v196 = stepc_rem(v193, v3);
+                                const unsigned v197 = b4[320ll * i14 + 8ll * i19 + 160ll * i20 + (long long)v195 + 40ll * (long long)v196];
+                                r4[2ll * i19 + i20] = v197;
                             }
                         }
                     }
@@ -557,22 +503,26 @@ extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short 
             for (long long i24 = 0; i24 < 2ll; i24++) {
                 #pragma unroll
                 for (long long i25 = 0; i25 < 4ll; i25++) {
-                    #pragma unroll
-                    for (long long i26 = 0; i26 < 2ll; i26++) {
+                     {
+                        const long long i26 = 0;
                          {
                             const long long i27 = thread;
-                            const float v189 = r0[2ll * i24 + 4ll * i25 + i26];
-                            const int v190 = (int)(i27);
-                            const int v191 = stepc_div(v190, v8);
-                            const int v192 = stepc_div(v190, v3);
-                            const int v193 = stepc_rem(v192, v43);
-                            const int v194 = stepc_rem(v190, v3);
-                            const int v195 = (int)(8ll * i24 + 16ll * (long long)v191 + (long long)v193);
-                            const bool v196 = v195 < v8;
-                            const int v197 = (int)(8ll * i25 + i26 + 2ll * (long long)v194);
-                            const bool v199 = v197 < v198;
-                            const bool v200 = v196 && v199;
-                            if (v200) b2[768ll * i0 + (long long)v197 + 24ll * (long long)v195] = v189;
+                            const int v198 = (int)(i27);
+                            const int v199 = stepc_div(v198, v12);
+                            const int v200 = stepc_div(v198, v3);
+                            const int v201 = stepc_rem(v200, v9);
+                            const int v202 = stepc_rem(v198, v3);
+                            const int v203 = (int)(8ll * i24 + 16ll * (long long)v199 + (long long)v201);
+                            const bool v204 = v203 < v12;
+                            const int v205 = (int)(4ll * i25 + (long long)v202);
+                            const bool v207 = v205 < v206;
+                            const bool v208 = v204 && v207;
+                            const float v209 = r0[2ll * i24 + 4ll * i25];
+                            const float v210 = r0[2ll * i24 + 4ll * i25 + 1];
+                            stepc_few<float, 2> run2_209;
+                            run2_209.item[0] = v209;
+                            run2_209.item[1] = v210;
+                            stepc_store_whole(b2 + (768ll * i0 + 2ll * (long long)v205 + 24ll * (long long)v203), run2_209, v208);
                         }
                     }
                 }
@@ -635,14 +585,15 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
     bool bad = false;
     const float v1 = 0.0f;
     const unsigned v2 = (unsigned)0ll;
-    const int v3 = (int)8ll;
+    const int v3 = (int)16ll;
     const unsigned v11 = (unsigned)16ll;
-    const int v76 = (int)6ll;
-    const float v78 = 1.0f;
-    const float v79 = 0.0f;
-    const int v103 = (int)32ll;
-    const int v106 = (int)4ll;
-    const int v123 = (int)24ll;
+    const int v40 = (int)8ll;
+    const int v45 = (int)6ll;
+    const float v47 = 1.0f;
+    const float v48 = 0.0f;
+    const int v68 = (int)32ll;
+    const int v71 = (int)4ll;
+    const int v87 = (int)12ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[16];
         #pragma unroll
@@ -659,150 +610,79 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
         unsigned r4[8];
         #pragma unroll
         for (int i = 0; i < 8; i++) r4[i] = v2;
-         {
-            const long long i1 = 0;
+        #pragma unroll
+        for (long long i1 = 0; i1 < 2ll; i1++) {
              {
                 const long long i2 = thread;
                 const int v4 = (int)(i2);
                 const int v5 = stepc_rem(v4, v3);
                 const int v6 = stepc_div(v4, v3);
-                const float v7 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6]);
-                const float v8 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 512]);
-                const unsigned short v9 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 512];
-                const unsigned v10 = (unsigned)v9;
-                const unsigned v12 = stepc_shl(v10, v11);
-                const unsigned short v13 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6];
-                const unsigned v14 = (unsigned)v13;
-                const unsigned v15 = (unsigned)(v14 | v12);
-                r1[0] = v15;
-                const float v16 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 1]);
-                const float v17 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 513]);
-                const unsigned short v18 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 513];
-                const unsigned v19 = (unsigned)v18;
-                const unsigned v20 = stepc_shl(v19, v11);
-                const unsigned short v21 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 1];
-                const unsigned v22 = (unsigned)v21;
-                const unsigned v23 = (unsigned)(v22 | v20);
-                r1[1] = v23;
-                const float v24 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 2]);
-                const float v25 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 514]);
-                const unsigned short v26 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 514];
-                const unsigned v27 = (unsigned)v26;
-                const unsigned v28 = stepc_shl(v27, v11);
-                const unsigned short v29 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 2];
-                const unsigned v30 = (unsigned)v29;
-                const unsigned v31 = (unsigned)(v30 | v28);
-                r1[2] = v31;
-                const float v32 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 3]);
-                const float v33 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 515]);
-                const unsigned short v34 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 515];
-                const unsigned v35 = (unsigned)v34;
-                const unsigned v36 = stepc_shl(v35, v11);
-                const unsigned short v37 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 3];
-                const unsigned v38 = (unsigned)v37;
-                const unsigned v39 = (unsigned)(v38 | v36);
-                r1[3] = v39;
-                const float v40 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 4]);
-                const float v41 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 516]);
-                const unsigned short v42 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 516];
-                const unsigned v43 = (unsigned)v42;
-                const unsigned v44 = stepc_shl(v43, v11);
-                const unsigned short v45 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 4];
-                const unsigned v46 = (unsigned)v45;
-                const unsigned v47 = (unsigned)(v46 | v44);
-                r1[4] = v47;
-                const float v48 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 5]);
-                const float v49 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 517]);
-                const unsigned short v50 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 517];
-                const unsigned v51 = (unsigned)v50;
-                const unsigned v52 = stepc_shl(v51, v11);
-                const unsigned short v53 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 5];
-                const unsigned v54 = (unsigned)v53;
-                const unsigned v55 = (unsigned)(v54 | v52);
-                r1[5] = v55;
-                const float v56 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 6]);
-                const float v57 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 518]);
-                const unsigned short v58 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 518];
-                const unsigned v59 = (unsigned)v58;
-                const unsigned v60 = stepc_shl(v59, v11);
-                const unsigned short v61 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 6];
-                const unsigned v62 = (unsigned)v61;
-                const unsigned v63 = (unsigned)(v62 | v60);
-                r1[6] = v63;
-                const float v64 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 7]);
-                const float v65 = stepc_bf16_value(b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 519]);
-                const unsigned short v66 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 519];
-                const unsigned v67 = (unsigned)v66;
-                const unsigned v68 = stepc_shl(v67, v11);
-                const unsigned short v69 = b0[64ll * i0 + 8ll * (long long)v5 + 1024ll * (long long)v6 + 7];
-                const unsigned v70 = (unsigned)v69;
-                const unsigned v71 = (unsigned)(v70 | v68);
-                r1[7] = v71;
+                const auto wide7 = stepc_load_whole<2>((const unsigned *)(b0 + (64ll * i0 + 8192ll * i1 + 4ll * (long long)v5 + 1024ll * (long long)v6)), true);
+                const auto wide8 = stepc_load_whole<2>((const unsigned *)(b0 + (64ll * i0 + 8192ll * i1 + 4ll * (long long)v5 + 1024ll * (long long)v6 + 512)), true);
+                const unsigned v15 = stepc_pair<0, 0>(wide7.item[0], wide8.item[0]);
+                r1[4ll * i1] = v15;
+                const unsigned v23 = stepc_pair<1, 1>(wide7.item[0], wide8.item[0]);
+                r1[4ll * i1 + 1] = v23;
+                const unsigned v31 = stepc_pair<0, 0>(wide7.item[1], wide8.item[1]);
+                r1[4ll * i1 + 2] = v31;
+                const unsigned v39 = stepc_pair<1, 1>(wide7.item[1], wide8.item[1]);
+                r1[4ll * i1 + 3] = v39;
             }
         }
          {
             const long long i3 = 0;
              {
                 const long long i4 = thread;
-                const int v72 = (int)(i4);
-                const int v73 = stepc_rem(v72, v3);
-                const int v74 = stepc_div(v72, v3);
-                const int v75 = (int)((long long)v73);
-                const bool v77 = v75 < v76;
-                const float v80 = v77 ? v78 : v79;
-                const unsigned short v81 = (unsigned short)stepc_bf16_bits(v80);
-                const unsigned v82 = (unsigned)v81;
-                const unsigned v83 = stepc_shl(v82, v11);
-                const unsigned v84 = (unsigned)(v82 | v83);
-                r3[0] = v84;
-                r3[1] = v84;
-                r3[2] = v84;
-                r3[3] = v84;
+                const int v41 = (int)(i4);
+                const int v42 = stepc_rem(v41, v40);
+                const int v44 = (int)((long long)v42);
+                const bool v46 = v44 < v45;
+                const float v49 = v46 ? v47 : v48;
+                const unsigned short v50 = (unsigned short)stepc_bf16_bits(v49);
+                const unsigned v51 = (unsigned)v50;
+                const unsigned v52 = stepc_shl(v51, v11);
+                const unsigned v53 = (unsigned)(v51 | v52);
+                r3[0] = v53;
+                r3[1] = v53;
+                r3[2] = v53;
+                r3[3] = v53;
             }
         }
          {
             const long long i5 = 0;
-             {
-                const long long i6 = 0;
-                __syncthreads();
+            __syncthreads();
+            #pragma unroll
+            for (long long i6 = 0; i6 < 2ll; i6++) {
                  {
                     const long long i7 = thread;
-                    const int v85 = (int)(i7);
-                    const int v86 = stepc_rem(v85, v3);
-                    const int v87 = stepc_div(v85, v3);
-                    const unsigned v88 = r1[0];
-                    b4[8ll * (long long)v86 + 72ll * (long long)v87] = v88;
-                    const unsigned v89 = r1[1];
-                    b4[8ll * (long long)v86 + 72ll * (long long)v87 + 1] = v89;
-                    const unsigned v90 = r1[2];
-                    b4[8ll * (long long)v86 + 72ll * (long long)v87 + 2] = v90;
-                    const unsigned v91 = r1[3];
-                    b4[8ll * (long long)v86 + 72ll * (long long)v87 + 3] = v91;
-                    const unsigned v92 = r1[4];
-                    b4[8ll * (long long)v86 + 72ll * (long long)v87 + 4] = v92;
-                    const unsigned v93 = r1[5];
-                    b4[8ll * (long long)v86 + 72ll * (long long)v87 + 5] = v93;
-                    const unsigned v94 = r1[6];
-                    b4[8ll * (long long)v86 + 72ll * (long long)v87 + 6] = v94;
-                    const unsigned v95 = r1[7];
-                    b4[8ll * (long long)v86 + 72ll * (long long)v87 + 7] = v95;
+                    const int v54 = (int)(i7);
+                    const int v55 = stepc_rem(v54, v3);
+                    const int v56 = stepc_div(v54, v3);
+                    const unsigned v57 = r1[4ll * i6];
+                    b4[576ll * i6 + 4ll * (long long)v55 + 72ll * (long long)v56] = v57;
+                    const unsigned v58 = r1[4ll * i6 + 1];
+                    b4[576ll * i6 + 4ll * (long long)v55 + 72ll * (long long)v56 + 1] = v58;
+                    const unsigned v59 = r1[4ll * i6 + 2];
+                    b4[576ll * i6 + 4ll * (long long)v55 + 72ll * (long long)v56 + 2] = v59;
+                    const unsigned v60 = r1[4ll * i6 + 3];
+                    b4[576ll * i6 + 4ll * (long long)v55 + 72ll * (long long)v56 + 3] = v60;
                 }
             }
              {
                 const long long i8 = 0;
                  {
                     const long long i9 = thread;
-                    const int v96 = (int)(i9);
-                    const int v97 = stepc_rem(v96, v3);
-                    const int v98 = stepc_div(v96, v3);
-                    const unsigned v99 = r3[0];
-                    b5[4ll * (long long)v97 + 40ll * (long long)v98] = v99;
-                    const unsigned v100 = r3[1];
-                    b5[4ll * (long long)v97 + 40ll * (long long)v98 + 1] = v100;
-                    const unsigned v101 = r3[2];
-                    b5[4ll * (long long)v97 + 40ll * (long long)v98 + 2] = v101;
-                    const unsigned v102 = r3[3];
-                    b5[4ll * (long long)v97 + 40ll * (long long)v98 + 3] = v102;
+                    const int v61 = (int)(i9);
+                    const int v62 = stepc_rem(v61, v40);
+                    const int v63 = stepc_div(v61, v40);
+                    const unsigned v64 = r3[0];
+                    b5[4ll * (long long)v62 + 40ll * (long long)v63] = v64;
+                    const unsigned v65 = r3[1];
+                    b5[4ll * (long long)v62 + 40ll * (long long)v63 + 1] = v65;
+                    const unsigned v66 = r3[2];
+                    b5[4ll * (long long)v62 + 40ll * (long long)v63 + 2] = v66;
+                    const unsigned v67 = r3[3];
+                    b5[4ll * (long long)v62 + 40ll * (long long)v63 + 3] = v67;
                 }
             }
             __syncthreads();
@@ -816,13 +696,13 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
                         for (long long i13 = 0; i13 < 2ll; i13++) {
                              {
                                 const long long i14 = thread;
-                                const int v104 = (int)(i14);
-                                const int v105 = stepc_div(v104, v103);
-                                const int v107 = stepc_div(v104, v106);
-                                const int v108 = stepc_rem(v107, v3);
-                                const int v109 = stepc_rem(v104, v106);
-                                const unsigned v110 = b4[576ll * i10 + 288ll * i12 + 8ll * i13 + 16ll * (long long)v105 + (long long)v108 + 72ll * (long long)v109];
-                                r2[2ll * i12 + i13] = v110;
+                                const int v69 = (int)(i14);
+                                const int v70 = stepc_div(v69, v68);
+                                const int v72 = stepc_div(v69, v71);
+                                const int v73 = stepc_rem(v72, v40);
+                                const int v74 = stepc_rem(v69, v71);
+                                const unsigned v75 = b4[576ll * i10 + 288ll * i12 + 8ll * i13 + 16ll * (long long)v70 + (long long)v73 + 72ll * (long long)v74];
+                                r2[2ll * i12 + i13] = v75;
                             }
                         }
                     }
@@ -835,12 +715,12 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
                             const long long i17 = 0;
                              {
                                 const long long i18 = thread;
-                                const int v111 = (int)(i18);
-                                const int v112 = stepc_div(v111, v106);
-                                const int v113 = stepc_rem(v112, v3);
-                                const int v114 = stepc_rem(v111, v106);
-                                const unsigned v115 = b5[320ll * i10 + 8ll * i15 + 160ll * i16 + (long long)v113 + 40ll * (long long)v114];
-                                r4[2ll * i15 + i16] = v115;
+                                const int v76 = (int)(i18);
+                                const int v77 = stepc_div(v76, v71);
+                                const int v78 = stepc_rem(v77, v40);
+                                const int v79 = stepc_rem(v76, v71);
+                                const unsigned v80 = b5[320ll * i10 + 8ll * i15 + 160ll * i16 + (long long)v78 + 40ll * (long long)v79];
+                                r4[2ll * i15 + i16] = v80;
                             }
                         }
                     }
@@ -854,26 +734,37 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
             for (long long i20 = 0; i20 < 2ll; i20++) {
                 #pragma unroll
                 for (long long i21 = 0; i21 < 4ll; i21++) {
-                    #pragma unroll
-                    for (long long i22 = 0; i22 < 2ll; i22++) {
+                     {
+                        const long long i22 = 0;
                          {
                             const long long i23 = thread;
-                            const float v116 = r0[2ll * i20 + 4ll * i21 + i22];
-                            const int v117 = (int)(i23);
-                            const int v118 = stepc_div(v117, v103);
-                            const int v119 = stepc_div(v117, v106);
-                            const int v120 = stepc_rem(v119, v3);
-                            const int v121 = stepc_rem(v117, v106);
-                            const int v122 = (int)(8ll * i21 + i22 + 2ll * (long long)v121);
-                            const bool v124 = v122 < v123;
-                            const float v125 = stepc_bf16_round((float)v116);
-                            const float v126 = v124 ? stepc_bf16_value(b1[1536ll * i0 + 192ll * i20 + (long long)v122 + 384ll * (long long)v118 + 24ll * (long long)v120]) : (float)0;
-                            const double v127 = v124 ? b2[0] : (double)0;
-                            const double v128 = -v127;
-                            const float v129 = stepc_bf16_round((float)v128);
-                            const float v130 = stepc_bf16_round(v129 * v125);
-                            const float v131 = stepc_bf16_round(v126 + v130);
-                            if (v124) { b3[1536ll * i0 + 192ll * i20 + (long long)v122 + 384ll * (long long)v118 + 24ll * (long long)v120] = stepc_bf16_bits(v131); bad |= stepc_not_finite(v131); }
+                            const int v81 = (int)(i23);
+                            const int v82 = stepc_div(v81, v68);
+                            const int v83 = stepc_div(v81, v71);
+                            const int v84 = stepc_rem(v83, v40);
+                            const int v85 = stepc_rem(v81, v71);
+                            const int v86 = (int)(4ll * i21 + (long long)v85);
+                            const bool v88 = v86 < v87;
+                            const float v89 = r0[2ll * i20 + 4ll * i21];
+                            const float v90 = stepc_bf16_round((float)v89);
+                            const auto wide91 = stepc_load_whole<1>((const unsigned *)(b1 + (1536ll * i0 + 192ll * i20 + 2ll * (long long)v86 + 384ll * (long long)v82 + 24ll * (long long)v84)), v88);
+                            const float v91 = stepc_bf16_value(stepc_half<0>(wide91.item[0]));
+                            const double v92 = v88 ? b2[0] : (double)0;
+                            const double v93 = -v92;
+                            const float v94 = stepc_bf16_round((float)v93);
+                            const float v95 = stepc_bf16_round(v94 * v90);
+                            const float v96 = stepc_bf16_round(v91 + v95);
+                            const float v97 = r0[2ll * i20 + 4ll * i21 + 1];
+                            const float v98 = stepc_bf16_round((float)v97);
+                            const float v99 = stepc_bf16_value(stepc_half<1>(wide91.item[0]));
+                            const float v100 = stepc_bf16_round(v94 * v98);
+                            const float v101 = stepc_bf16_round(v99 + v100);
+                            stepc_few<unsigned short, 2> run3_96;
+                            run3_96.item[0] = stepc_bf16_bits(v96);
+                            if (v88) bad |= stepc_not_finite(v96);
+                            run3_96.item[1] = stepc_bf16_bits(v101);
+                            stepc_store_whole(b3 + (1536ll * i0 + 192ll * i20 + 2ll * (long long)v86 + 384ll * (long long)v82 + 24ll * (long long)v84), run3_96, v88);
+                            if (v88) bad |= stepc_not_finite(v101);
                         }
                     }
                 }
@@ -929,9 +820,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
     const int v7 = (int)10ll;
     const int v13 = (int)32ll;
     const int v18 = (int)35ll;
-    const int v38 = (int)70ll;
-    const int v54 = (int)8ll;
-    const int v70 = (int)40ll;
+    const int v32 = (int)4ll;
+    const int v42 = (int)70ll;
+    const int v58 = (int)8ll;
+    const int v73 = (int)40ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[16];
         #pragma unroll
@@ -957,13 +849,14 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                 const int v5 = stepc_div(v3, v2);
                 const int v6 = (int)((long long)v4);
                 const bool v8 = v6 < v7;
-                const float v9 = v8 ? b0[320ll * i1 + 4ll * (long long)v6 + 40ll * (long long)v5] : (float)0;
+                const auto wide9 = stepc_load_whole<4>(b0 + (320ll * i1 + 4ll * (long long)v6 + 40ll * (long long)v5), v8);
+                const float v9 = wide9.item[0];
                 r1[4ll * i1] = v9;
-                const float v10 = v8 ? b0[320ll * i1 + 4ll * (long long)v6 + 40ll * (long long)v5 + 1] : (float)0;
+                const float v10 = wide9.item[1];
                 r1[4ll * i1 + 1] = v10;
-                const float v11 = v8 ? b0[320ll * i1 + 4ll * (long long)v6 + 40ll * (long long)v5 + 2] : (float)0;
+                const float v11 = wide9.item[2];
                 r1[4ll * i1 + 2] = v11;
-                const float v12 = v8 ? b0[320ll * i1 + 4ll * (long long)v6 + 40ll * (long long)v5 + 3] : (float)0;
+                const float v12 = wide9.item[3];
                 r1[4ll * i1 + 3] = v12;
             }
         }
@@ -1012,42 +905,48 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                     b6[144ll * i8 + (long long)v29 + 36ll * (long long)v30] = v31;
                 }
             }
-            #pragma unroll
-            for (long long i10 = 0; i10 < 2ll; i10++) {
-                 {
-                    const long long i11 = thread;
-                    const int v32 = (int)(i11);
-                    const int v33 = stepc_rem(v32, v2);
-                    const int v34 = stepc_div(v32, v2);
-                    const int v35 = (int)((long long)v33);
-                    const bool v36 = v35 < v7;
-                    const int v37 = (int)(16ll * i5 + 8ll * i10 + (long long)v34 + 16);
-                    const bool v39 = v37 < v38;
-                    const bool v40 = v36 && v39;
-                    const float v41 = v40 ? b0[4ll * (long long)v35 + 40ll * (long long)v37] : (float)0;
-                    r1[4ll * i10] = v41;
-                    const float v42 = v40 ? b0[4ll * (long long)v35 + 40ll * (long long)v37 + 1] : (float)0;
-                    r1[4ll * i10 + 1] = v42;
-                    const float v43 = v40 ? b0[4ll * (long long)v35 + 40ll * (long long)v37 + 2] : (float)0;
-                    r1[4ll * i10 + 2] = v43;
-                    const float v44 = v40 ? b0[4ll * (long long)v35 + 40ll * (long long)v37 + 3] : (float)0;
-                    r1[4ll * i10 + 3] = v44;
+            const int v33 = (int)(i5);
+            const bool v34 = v33 < v32;
+            const int v35 = (int)(i5 + 1);
+            if (v34) {
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = thread;
+                        const int v36 = (int)(i11);
+                        const int v37 = stepc_rem(v36, v2);
+                        const int v38 = stepc_div(v36, v2);
+                        const int v39 = (int)((long long)v37);
+                        const bool v40 = v39 < v7;
+                        const int v41 = (int)(8ll * i10 + (long long)v38 + 16ll * (long long)v35);
+                        const bool v43 = v41 < v42;
+                        const bool v44 = v40 && v43;
+                        const auto wide45 = stepc_load_whole<4>(b0 + (4ll * (long long)v39 + 40ll * (long long)v41), v44);
+                        const float v45 = wide45.item[0];
+                        r1[4ll * i10] = v45;
+                        const float v46 = wide45.item[1];
+                        r1[4ll * i10 + 1] = v46;
+                        const float v47 = wide45.item[2];
+                        r1[4ll * i10 + 2] = v47;
+                        const float v48 = wide45.item[3];
+                        r1[4ll * i10 + 3] = v48;
+                    }
                 }
-            }
-            #pragma unroll
-            for (long long i12 = 0; i12 < 4ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v45 = (int)(i13);
-                    const int v46 = stepc_rem(v45, v13);
-                    const int v47 = stepc_div(v45, v13);
-                    const int v48 = (int)(32ll * i0 + (long long)v46);
-                    const bool v49 = v48 < v18;
-                    const int v50 = (int)(16ll * i5 + 4ll * i12 + (long long)v47 + 16);
-                    const bool v51 = v50 < v38;
-                    const bool v52 = v49 && v51;
-                    const float v53 = v52 ? b3[(long long)v48 + 35ll * (long long)v50] : (float)0;
-                    r3[i12] = v53;
+                #pragma unroll
+                for (long long i12 = 0; i12 < 4ll; i12++) {
+                     {
+                        const long long i13 = thread;
+                        const int v49 = (int)(i13);
+                        const int v50 = stepc_rem(v49, v13);
+                        const int v51 = stepc_div(v49, v13);
+                        const int v52 = (int)(32ll * i0 + (long long)v50);
+                        const bool v53 = v52 < v18;
+                        const int v54 = (int)(4ll * i12 + (long long)v51 + 16ll * (long long)v35);
+                        const bool v55 = v54 < v42;
+                        const bool v56 = v53 && v55;
+                        const float v57 = v56 ? b3[(long long)v52 + 35ll * (long long)v54] : (float)0;
+                        r3[i12] = v57;
+                    }
                 }
             }
             __syncthreads();
@@ -1059,10 +958,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                     for (long long i16 = 0; i16 < 4ll; i16++) {
                          {
                             const long long i17 = thread;
-                            const int v55 = (int)(i17);
-                            const int v56 = stepc_div(v55, v54);
-                            const float v57 = b5[68ll * i14 + i16 + 4ll * (long long)v56];
-                            r2[i16] = v57;
+                            const int v59 = (int)(i17);
+                            const int v60 = stepc_div(v59, v58);
+                            const float v61 = b5[68ll * i14 + i16 + 4ll * (long long)v60];
+                            r2[i16] = v61;
                         }
                     }
                 }
@@ -1072,10 +971,10 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                     for (long long i19 = 0; i19 < 4ll; i19++) {
                          {
                             const long long i20 = thread;
-                            const int v58 = (int)(i20);
-                            const int v59 = stepc_rem(v58, v54);
-                            const float v60 = b6[36ll * i14 + i19 + 4ll * (long long)v59];
-                            r4[i19] = v60;
+                            const int v62 = (int)(i20);
+                            const int v63 = stepc_rem(v62, v58);
+                            const float v64 = b6[36ll * i14 + i19 + 4ll * (long long)v63];
+                            r4[i19] = v64;
                         }
                     }
                 }
@@ -1089,11 +988,11 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
                             for (long long i24 = 0; i24 < 4ll; i24++) {
                                  {
                                     const long long i25 = thread;
-                                    const float v61 = r0[4ll * i22 + i24];
-                                    const float v62 = r2[i22];
-                                    const float v63 = r4[i24];
-                                    const float v64 = fmaf(v62, v63, v61);
-                                    r0[4ll * i22 + i24] = v64;
+                                    const float v65 = r0[4ll * i22 + i24];
+                                    const float v66 = r2[i22];
+                                    const float v67 = r4[i24];
+                                    const float v68 = fmaf(v66, v67, v65);
+                                    r0[4ll * i22 + i24] = v68;
                                 }
                             }
                         }
@@ -1107,26 +1006,59 @@ extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restri
             for (long long i27 = 0; i27 < 4ll; i27++) {
                  {
                     const long long i28 = 0;
-                    #pragma unroll
-                    for (long long i29 = 0; i29 < 4ll; i29++) {
+                     {
+                        const long long i29 = 0;
                          {
                             const long long i30 = thread;
-                            const float v65 = r0[4ll * i27 + i29];
-                            const int v66 = (int)(i30);
-                            const int v67 = stepc_div(v66, v54);
-                            const int v68 = stepc_rem(v66, v54);
-                            const int v69 = (int)(i27 + 4ll * (long long)v67);
-                            const bool v71 = v69 < v70;
-                            const int v72 = (int)(32ll * i0 + i29 + 4ll * (long long)v68);
-                            const bool v73 = v72 < v18;
-                            const bool v74 = v71 && v73;
-                            const float v75 = v74 ? b1[(long long)v72 + 35ll * (long long)v69] : (float)0;
-                            const double v76 = v74 ? b2[0] : (double)0;
-                            const double v77 = -v76;
-                            const float v78 = (float)v77;
-                            const float v79 = v78 * v65;
-                            const float v80 = v75 + v79;
-                            if (v74) { b4[(long long)v72 + 35ll * (long long)v69] = v80; bad |= stepc_not_finite(v80); }
+                            const int v69 = (int)(i30);
+                            const int v70 = stepc_div(v69, v58);
+                            const int v71 = stepc_rem(v69, v58);
+                            const int v72 = (int)(i27 + 4ll * (long long)v70);
+                            const bool v74 = v72 < v73;
+                            const int v75 = (int)(32ll * i0 + 4ll * (long long)v71);
+                            const bool v76 = v75 < v18;
+                            const bool v77 = v74 && v76;
+                            const float v78 = r0[4ll * i27];
+                            const float v79 = v77 ? b1[(long long)v75 + 35ll * (long long)v72] : (float)0;
+                            const double v80 = v77 ? b2[0] : (double)0;
+                            const double v81 = -v80;
+                            const float v82 = (float)v81;
+                            const float v83 = v82 * v78;
+                            const float v84 = v79 + v83;
+                            const int v85 = (int)(32ll * i0 + 4ll * (long long)v71 + 1);
+                            const bool v86 = v85 < v18;
+                            const bool v87 = v74 && v86;
+                            const float v88 = r0[4ll * i27 + 1];
+                            const float v89 = v87 ? b1[(long long)v85 + 35ll * (long long)v72] : (float)0;
+                            const double v90 = v87 ? b2[0] : (double)0;
+                            const double v91 = -v90;
+                            const float v92 = (float)v91;
+                            const float v93 = v92 * v88;
+                            const float v94 = v89 + v93;
+                            const int v95 = (int)(32ll * i0 + 4ll * (long long)v71 + 2);
+                            const bool v96 = v95 < v18;
+                            const bool v97 = v74 && v96;
+                            const float v98 = r0[4ll * i27 + 2];
+                            const float v99 = v97 ? b1[(long long)v95 + 35ll * (long long)v72] : (float)0;
+                            const double v100 = v97 ? b2[0] : (double)0;
+                            const double v101 = -v100;
+                            const float v102 = (float)v101;
+                            const float v103 = v102 * v98;
+                            const float v104 = v99 + v103;
+                            const int v105 = (int)(32ll * i0 + 4ll * (long long)v71 + 3);
+                            const bool v106 = v105 < v18;
+                            const bool v107 = v74 && v106;
+                            const float v108 = r0[4ll * i27 + 3];
+                            const float v109 = v107 ? b1[(long long)v105 + 35ll * (long long)v72] : (float)0;
+                            const double v110 = v107 ? b2[0] : (double)0;
+                            const double v111 = -v110;
+                            const float v112 = (float)v111;
+                            const float v113 = v112 * v108;
+                            const float v114 = v109 + v113;
+                            if (v77) { b4[(long long)v75 + 35ll * (long long)v72] = v84; bad |= stepc_not_finite(v84); }
+                            if (v87) { b4[(long long)v85 + 35ll * (long long)v72] = v94; bad |= stepc_not_finite(v94); }
+                            if (v97) { b4[(long long)v95 + 35ll * (long long)v72] = v104; bad |= stepc_not_finite(v104); }
+                            if (v107) { b4[(long long)v105 + 35ll * (long long)v72] = v114; bad |= stepc_not_finite(v114); }
                         }
                     }
                 }
@@ -1157,17 +1089,19 @@ extern "C" __global__ void __launch_bounds__(256) kernel_9(const __grid_constant
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
     const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b0);
-    for (long long at = lo + ((long long)member.block * 256 + thread) * 4; at < hi; at += (long long)member.blocks * 1024) {
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)member.block * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)member.blocks * 1024) {
         const long long i0 = at;
-        const int count = hi - at < 4 ? (int)(hi - at) : 4;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 4 ? (int)left : 4;
         const bool whole = wide && count == 4;
         stepc_few<float, 4> out0;
         #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             out0.item[k] = v1;
         }
-        stepc_store_few(b0 + (i0), out0, count, whole);
+        stepc_store_few(b0 + (i0), out0, count, each, whole);
     }
 }
 
@@ -1176,17 +1110,19 @@ extern "C" __global__ void __launch_bounds__(256) kernel_10(unsigned short *__re
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
     const bool wide = lo % 8 == 0 && stepc_is_aligned<8>(b0);
-    for (long long at = lo + ((long long)blockIdx.x * 256 + thread) * 8; at < hi; at += (long long)gridDim.x * 2048) {
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)blockIdx.x * 2048 + (wide ? thread * 8 : thread); at < hi; at += (long long)gridDim.x * 2048) {
         const long long i0 = at;
-        const int count = hi - at < 8 ? (int)(hi - at) : 8;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 8 ? (int)left : 8;
         const bool whole = wide && count == 8;
         stepc_few<unsigned short, 8> out0;
         #pragma unroll
         for (int k = 0; k < 8; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             out0.item[k] = stepc_bf16_bits(v1);
         }
-        stepc_store_few(b0 + (i0), out0, count, whole);
+        stepc_store_few(b0 + (i0), out0, count, each, whole);
     }
 }
 
@@ -1200,7 +1136,7 @@ extern "C" __global__ void __launch_bounds__(32) kernel_11(int *__restrict__ b0,
 extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b2, long long lo, long long hi)
 {
     stepc_escape(b2);
-    __shared__ __align__(16) float b3[1084];
+    __shared__ __align__(16) float b3[1144];
     __shared__ __align__(16) float b4[572];
     const unsigned thread = threadIdx.x;
     const int v1 = (int)2ll;
@@ -1209,9 +1145,9 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
     const int v11 = (int)70ll;
     const int v17 = (int)32ll;
     const int v22 = (int)35ll;
-    const int v42 = (int)10ll;
-    const int v55 = (int)40ll;
-    const int v59 = (int)8ll;
+    const int v45 = (int)10ll;
+    const int v58 = (int)40ll;
+    const int v62 = (int)8ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -1240,13 +1176,14 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                 const int v9 = stepc_div(v7, v6);
                 const int v10 = (int)(32ll * i1 + (long long)v9 + 64ll * (long long)v4);
                 const bool v12 = v10 < v11;
-                const float v13 = v12 ? b0[40ll * (long long)v10 + 4ll * (long long)v8] : (float)0;
+                const auto wide13 = stepc_load_whole<4>(b0 + (40ll * (long long)v10 + 4ll * (long long)v8), v12);
+                const float v13 = wide13.item[0];
                 r1[4ll * i1] = v13;
-                const float v14 = v12 ? b0[40ll * (long long)v10 + 4ll * (long long)v8 + 1] : (float)0;
+                const float v14 = wide13.item[1];
                 r1[4ll * i1 + 1] = v14;
-                const float v15 = v12 ? b0[40ll * (long long)v10 + 4ll * (long long)v8 + 2] : (float)0;
+                const float v15 = wide13.item[2];
                 r1[4ll * i1 + 2] = v15;
-                const float v16 = v12 ? b0[40ll * (long long)v10 + 4ll * (long long)v8 + 3] : (float)0;
+                const float v16 = wide13.item[3];
                 r1[4ll * i1 + 3] = v16;
             }
         }
@@ -1275,13 +1212,13 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                     const int v26 = stepc_rem(v25, v6);
                     const int v27 = stepc_div(v25, v6);
                     const float v28 = r1[4ll * i6];
-                    b3[32ll * i6 + (long long)v27 + 272ll * (long long)v26] = v28;
+                    b3[32ll * i6 + (long long)v27 + 72ll * (long long)v26] = v28;
                     const float v29 = r1[4ll * i6 + 1];
-                    b3[32ll * i6 + (long long)v27 + 272ll * (long long)v26 + 68] = v29;
+                    b3[32ll * i6 + (long long)v27 + 72ll * (long long)v26 + 288] = v29;
                     const float v30 = r1[4ll * i6 + 2];
-                    b3[32ll * i6 + (long long)v27 + 272ll * (long long)v26 + 136] = v30;
+                    b3[32ll * i6 + (long long)v27 + 72ll * (long long)v26 + 576] = v30;
                     const float v31 = r1[4ll * i6 + 3];
-                    b3[32ll * i6 + (long long)v27 + 272ll * (long long)v26 + 204] = v31;
+                    b3[32ll * i6 + (long long)v27 + 72ll * (long long)v26 + 864] = v31;
                 }
             }
             #pragma unroll
@@ -1295,88 +1232,97 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
                     b4[144ll * i8 + (long long)v33 + 36ll * (long long)v34] = v35;
                 }
             }
-            #pragma unroll
-            for (long long i10 = 0; i10 < 2ll; i10++) {
-                 {
-                    const long long i11 = thread;
-                    const int v36 = (int)(i11);
-                    const int v37 = stepc_rem(v36, v6);
-                    const int v38 = stepc_div(v36, v6);
-                    const int v39 = (int)(32ll * i10 + (long long)v38 + 64ll * (long long)v4);
-                    const bool v40 = v39 < v11;
-                    const int v41 = (int)(4ll * i5 + (long long)v37 + 4);
-                    const bool v43 = v41 < v42;
-                    const bool v44 = v40 && v43;
-                    const float v45 = v44 ? b0[40ll * (long long)v39 + 4ll * (long long)v41] : (float)0;
-                    r1[4ll * i10] = v45;
-                    const float v46 = v44 ? b0[40ll * (long long)v39 + 4ll * (long long)v41 + 1] : (float)0;
-                    r1[4ll * i10 + 1] = v46;
-                    const float v47 = v44 ? b0[40ll * (long long)v39 + 4ll * (long long)v41 + 2] : (float)0;
-                    r1[4ll * i10 + 2] = v47;
-                    const float v48 = v44 ? b0[40ll * (long long)v39 + 4ll * (long long)v41 + 3] : (float)0;
-                    r1[4ll * i10 + 3] = v48;
+            const int v36 = (int)(i5);
+            const bool v37 = v36 < v1;
+            const int v38 = (int)(i5 + 1);
+            if (v37) {
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = thread;
+                        const int v39 = (int)(i11);
+                        const int v40 = stepc_rem(v39, v6);
+                        const int v41 = stepc_div(v39, v6);
+                        const int v42 = (int)(32ll * i10 + (long long)v41 + 64ll * (long long)v4);
+                        const bool v43 = v42 < v11;
+                        const int v44 = (int)((long long)v40 + 4ll * (long long)v38);
+                        const bool v46 = v44 < v45;
+                        const bool v47 = v43 && v46;
+                        const auto wide48 = stepc_load_whole<4>(b0 + (40ll * (long long)v42 + 4ll * (long long)v44), v47);
+                        const float v48 = wide48.item[0];
+                        r1[4ll * i10] = v48;
+                        const float v49 = wide48.item[1];
+                        r1[4ll * i10 + 1] = v49;
+                        const float v50 = wide48.item[2];
+                        r1[4ll * i10 + 2] = v50;
+                        const float v51 = wide48.item[3];
+                        r1[4ll * i10 + 3] = v51;
+                    }
                 }
-            }
-            #pragma unroll
-            for (long long i12 = 0; i12 < 4ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v49 = (int)(i13);
-                    const int v50 = stepc_rem(v49, v17);
-                    const int v51 = stepc_div(v49, v17);
-                    const int v52 = (int)((long long)v50 + 32ll * (long long)v3);
-                    const bool v53 = v52 < v22;
-                    const int v54 = (int)(16ll * i5 + 4ll * i12 + (long long)v51 + 16);
-                    const bool v56 = v54 < v55;
-                    const bool v57 = v53 && v56;
-                    const float v58 = v57 ? b1[(long long)v52 + 35ll * (long long)v54] : (float)0;
-                    r3[i12] = v58;
+                #pragma unroll
+                for (long long i12 = 0; i12 < 4ll; i12++) {
+                     {
+                        const long long i13 = thread;
+                        const int v52 = (int)(i13);
+                        const int v53 = stepc_rem(v52, v17);
+                        const int v54 = stepc_div(v52, v17);
+                        const int v55 = (int)((long long)v53 + 32ll * (long long)v3);
+                        const bool v56 = v55 < v22;
+                        const int v57 = (int)(4ll * i12 + (long long)v54 + 16ll * (long long)v38);
+                        const bool v59 = v57 < v58;
+                        const bool v60 = v56 && v59;
+                        const float v61 = v60 ? b1[(long long)v55 + 35ll * (long long)v57] : (float)0;
+                        r3[i12] = v61;
+                    }
                 }
             }
             __syncthreads();
-            #pragma unroll 8
-            for (long long i14 = 0; i14 < 16ll; i14++) {
-                 {
-                    const long long i15 = 0;
-                    #pragma unroll
-                    for (long long i16 = 0; i16 < 4ll; i16++) {
-                         {
-                            const long long i17 = thread;
-                            const int v60 = (int)(i17);
-                            const int v61 = stepc_div(v60, v59);
-                            const float v62 = b3[68ll * i14 + i16 + 4ll * (long long)v61];
-                            r2[i16] = v62;
+            #pragma unroll 2
+            for (long long i14 = 0; i14 < 4ll; i14++) {
+                #pragma unroll
+                for (long long i15 = 0; i15 < 4ll; i15++) {
+                     {
+                        const long long i16 = 0;
+                        #pragma unroll
+                        for (long long i17 = 0; i17 < 4ll; i17++) {
+                             {
+                                const long long i18 = thread;
+                                const int v63 = (int)(i18);
+                                const int v64 = stepc_div(v63, v62);
+                                const float v65 = b3[72ll * i14 + 288ll * i15 + i17 + 4ll * (long long)v64];
+                                r2[i17] = v65;
+                            }
                         }
                     }
-                }
-                 {
-                    const long long i18 = 0;
-                    #pragma unroll
-                    for (long long i19 = 0; i19 < 4ll; i19++) {
-                         {
-                            const long long i20 = thread;
-                            const int v63 = (int)(i20);
-                            const int v64 = stepc_rem(v63, v59);
-                            const float v65 = b4[36ll * i14 + i19 + 4ll * (long long)v64];
-                            r4[i19] = v65;
+                     {
+                        const long long i19 = 0;
+                        #pragma unroll
+                        for (long long i20 = 0; i20 < 4ll; i20++) {
+                             {
+                                const long long i21 = thread;
+                                const int v66 = (int)(i21);
+                                const int v67 = stepc_rem(v66, v62);
+                                const float v68 = b4[144ll * i14 + 36ll * i15 + i20 + 4ll * (long long)v67];
+                                r4[i20] = v68;
+                            }
                         }
                     }
-                }
-                 {
-                    const long long i21 = 0;
-                    #pragma unroll
-                    for (long long i22 = 0; i22 < 4ll; i22++) {
-                         {
-                            const long long i23 = 0;
-                            #pragma unroll
-                            for (long long i24 = 0; i24 < 4ll; i24++) {
-                                 {
-                                    const long long i25 = thread;
-                                    const float v66 = r0[4ll * i22 + i24];
-                                    const float v67 = r2[i22];
-                                    const float v68 = r4[i24];
-                                    const float v69 = fmaf(v67, v68, v66);
-                                    r0[4ll * i22 + i24] = v69;
+                     {
+                        const long long i22 = 0;
+                        #pragma unroll
+                        for (long long i23 = 0; i23 < 4ll; i23++) {
+                             {
+                                const long long i24 = 0;
+                                #pragma unroll
+                                for (long long i25 = 0; i25 < 4ll; i25++) {
+                                     {
+                                        const long long i26 = thread;
+                                        const float v69 = r0[4ll * i23 + i25];
+                                        const float v70 = r2[i23];
+                                        const float v71 = r4[i25];
+                                        const float v72 = fmaf(v70, v71, v69);
+                                        r0[4ll * i23 + i25] = v72;
+                                    }
                                 }
                             }
                         }
@@ -1385,25 +1331,40 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
             }
         }
          {
-            const long long i26 = 0;
+            const long long i27 = 0;
             #pragma unroll
-            for (long long i27 = 0; i27 < 4ll; i27++) {
+            for (long long i28 = 0; i28 < 4ll; i28++) {
                  {
-                    const long long i28 = 0;
-                    #pragma unroll
-                    for (long long i29 = 0; i29 < 4ll; i29++) {
+                    const long long i29 = 0;
+                     {
+                        const long long i30 = 0;
                          {
-                            const long long i30 = thread;
-                            const float v70 = r0[4ll * i27 + i29];
-                            const int v71 = (int)(i30);
-                            const int v72 = stepc_div(v71, v59);
-                            const int v73 = stepc_rem(v71, v59);
-                            const int v74 = (int)(i27 + 4ll * (long long)v72 + 64ll * (long long)v4);
-                            const bool v75 = v74 < v11;
-                            const int v76 = (int)(i29 + 4ll * (long long)v73 + 32ll * (long long)v3);
-                            const bool v77 = v76 < v22;
-                            const bool v78 = v75 && v77;
-                            if (v78) b2[(long long)v76 + 35ll * (long long)v74] = v70;
+                            const long long i31 = thread;
+                            const int v73 = (int)(i31);
+                            const int v74 = stepc_div(v73, v62);
+                            const int v75 = stepc_rem(v73, v62);
+                            const int v76 = (int)(i28 + 4ll * (long long)v74 + 64ll * (long long)v4);
+                            const bool v77 = v76 < v11;
+                            const int v78 = (int)(4ll * (long long)v75 + 32ll * (long long)v3);
+                            const bool v79 = v78 < v22;
+                            const bool v80 = v77 && v79;
+                            const float v81 = r0[4ll * i28];
+                            const int v82 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 1);
+                            const bool v83 = v82 < v22;
+                            const bool v84 = v77 && v83;
+                            const float v85 = r0[4ll * i28 + 1];
+                            const int v86 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 2);
+                            const bool v87 = v86 < v22;
+                            const bool v88 = v77 && v87;
+                            const float v89 = r0[4ll * i28 + 2];
+                            const int v90 = (int)(4ll * (long long)v75 + 32ll * (long long)v3 + 3);
+                            const bool v91 = v90 < v22;
+                            const bool v92 = v77 && v91;
+                            const float v93 = r0[4ll * i28 + 3];
+                            if (v80) b2[(long long)v78 + 35ll * (long long)v76] = v81;
+                            if (v84) b2[(long long)v82 + 35ll * (long long)v76] = v85;
+                            if (v88) b2[(long long)v86 + 35ll * (long long)v76] = v89;
+                            if (v92) b2[(long long)v90 + 35ll * (long long)v76] = v93;
                         }
                     }
                 }

@@ -10,16 +10,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
     const unsigned v6 = (unsigned)0ll;
     const int v7 = (int)4ll;
     const int v12 = (int)200ll;
-    const unsigned v18 = (unsigned)16ll;
     const int v47 = (int)8ll;
     const int v52 = (int)20ll;
-    const int v108 = (int)12ll;
-    const int v149 = (int)96ll;
-    const int v185 = (int)32ll;
-    const int v194 = (int)160ll;
-    const float v201 = 2.0f;
-    const float v205 = 0.000031232834f;
-    const float v212 = 1.0f;
+    const int v178 = (int)32ll;
+    const int v187 = (int)80ll;
+    const float v195 = 2.0f;
+    const float v199 = 0.000031232834f;
+    const float v206 = 1.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -42,41 +39,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
                 const int v10 = stepc_div(v8, v7);
                 const int v11 = (int)(64ll * i1 + (long long)v10 + 128ll * (long long)v4);
                 const bool v13 = v11 < v12;
-                const float v14 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9]) : (float)0;
-                const float v15 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 1]) : (float)0;
-                const unsigned short v16 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 1] : 0;
-                const unsigned v17 = (unsigned)v16;
-                const unsigned v19 = stepc_shl(v17, v18);
-                const unsigned short v20 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9] : 0;
-                const unsigned v21 = (unsigned)v20;
-                const unsigned v22 = (unsigned)(v21 | v19);
+                const auto wide14 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v11 + 8ll * (long long)v9)), v13);
+                const unsigned v22 = wide14.item[0];
                 r1[4ll * i1] = v22;
-                const float v23 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 2]) : (float)0;
-                const float v24 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 3]) : (float)0;
-                const unsigned short v25 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 3] : 0;
-                const unsigned v26 = (unsigned)v25;
-                const unsigned v27 = stepc_shl(v26, v18);
-                const unsigned short v28 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 2] : 0;
-                const unsigned v29 = (unsigned)v28;
-                const unsigned v30 = (unsigned)(v29 | v27);
+                const unsigned v30 = wide14.item[1];
                 r1[4ll * i1 + 1] = v30;
-                const float v31 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 4]) : (float)0;
-                const float v32 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 5]) : (float)0;
-                const unsigned short v33 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 5] : 0;
-                const unsigned v34 = (unsigned)v33;
-                const unsigned v35 = stepc_shl(v34, v18);
-                const unsigned short v36 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 4] : 0;
-                const unsigned v37 = (unsigned)v36;
-                const unsigned v38 = (unsigned)(v37 | v35);
+                const unsigned v38 = wide14.item[2];
                 r1[4ll * i1 + 2] = v38;
-                const float v39 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 6]) : (float)0;
-                const float v40 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 7]) : (float)0;
-                const unsigned short v41 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 7] : 0;
-                const unsigned v42 = (unsigned)v41;
-                const unsigned v43 = stepc_shl(v42, v18);
-                const unsigned short v44 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 6] : 0;
-                const unsigned v45 = (unsigned)v44;
-                const unsigned v46 = (unsigned)(v45 | v43);
+                const unsigned v46 = wide14.item[3];
                 r1[4ll * i1 + 3] = v46;
             }
         }
@@ -91,42 +61,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
                     const int v50 = stepc_div(v48, v47);
                     const int v51 = (int)(8ll * i3 + (long long)v49 + 16ll * (long long)v3);
                     const bool v53 = v51 < v52;
-                    const auto wide54 = stepc_load_pairs<8>(b1 + (8ll * (long long)v51 + 160ll * (long long)v50), v53);
-                    const float v54 = stepc_bf16_value(wide54[0]);
-                    const float v55 = stepc_bf16_value(wide54[1]);
-                    const unsigned short v56 = wide54[1];
-                    const unsigned v57 = (unsigned)v56;
-                    const unsigned v58 = stepc_shl(v57, v18);
-                    const unsigned short v59 = wide54[0];
-                    const unsigned v60 = (unsigned)v59;
-                    const unsigned v61 = (unsigned)(v60 | v58);
+                    const auto wide54 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v51 + 160ll * (long long)v50)), v53);
+                    const unsigned v61 = wide54.item[0];
                     r2[4ll * i3] = v61;
-                    const float v62 = stepc_bf16_value(wide54[2]);
-                    const float v63 = stepc_bf16_value(wide54[3]);
-                    const unsigned short v64 = wide54[3];
-                    const unsigned v65 = (unsigned)v64;
-                    const unsigned v66 = stepc_shl(v65, v18);
-                    const unsigned short v67 = wide54[2];
-                    const unsigned v68 = (unsigned)v67;
-                    const unsigned v69 = (unsigned)(v68 | v66);
+                    const unsigned v69 = wide54.item[1];
                     r2[4ll * i3 + 1] = v69;
-                    const float v70 = stepc_bf16_value(wide54[4]);
-                    const float v71 = stepc_bf16_value(wide54[5]);
-                    const unsigned short v72 = wide54[5];
-                    const unsigned v73 = (unsigned)v72;
-                    const unsigned v74 = stepc_shl(v73, v18);
-                    const unsigned short v75 = wide54[4];
-                    const unsigned v76 = (unsigned)v75;
-                    const unsigned v77 = (unsigned)(v76 | v74);
+                    const unsigned v77 = wide54.item[2];
                     r2[4ll * i3 + 2] = v77;
-                    const float v78 = stepc_bf16_value(wide54[6]);
-                    const float v79 = stepc_bf16_value(wide54[7]);
-                    const unsigned short v80 = wide54[7];
-                    const unsigned v81 = (unsigned)v80;
-                    const unsigned v82 = stepc_shl(v81, v18);
-                    const unsigned short v83 = wide54[6];
-                    const unsigned v84 = (unsigned)v83;
-                    const unsigned v85 = (unsigned)(v84 | v82);
+                    const unsigned v85 = wide54.item[3];
                     r2[4ll * i3 + 3] = v85;
                 }
             }
@@ -175,107 +117,50 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
             stepc_warpgroup_wait<64>(r0);
             __syncthreads();
             stepc_warpgroup_bf16<128, 32, true, false>(r0, b5 + (2048ll * (long long)v87), b6 + (2048ll * (long long)v87));
-            #pragma unroll
-            for (long long i12 = 0; i12 < 2ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v102 = (int)(i13);
-                    const int v103 = stepc_rem(v102, v7);
-                    const int v104 = stepc_div(v102, v7);
-                    const int v105 = (int)(64ll * i12 + (long long)v104 + 128ll * (long long)v4);
-                    const bool v106 = v105 < v12;
-                    const int v107 = (int)(4ll * i6 + (long long)v103 + 4);
-                    const bool v109 = v107 < v108;
-                    const bool v110 = v106 && v109;
-                    const float v111 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107]) : (float)0;
-                    const float v112 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 1]) : (float)0;
-                    const unsigned short v113 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 1] : 0;
-                    const unsigned v114 = (unsigned)v113;
-                    const unsigned v115 = stepc_shl(v114, v18);
-                    const unsigned short v116 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107] : 0;
-                    const unsigned v117 = (unsigned)v116;
-                    const unsigned v118 = (unsigned)(v117 | v115);
-                    r1[4ll * i12] = v118;
-                    const float v119 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 2]) : (float)0;
-                    const float v120 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 3]) : (float)0;
-                    const unsigned short v121 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 3] : 0;
-                    const unsigned v122 = (unsigned)v121;
-                    const unsigned v123 = stepc_shl(v122, v18);
-                    const unsigned short v124 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 2] : 0;
-                    const unsigned v125 = (unsigned)v124;
-                    const unsigned v126 = (unsigned)(v125 | v123);
-                    r1[4ll * i12 + 1] = v126;
-                    const float v127 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 4]) : (float)0;
-                    const float v128 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 5]) : (float)0;
-                    const unsigned short v129 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 5] : 0;
-                    const unsigned v130 = (unsigned)v129;
-                    const unsigned v131 = stepc_shl(v130, v18);
-                    const unsigned short v132 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 4] : 0;
-                    const unsigned v133 = (unsigned)v132;
-                    const unsigned v134 = (unsigned)(v133 | v131);
-                    r1[4ll * i12 + 2] = v134;
-                    const float v135 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 6]) : (float)0;
-                    const float v136 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 7]) : (float)0;
-                    const unsigned short v137 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 7] : 0;
-                    const unsigned v138 = (unsigned)v137;
-                    const unsigned v139 = stepc_shl(v138, v18);
-                    const unsigned short v140 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 6] : 0;
-                    const unsigned v141 = (unsigned)v140;
-                    const unsigned v142 = (unsigned)(v141 | v139);
-                    r1[4ll * i12 + 3] = v142;
-                }
-            }
-            #pragma unroll
-            for (long long i14 = 0; i14 < 2ll; i14++) {
-                 {
-                    const long long i15 = 0;
+            const bool v102 = v86 < v1;
+            const int v103 = (int)(i6 + 1);
+            if (v102) {
+                #pragma unroll
+                for (long long i12 = 0; i12 < 2ll; i12++) {
                      {
-                        const long long i16 = thread;
-                        const int v143 = (int)(i16);
-                        const int v144 = stepc_rem(v143, v47);
-                        const int v145 = stepc_div(v143, v47);
-                        const int v146 = (int)(8ll * i14 + (long long)v144 + 16ll * (long long)v3);
-                        const bool v147 = v146 < v52;
-                        const int v148 = (int)(32ll * i6 + (long long)v145 + 32);
-                        const bool v150 = v148 < v149;
-                        const bool v151 = v147 && v150;
-                        const auto wide152 = stepc_load_pairs<8>(b1 + (8ll * (long long)v146 + 160ll * (long long)v148), v151);
-                        const float v152 = stepc_bf16_value(wide152[0]);
-                        const float v153 = stepc_bf16_value(wide152[1]);
-                        const unsigned short v154 = wide152[1];
-                        const unsigned v155 = (unsigned)v154;
-                        const unsigned v156 = stepc_shl(v155, v18);
-                        const unsigned short v157 = wide152[0];
-                        const unsigned v158 = (unsigned)v157;
-                        const unsigned v159 = (unsigned)(v158 | v156);
-                        r2[4ll * i14] = v159;
-                        const float v160 = stepc_bf16_value(wide152[2]);
-                        const float v161 = stepc_bf16_value(wide152[3]);
-                        const unsigned short v162 = wide152[3];
-                        const unsigned v163 = (unsigned)v162;
-                        const unsigned v164 = stepc_shl(v163, v18);
-                        const unsigned short v165 = wide152[2];
-                        const unsigned v166 = (unsigned)v165;
-                        const unsigned v167 = (unsigned)(v166 | v164);
-                        r2[4ll * i14 + 1] = v167;
-                        const float v168 = stepc_bf16_value(wide152[4]);
-                        const float v169 = stepc_bf16_value(wide152[5]);
-                        const unsigned short v170 = wide152[5];
-                        const unsigned v171 = (unsigned)v170;
-                        const unsigned v172 = stepc_shl(v171, v18);
-                        const unsigned short v173 = wide152[4];
-                        const unsigned v174 = (unsigned)v173;
-                        const unsigned v175 = (unsigned)(v174 | v172);
-                        r2[4ll * i14 + 2] = v175;
-                        const float v176 = stepc_bf16_value(wide152[6]);
-                        const float v177 = stepc_bf16_value(wide152[7]);
-                        const unsigned short v178 = wide152[7];
-                        const unsigned v179 = (unsigned)v178;
-                        const unsigned v180 = stepc_shl(v179, v18);
-                        const unsigned short v181 = wide152[6];
-                        const unsigned v182 = (unsigned)v181;
-                        const unsigned v183 = (unsigned)(v182 | v180);
-                        r2[4ll * i14 + 3] = v183;
+                        const long long i13 = thread;
+                        const int v104 = (int)(i13);
+                        const int v105 = stepc_rem(v104, v7);
+                        const int v106 = stepc_div(v104, v7);
+                        const int v107 = (int)(64ll * i12 + (long long)v106 + 128ll * (long long)v4);
+                        const bool v108 = v107 < v12;
+                        const auto wide109 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v107 + 8ll * (long long)v105 + 32ll * (long long)v103)), v108);
+                        const unsigned v116 = wide109.item[0];
+                        r1[4ll * i12] = v116;
+                        const unsigned v124 = wide109.item[1];
+                        r1[4ll * i12 + 1] = v124;
+                        const unsigned v132 = wide109.item[2];
+                        r1[4ll * i12 + 2] = v132;
+                        const unsigned v140 = wide109.item[3];
+                        r1[4ll * i12 + 3] = v140;
+                    }
+                }
+                #pragma unroll
+                for (long long i14 = 0; i14 < 2ll; i14++) {
+                     {
+                        const long long i15 = 0;
+                         {
+                            const long long i16 = thread;
+                            const int v141 = (int)(i16);
+                            const int v142 = stepc_rem(v141, v47);
+                            const int v143 = stepc_div(v141, v47);
+                            const int v144 = (int)(8ll * i14 + (long long)v142 + 16ll * (long long)v3);
+                            const bool v145 = v144 < v52;
+                            const auto wide146 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v144 + 160ll * (long long)v143 + 5120ll * (long long)v103)), v145);
+                            const unsigned v153 = wide146.item[0];
+                            r2[4ll * i14] = v153;
+                            const unsigned v161 = wide146.item[1];
+                            r2[4ll * i14 + 1] = v161;
+                            const unsigned v169 = wide146.item[2];
+                            r2[4ll * i14 + 2] = v169;
+                            const unsigned v177 = wide146.item[3];
+                            r2[4ll * i14 + 3] = v177;
+                        }
                     }
                 }
             }
@@ -288,40 +173,65 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
             for (long long i18 = 0; i18 < 2ll; i18++) {
                 #pragma unroll
                 for (long long i19 = 0; i19 < 16ll; i19++) {
-                    #pragma unroll
-                    for (long long i20 = 0; i20 < 2ll; i20++) {
+                     {
+                        const long long i20 = 0;
                          {
                             const long long i21 = thread;
-                            const float v184 = r0[2ll * i18 + 4ll * i19 + i20];
-                            const int v186 = (int)(i21);
-                            const int v187 = stepc_div(v186, v185);
-                            const int v188 = stepc_div(v186, v7);
-                            const int v189 = stepc_rem(v188, v47);
-                            const int v190 = stepc_rem(v186, v7);
-                            const int v191 = (int)(8ll * i18 + 16ll * (long long)v187 + (long long)v189 + 128ll * (long long)v4);
-                            const bool v192 = v191 < v12;
-                            const int v193 = (int)(8ll * i19 + i20 + 2ll * (long long)v190 + 128ll * (long long)v3);
-                            const bool v195 = v193 < v194;
-                            const bool v196 = v192 && v195;
-                            const float v197 = stepc_bf16_round((float)v184);
-                            const float v198 = v196 ? stepc_bf16_value(b2[(long long)v193]) : (float)0;
-                            const float v199 = stepc_bf16_round(v197 + v198);
-                            const float v200 = stepc_bf16_round(tanhf(v199));
-                            const float v202 = stepc_bf16_round(v200 * v201);
-                            const float v203 = stepc_bf16_round(cosf(v202));
-                            const float v204 = stepc_bf16_round(v202 * v203);
-                            const float v206 = stepc_bf16_round(v205 * v203);
-                            const float v207 = stepc_bf16_round(v205 * v202);
-                            const float v208 = stepc_bf16_round(sinf(v202));
-                            const float v209 = stepc_bf16_round(v207 * v208);
-                            const float v210 = stepc_bf16_round(v206 - v209);
-                            const float v211 = stepc_bf16_round(v210 * v201);
-                            const float v213 = stepc_bf16_round(v212 - v200);
-                            const float v214 = stepc_bf16_round(v211 * v213);
-                            const float v215 = stepc_bf16_round(v214 * v200);
-                            const float v216 = stepc_bf16_round(v214 + v215);
-                            if (v196) b3[(long long)v193 + 160ll * (long long)v191] = stepc_bf16_bits(v204);
-                            if (v196) b4[(long long)v193 + 160ll * (long long)v191] = stepc_bf16_bits(v216);
+                            const int v179 = (int)(i21);
+                            const int v180 = stepc_div(v179, v178);
+                            const int v181 = stepc_div(v179, v7);
+                            const int v182 = stepc_rem(v181, v47);
+                            const int v183 = stepc_rem(v179, v7);
+                            const int v184 = (int)(8ll * i18 + 16ll * (long long)v180 + (long long)v182 + 128ll * (long long)v4);
+                            const bool v185 = v184 < v12;
+                            const int v186 = (int)(4ll * i19 + (long long)v183 + 64ll * (long long)v3);
+                            const bool v188 = v186 < v187;
+                            const bool v189 = v185 && v188;
+                            const float v190 = r0[2ll * i18 + 4ll * i19];
+                            const float v191 = stepc_bf16_round((float)v190);
+                            const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
+                            const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
+                            const float v193 = stepc_bf16_round(v191 + v192);
+                            const float v194 = stepc_bf16_round(tanhf(v193));
+                            const float v196 = stepc_bf16_round(v194 * v195);
+                            const float v197 = stepc_bf16_round(cosf(v196));
+                            const float v198 = stepc_bf16_round(v196 * v197);
+                            const float v200 = stepc_bf16_round(v199 * v197);
+                            const float v201 = stepc_bf16_round(v199 * v196);
+                            const float v202 = stepc_bf16_round(sinf(v196));
+                            const float v203 = stepc_bf16_round(v201 * v202);
+                            const float v204 = stepc_bf16_round(v200 - v203);
+                            const float v205 = stepc_bf16_round(v204 * v195);
+                            const float v207 = stepc_bf16_round(v206 - v194);
+                            const float v208 = stepc_bf16_round(v205 * v207);
+                            const float v209 = stepc_bf16_round(v208 * v194);
+                            const float v210 = stepc_bf16_round(v208 + v209);
+                            const float v211 = r0[2ll * i18 + 4ll * i19 + 1];
+                            const float v212 = stepc_bf16_round((float)v211);
+                            const float v213 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
+                            const float v214 = stepc_bf16_round(v212 + v213);
+                            const float v215 = stepc_bf16_round(tanhf(v214));
+                            const float v216 = stepc_bf16_round(v215 * v195);
+                            const float v217 = stepc_bf16_round(cosf(v216));
+                            const float v218 = stepc_bf16_round(v216 * v217);
+                            const float v219 = stepc_bf16_round(v199 * v217);
+                            const float v220 = stepc_bf16_round(v199 * v216);
+                            const float v221 = stepc_bf16_round(sinf(v216));
+                            const float v222 = stepc_bf16_round(v220 * v221);
+                            const float v223 = stepc_bf16_round(v219 - v222);
+                            const float v224 = stepc_bf16_round(v223 * v195);
+                            const float v225 = stepc_bf16_round(v206 - v215);
+                            const float v226 = stepc_bf16_round(v224 * v225);
+                            const float v227 = stepc_bf16_round(v226 * v215);
+                            const float v228 = stepc_bf16_round(v226 + v227);
+                            stepc_few<unsigned short, 2> run3_198;
+                            run3_198.item[0] = stepc_bf16_bits(v198);
+                            stepc_few<unsigned short, 2> run4_210;
+                            run4_210.item[0] = stepc_bf16_bits(v210);
+                            run3_198.item[1] = stepc_bf16_bits(v218);
+                            stepc_store_whole(b3 + (2ll * (long long)v186 + 160ll * (long long)v184), run3_198, v189);
+                            run4_210.item[1] = stepc_bf16_bits(v228);
+                            stepc_store_whole(b4 + (2ll * (long long)v186 + 160ll * (long long)v184), run4_210, v189);
                         }
                     }
                 }
@@ -463,14 +373,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
     const unsigned v2 = (unsigned)0ll;
     const int v3 = (int)8ll;
     const int v8 = (int)12ll;
-    const unsigned v14 = (unsigned)16ll;
     const int v47 = (int)20ll;
     const int v81 = (int)2ll;
-    const int v104 = (int)200ll;
-    const int v180 = (int)32ll;
-    const int v183 = (int)4ll;
-    const int v188 = (int)96ll;
-    const int v191 = (int)160ll;
+    const int v98 = (int)6ll;
+    const int v107 = (int)200ll;
+    const int v182 = (int)32ll;
+    const int v185 = (int)4ll;
+    const int v190 = (int)96ll;
+    const int v193 = (int)80ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[64];
         #pragma unroll
@@ -492,41 +402,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
                     const int v6 = stepc_div(v4, v3);
                     const int v7 = (int)(8ll * i1 + (long long)v5);
                     const bool v9 = v7 < v8;
-                    const float v10 = v9 ? stepc_bf16_value(b0[8ll * (long long)v7 + 96ll * (long long)v6]) : (float)0;
-                    const float v11 = v9 ? stepc_bf16_value(b0[8ll * (long long)v7 + 96ll * (long long)v6 + 1]) : (float)0;
-                    const unsigned short v12 = v9 ? b0[8ll * (long long)v7 + 96ll * (long long)v6 + 1] : 0;
-                    const unsigned v13 = (unsigned)v12;
-                    const unsigned v15 = stepc_shl(v13, v14);
-                    const unsigned short v16 = v9 ? b0[8ll * (long long)v7 + 96ll * (long long)v6] : 0;
-                    const unsigned v17 = (unsigned)v16;
-                    const unsigned v18 = (unsigned)(v17 | v15);
+                    const auto wide10 = stepc_load_whole<4>((const unsigned *)(b0 + (8ll * (long long)v7 + 96ll * (long long)v6)), v9);
+                    const unsigned v18 = wide10.item[0];
                     r1[4ll * i1] = v18;
-                    const float v19 = v9 ? stepc_bf16_value(b0[8ll * (long long)v7 + 96ll * (long long)v6 + 2]) : (float)0;
-                    const float v20 = v9 ? stepc_bf16_value(b0[8ll * (long long)v7 + 96ll * (long long)v6 + 3]) : (float)0;
-                    const unsigned short v21 = v9 ? b0[8ll * (long long)v7 + 96ll * (long long)v6 + 3] : 0;
-                    const unsigned v22 = (unsigned)v21;
-                    const unsigned v23 = stepc_shl(v22, v14);
-                    const unsigned short v24 = v9 ? b0[8ll * (long long)v7 + 96ll * (long long)v6 + 2] : 0;
-                    const unsigned v25 = (unsigned)v24;
-                    const unsigned v26 = (unsigned)(v25 | v23);
+                    const unsigned v26 = wide10.item[1];
                     r1[4ll * i1 + 1] = v26;
-                    const float v27 = v9 ? stepc_bf16_value(b0[8ll * (long long)v7 + 96ll * (long long)v6 + 4]) : (float)0;
-                    const float v28 = v9 ? stepc_bf16_value(b0[8ll * (long long)v7 + 96ll * (long long)v6 + 5]) : (float)0;
-                    const unsigned short v29 = v9 ? b0[8ll * (long long)v7 + 96ll * (long long)v6 + 5] : 0;
-                    const unsigned v30 = (unsigned)v29;
-                    const unsigned v31 = stepc_shl(v30, v14);
-                    const unsigned short v32 = v9 ? b0[8ll * (long long)v7 + 96ll * (long long)v6 + 4] : 0;
-                    const unsigned v33 = (unsigned)v32;
-                    const unsigned v34 = (unsigned)(v33 | v31);
+                    const unsigned v34 = wide10.item[2];
                     r1[4ll * i1 + 2] = v34;
-                    const float v35 = v9 ? stepc_bf16_value(b0[8ll * (long long)v7 + 96ll * (long long)v6 + 6]) : (float)0;
-                    const float v36 = v9 ? stepc_bf16_value(b0[8ll * (long long)v7 + 96ll * (long long)v6 + 7]) : (float)0;
-                    const unsigned short v37 = v9 ? b0[8ll * (long long)v7 + 96ll * (long long)v6 + 7] : 0;
-                    const unsigned v38 = (unsigned)v37;
-                    const unsigned v39 = stepc_shl(v38, v14);
-                    const unsigned short v40 = v9 ? b0[8ll * (long long)v7 + 96ll * (long long)v6 + 6] : 0;
-                    const unsigned v41 = (unsigned)v40;
-                    const unsigned v42 = (unsigned)(v41 | v39);
+                    const unsigned v42 = wide10.item[3];
                     r1[4ll * i1 + 3] = v42;
                 }
             }
@@ -542,42 +425,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
                     const int v45 = stepc_div(v43, v3);
                     const int v46 = (int)(16ll * i0 + 8ll * i4 + (long long)v44);
                     const bool v48 = v46 < v47;
-                    const auto wide49 = stepc_load_pairs<8>(b3 + (8ll * (long long)v46 + 160ll * (long long)v45), v48);
-                    const float v49 = stepc_bf16_value(wide49[0]);
-                    const float v50 = stepc_bf16_value(wide49[1]);
-                    const unsigned short v51 = wide49[1];
-                    const unsigned v52 = (unsigned)v51;
-                    const unsigned v53 = stepc_shl(v52, v14);
-                    const unsigned short v54 = wide49[0];
-                    const unsigned v55 = (unsigned)v54;
-                    const unsigned v56 = (unsigned)(v55 | v53);
+                    const auto wide49 = stepc_load_whole<4>((const unsigned *)(b3 + (8ll * (long long)v46 + 160ll * (long long)v45)), v48);
+                    const unsigned v56 = wide49.item[0];
                     r2[4ll * i4] = v56;
-                    const float v57 = stepc_bf16_value(wide49[2]);
-                    const float v58 = stepc_bf16_value(wide49[3]);
-                    const unsigned short v59 = wide49[3];
-                    const unsigned v60 = (unsigned)v59;
-                    const unsigned v61 = stepc_shl(v60, v14);
-                    const unsigned short v62 = wide49[2];
-                    const unsigned v63 = (unsigned)v62;
-                    const unsigned v64 = (unsigned)(v63 | v61);
+                    const unsigned v64 = wide49.item[1];
                     r2[4ll * i4 + 1] = v64;
-                    const float v65 = stepc_bf16_value(wide49[4]);
-                    const float v66 = stepc_bf16_value(wide49[5]);
-                    const unsigned short v67 = wide49[5];
-                    const unsigned v68 = (unsigned)v67;
-                    const unsigned v69 = stepc_shl(v68, v14);
-                    const unsigned short v70 = wide49[4];
-                    const unsigned v71 = (unsigned)v70;
-                    const unsigned v72 = (unsigned)(v71 | v69);
+                    const unsigned v72 = wide49.item[2];
                     r2[4ll * i4 + 2] = v72;
-                    const float v73 = stepc_bf16_value(wide49[6]);
-                    const float v74 = stepc_bf16_value(wide49[7]);
-                    const unsigned short v75 = wide49[7];
-                    const unsigned v76 = (unsigned)v75;
-                    const unsigned v77 = stepc_shl(v76, v14);
-                    const unsigned short v78 = wide49[6];
-                    const unsigned v79 = (unsigned)v78;
-                    const unsigned v80 = (unsigned)(v79 | v77);
+                    const unsigned v80 = wide49.item[3];
                     r2[4ll * i4 + 3] = v80;
                 }
             }
@@ -629,110 +484,59 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
             stepc_warpgroup_wait<64>(r0);
             __syncthreads();
             stepc_warpgroup_bf16<128, 32, false, false>(r0, b5 + (2048ll * (long long)v83), b6 + (2048ll * (long long)v83));
-            #pragma unroll
-            for (long long i14 = 0; i14 < 2ll; i14++) {
-                 {
-                    const long long i15 = 0;
+            const bool v99 = v82 < v98;
+            const int v100 = (int)(i7 + 1);
+            if (v99) {
+                #pragma unroll
+                for (long long i14 = 0; i14 < 2ll; i14++) {
                      {
-                        const long long i16 = thread;
-                        const int v98 = (int)(i16);
-                        const int v99 = stepc_rem(v98, v3);
-                        const int v100 = stepc_div(v98, v3);
-                        const int v101 = (int)(8ll * i14 + (long long)v99);
-                        const bool v102 = v101 < v8;
-                        const int v103 = (int)(32ll * i7 + (long long)v100 + 32);
-                        const bool v105 = v103 < v104;
-                        const bool v106 = v102 && v105;
-                        const float v107 = v106 ? stepc_bf16_value(b0[8ll * (long long)v101 + 96ll * (long long)v103]) : (float)0;
-                        const float v108 = v106 ? stepc_bf16_value(b0[8ll * (long long)v101 + 96ll * (long long)v103 + 1]) : (float)0;
-                        const unsigned short v109 = v106 ? b0[8ll * (long long)v101 + 96ll * (long long)v103 + 1] : 0;
-                        const unsigned v110 = (unsigned)v109;
-                        const unsigned v111 = stepc_shl(v110, v14);
-                        const unsigned short v112 = v106 ? b0[8ll * (long long)v101 + 96ll * (long long)v103] : 0;
-                        const unsigned v113 = (unsigned)v112;
-                        const unsigned v114 = (unsigned)(v113 | v111);
-                        r1[4ll * i14] = v114;
-                        const float v115 = v106 ? stepc_bf16_value(b0[8ll * (long long)v101 + 96ll * (long long)v103 + 2]) : (float)0;
-                        const float v116 = v106 ? stepc_bf16_value(b0[8ll * (long long)v101 + 96ll * (long long)v103 + 3]) : (float)0;
-                        const unsigned short v117 = v106 ? b0[8ll * (long long)v101 + 96ll * (long long)v103 + 3] : 0;
-                        const unsigned v118 = (unsigned)v117;
-                        const unsigned v119 = stepc_shl(v118, v14);
-                        const unsigned short v120 = v106 ? b0[8ll * (long long)v101 + 96ll * (long long)v103 + 2] : 0;
-                        const unsigned v121 = (unsigned)v120;
-                        const unsigned v122 = (unsigned)(v121 | v119);
-                        r1[4ll * i14 + 1] = v122;
-                        const float v123 = v106 ? stepc_bf16_value(b0[8ll * (long long)v101 + 96ll * (long long)v103 + 4]) : (float)0;
-                        const float v124 = v106 ? stepc_bf16_value(b0[8ll * (long long)v101 + 96ll * (long long)v103 + 5]) : (float)0;
-                        const unsigned short v125 = v106 ? b0[8ll * (long long)v101 + 96ll * (long long)v103 + 5] : 0;
-                        const unsigned v126 = (unsigned)v125;
-                        const unsigned v127 = stepc_shl(v126, v14);
-                        const unsigned short v128 = v106 ? b0[8ll * (long long)v101 + 96ll * (long long)v103 + 4] : 0;
-                        const unsigned v129 = (unsigned)v128;
-                        const unsigned v130 = (unsigned)(v129 | v127);
-                        r1[4ll * i14 + 2] = v130;
-                        const float v131 = v106 ? stepc_bf16_value(b0[8ll * (long long)v101 + 96ll * (long long)v103 + 6]) : (float)0;
-                        const float v132 = v106 ? stepc_bf16_value(b0[8ll * (long long)v101 + 96ll * (long long)v103 + 7]) : (float)0;
-                        const unsigned short v133 = v106 ? b0[8ll * (long long)v101 + 96ll * (long long)v103 + 7] : 0;
-                        const unsigned v134 = (unsigned)v133;
-                        const unsigned v135 = stepc_shl(v134, v14);
-                        const unsigned short v136 = v106 ? b0[8ll * (long long)v101 + 96ll * (long long)v103 + 6] : 0;
-                        const unsigned v137 = (unsigned)v136;
-                        const unsigned v138 = (unsigned)(v137 | v135);
-                        r1[4ll * i14 + 3] = v138;
+                        const long long i15 = 0;
+                         {
+                            const long long i16 = thread;
+                            const int v101 = (int)(i16);
+                            const int v102 = stepc_rem(v101, v3);
+                            const int v103 = stepc_div(v101, v3);
+                            const int v104 = (int)(8ll * i14 + (long long)v102);
+                            const bool v105 = v104 < v8;
+                            const int v106 = (int)((long long)v103 + 32ll * (long long)v100);
+                            const bool v108 = v106 < v107;
+                            const bool v109 = v105 && v108;
+                            const auto wide110 = stepc_load_whole<4>((const unsigned *)(b0 + (8ll * (long long)v104 + 96ll * (long long)v106)), v109);
+                            const unsigned v117 = wide110.item[0];
+                            r1[4ll * i14] = v117;
+                            const unsigned v125 = wide110.item[1];
+                            r1[4ll * i14 + 1] = v125;
+                            const unsigned v133 = wide110.item[2];
+                            r1[4ll * i14 + 2] = v133;
+                            const unsigned v141 = wide110.item[3];
+                            r1[4ll * i14 + 3] = v141;
+                        }
                     }
                 }
-            }
-            #pragma unroll
-            for (long long i17 = 0; i17 < 2ll; i17++) {
-                 {
-                    const long long i18 = 0;
+                #pragma unroll
+                for (long long i17 = 0; i17 < 2ll; i17++) {
                      {
-                        const long long i19 = thread;
-                        const int v139 = (int)(i19);
-                        const int v140 = stepc_rem(v139, v3);
-                        const int v141 = stepc_div(v139, v3);
-                        const int v142 = (int)(16ll * i0 + 8ll * i17 + (long long)v140);
-                        const bool v143 = v142 < v47;
-                        const int v144 = (int)(32ll * i7 + (long long)v141 + 32);
-                        const bool v145 = v144 < v104;
-                        const bool v146 = v143 && v145;
-                        const auto wide147 = stepc_load_pairs<8>(b3 + (8ll * (long long)v142 + 160ll * (long long)v144), v146);
-                        const float v147 = stepc_bf16_value(wide147[0]);
-                        const float v148 = stepc_bf16_value(wide147[1]);
-                        const unsigned short v149 = wide147[1];
-                        const unsigned v150 = (unsigned)v149;
-                        const unsigned v151 = stepc_shl(v150, v14);
-                        const unsigned short v152 = wide147[0];
-                        const unsigned v153 = (unsigned)v152;
-                        const unsigned v154 = (unsigned)(v153 | v151);
-                        r2[4ll * i17] = v154;
-                        const float v155 = stepc_bf16_value(wide147[2]);
-                        const float v156 = stepc_bf16_value(wide147[3]);
-                        const unsigned short v157 = wide147[3];
-                        const unsigned v158 = (unsigned)v157;
-                        const unsigned v159 = stepc_shl(v158, v14);
-                        const unsigned short v160 = wide147[2];
-                        const unsigned v161 = (unsigned)v160;
-                        const unsigned v162 = (unsigned)(v161 | v159);
-                        r2[4ll * i17 + 1] = v162;
-                        const float v163 = stepc_bf16_value(wide147[4]);
-                        const float v164 = stepc_bf16_value(wide147[5]);
-                        const unsigned short v165 = wide147[5];
-                        const unsigned v166 = (unsigned)v165;
-                        const unsigned v167 = stepc_shl(v166, v14);
-                        const unsigned short v168 = wide147[4];
-                        const unsigned v169 = (unsigned)v168;
-                        const unsigned v170 = (unsigned)(v169 | v167);
-                        r2[4ll * i17 + 2] = v170;
-                        const float v171 = stepc_bf16_value(wide147[6]);
-                        const float v172 = stepc_bf16_value(wide147[7]);
-                        const unsigned short v173 = wide147[7];
-                        const unsigned v174 = (unsigned)v173;
-                        const unsigned v175 = stepc_shl(v174, v14);
-                        const unsigned short v176 = wide147[6];
-                        const unsigned v177 = (unsigned)v176;
-                        const unsigned v178 = (unsigned)(v177 | v175);
-                        r2[4ll * i17 + 3] = v178;
+                        const long long i18 = 0;
+                         {
+                            const long long i19 = thread;
+                            const int v142 = (int)(i19);
+                            const int v143 = stepc_rem(v142, v3);
+                            const int v144 = stepc_div(v142, v3);
+                            const int v145 = (int)(16ll * i0 + 8ll * i17 + (long long)v143);
+                            const bool v146 = v145 < v47;
+                            const int v147 = (int)((long long)v144 + 32ll * (long long)v100);
+                            const bool v148 = v147 < v107;
+                            const bool v149 = v146 && v148;
+                            const auto wide150 = stepc_load_whole<4>((const unsigned *)(b3 + (8ll * (long long)v145 + 160ll * (long long)v147)), v149);
+                            const unsigned v157 = wide150.item[0];
+                            r2[4ll * i17] = v157;
+                            const unsigned v165 = wide150.item[1];
+                            r2[4ll * i17 + 1] = v165;
+                            const unsigned v173 = wide150.item[2];
+                            r2[4ll * i17 + 2] = v173;
+                            const unsigned v181 = wide150.item[3];
+                            r2[4ll * i17 + 3] = v181;
+                        }
                     }
                 }
             }
@@ -745,29 +549,40 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
             for (long long i21 = 0; i21 < 2ll; i21++) {
                 #pragma unroll
                 for (long long i22 = 0; i22 < 16ll; i22++) {
-                    #pragma unroll
-                    for (long long i23 = 0; i23 < 2ll; i23++) {
+                     {
+                        const long long i23 = 0;
                          {
                             const long long i24 = thread;
-                            const float v179 = r0[2ll * i21 + 4ll * i22 + i23];
-                            const int v181 = (int)(i24);
-                            const int v182 = stepc_div(v181, v180);
-                            const int v184 = stepc_div(v181, v183);
-                            const int v185 = stepc_rem(v184, v3);
-                            const int v186 = stepc_rem(v181, v183);
-                            const int v187 = (int)(8ll * i21 + 16ll * (long long)v182 + (long long)v185);
-                            const bool v189 = v187 < v188;
-                            const int v190 = (int)(128ll * i0 + 8ll * i22 + i23 + 2ll * (long long)v186);
-                            const bool v192 = v190 < v191;
-                            const bool v193 = v189 && v192;
-                            const float v194 = stepc_bf16_round((float)v179);
-                            const float v195 = v193 ? stepc_bf16_value(b1[(long long)v190 + 160ll * (long long)v187]) : (float)0;
-                            const double v196 = v193 ? b2[0] : (double)0;
-                            const double v197 = -v196;
-                            const float v198 = stepc_bf16_round((float)v197);
-                            const float v199 = stepc_bf16_round(v198 * v194);
-                            const float v200 = stepc_bf16_round(v195 + v199);
-                            if (v193) { b4[(long long)v190 + 160ll * (long long)v187] = stepc_bf16_bits(v200); bad |= stepc_not_finite(v200); }
+                            const int v183 = (int)(i24);
+                            const int v184 = stepc_div(v183, v182);
+                            const int v186 = stepc_div(v183, v185);
+                            const int v187 = stepc_rem(v186, v3);
+                            const int v188 = stepc_rem(v183, v185);
+                            const int v189 = (int)(8ll * i21 + 16ll * (long long)v184 + (long long)v187);
+                            const bool v191 = v189 < v190;
+                            const int v192 = (int)(64ll * i0 + 4ll * i22 + (long long)v188);
+                            const bool v194 = v192 < v193;
+                            const bool v195 = v191 && v194;
+                            const float v196 = r0[2ll * i21 + 4ll * i22];
+                            const float v197 = stepc_bf16_round((float)v196);
+                            const auto wide198 = stepc_load_whole<1>((const unsigned *)(b1 + (2ll * (long long)v192 + 160ll * (long long)v189)), v195);
+                            const float v198 = stepc_bf16_value(stepc_half<0>(wide198.item[0]));
+                            const double v199 = v195 ? b2[0] : (double)0;
+                            const double v200 = -v199;
+                            const float v201 = stepc_bf16_round((float)v200);
+                            const float v202 = stepc_bf16_round(v201 * v197);
+                            const float v203 = stepc_bf16_round(v198 + v202);
+                            const float v204 = r0[2ll * i21 + 4ll * i22 + 1];
+                            const float v205 = stepc_bf16_round((float)v204);
+                            const float v206 = stepc_bf16_value(stepc_half<1>(wide198.item[0]));
+                            const float v207 = stepc_bf16_round(v201 * v205);
+                            const float v208 = stepc_bf16_round(v206 + v207);
+                            stepc_few<unsigned short, 2> run4_203;
+                            run4_203.item[0] = stepc_bf16_bits(v203);
+                            if (v195) bad |= stepc_not_finite(v203);
+                            run4_203.item[1] = stepc_bf16_bits(v208);
+                            stepc_store_whole(b4 + (2ll * (long long)v192 + 160ll * (long long)v189), run4_203, v195);
+                            if (v195) bad |= stepc_not_finite(v208);
                         }
                     }
                 }
@@ -828,14 +643,16 @@ extern "C" __global__ void __launch_bounds__(256) kernel_7(unsigned short *__res
     const float v92 = 1.4140625f;
     const float v96 = 0.100097656f;
     const bool wide = lo % 8 == 0 && stepc_is_aligned<8>(b0);
-    for (long long at = lo + ((long long)blockIdx.x * 256 + thread) * 8; at < hi; at += (long long)gridDim.x * 2048) {
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)blockIdx.x * 2048 + (wide ? thread * 8 : thread); at < hi; at += (long long)gridDim.x * 2048) {
         const long long i0 = at;
-        const int count = hi - at < 8 ? (int)(hi - at) : 8;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 8 ? (int)left : 8;
         const bool whole = wide && count == 8;
         stepc_few<unsigned short, 8> out0;
         #pragma unroll
         for (int k = 0; k < 8; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             const int v5 = (int)(i0);
             const unsigned v6 = (unsigned)v5;
             const unsigned v7 = stepc_threefry(v2, v3, v4, v6, 0);
@@ -902,7 +719,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_7(unsigned short *__res
             const float v98 = stepc_bf16_round((float)v97);
             out0.item[k] = stepc_bf16_bits(v98);
         }
-        stepc_store_few(b0 + (i0), out0, count, whole);
+        stepc_store_few(b0 + (i0), out0, count, each, whole);
     }
 }
 
@@ -924,14 +741,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
     const unsigned v6 = (unsigned)0ll;
     const int v7 = (int)4ll;
     const int v12 = (int)200ll;
-    const unsigned v18 = (unsigned)16ll;
     const int v47 = (int)8ll;
     const int v52 = (int)20ll;
-    const int v108 = (int)12ll;
-    const int v149 = (int)96ll;
-    const int v185 = (int)32ll;
-    const int v194 = (int)160ll;
-    const float v201 = 2.0f;
+    const int v178 = (int)32ll;
+    const int v187 = (int)80ll;
+    const float v195 = 2.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -954,41 +768,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
                 const int v10 = stepc_div(v8, v7);
                 const int v11 = (int)(64ll * i1 + (long long)v10 + 128ll * (long long)v4);
                 const bool v13 = v11 < v12;
-                const float v14 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9]) : (float)0;
-                const float v15 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 1]) : (float)0;
-                const unsigned short v16 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 1] : 0;
-                const unsigned v17 = (unsigned)v16;
-                const unsigned v19 = stepc_shl(v17, v18);
-                const unsigned short v20 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9] : 0;
-                const unsigned v21 = (unsigned)v20;
-                const unsigned v22 = (unsigned)(v21 | v19);
+                const auto wide14 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v11 + 8ll * (long long)v9)), v13);
+                const unsigned v22 = wide14.item[0];
                 r1[4ll * i1] = v22;
-                const float v23 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 2]) : (float)0;
-                const float v24 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 3]) : (float)0;
-                const unsigned short v25 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 3] : 0;
-                const unsigned v26 = (unsigned)v25;
-                const unsigned v27 = stepc_shl(v26, v18);
-                const unsigned short v28 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 2] : 0;
-                const unsigned v29 = (unsigned)v28;
-                const unsigned v30 = (unsigned)(v29 | v27);
+                const unsigned v30 = wide14.item[1];
                 r1[4ll * i1 + 1] = v30;
-                const float v31 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 4]) : (float)0;
-                const float v32 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 5]) : (float)0;
-                const unsigned short v33 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 5] : 0;
-                const unsigned v34 = (unsigned)v33;
-                const unsigned v35 = stepc_shl(v34, v18);
-                const unsigned short v36 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 4] : 0;
-                const unsigned v37 = (unsigned)v36;
-                const unsigned v38 = (unsigned)(v37 | v35);
+                const unsigned v38 = wide14.item[2];
                 r1[4ll * i1 + 2] = v38;
-                const float v39 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 6]) : (float)0;
-                const float v40 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 7]) : (float)0;
-                const unsigned short v41 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 7] : 0;
-                const unsigned v42 = (unsigned)v41;
-                const unsigned v43 = stepc_shl(v42, v18);
-                const unsigned short v44 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 6] : 0;
-                const unsigned v45 = (unsigned)v44;
-                const unsigned v46 = (unsigned)(v45 | v43);
+                const unsigned v46 = wide14.item[3];
                 r1[4ll * i1 + 3] = v46;
             }
         }
@@ -1003,42 +790,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
                     const int v50 = stepc_div(v48, v47);
                     const int v51 = (int)(8ll * i3 + (long long)v49 + 16ll * (long long)v3);
                     const bool v53 = v51 < v52;
-                    const auto wide54 = stepc_load_pairs<8>(b1 + (8ll * (long long)v51 + 160ll * (long long)v50), v53);
-                    const float v54 = stepc_bf16_value(wide54[0]);
-                    const float v55 = stepc_bf16_value(wide54[1]);
-                    const unsigned short v56 = wide54[1];
-                    const unsigned v57 = (unsigned)v56;
-                    const unsigned v58 = stepc_shl(v57, v18);
-                    const unsigned short v59 = wide54[0];
-                    const unsigned v60 = (unsigned)v59;
-                    const unsigned v61 = (unsigned)(v60 | v58);
+                    const auto wide54 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v51 + 160ll * (long long)v50)), v53);
+                    const unsigned v61 = wide54.item[0];
                     r2[4ll * i3] = v61;
-                    const float v62 = stepc_bf16_value(wide54[2]);
-                    const float v63 = stepc_bf16_value(wide54[3]);
-                    const unsigned short v64 = wide54[3];
-                    const unsigned v65 = (unsigned)v64;
-                    const unsigned v66 = stepc_shl(v65, v18);
-                    const unsigned short v67 = wide54[2];
-                    const unsigned v68 = (unsigned)v67;
-                    const unsigned v69 = (unsigned)(v68 | v66);
+                    const unsigned v69 = wide54.item[1];
                     r2[4ll * i3 + 1] = v69;
-                    const float v70 = stepc_bf16_value(wide54[4]);
-                    const float v71 = stepc_bf16_value(wide54[5]);
-                    const unsigned short v72 = wide54[5];
-                    const unsigned v73 = (unsigned)v72;
-                    const unsigned v74 = stepc_shl(v73, v18);
-                    const unsigned short v75 = wide54[4];
-                    const unsigned v76 = (unsigned)v75;
-                    const unsigned v77 = (unsigned)(v76 | v74);
+                    const unsigned v77 = wide54.item[2];
                     r2[4ll * i3 + 2] = v77;
-                    const float v78 = stepc_bf16_value(wide54[6]);
-                    const float v79 = stepc_bf16_value(wide54[7]);
-                    const unsigned short v80 = wide54[7];
-                    const unsigned v81 = (unsigned)v80;
-                    const unsigned v82 = stepc_shl(v81, v18);
-                    const unsigned short v83 = wide54[6];
-                    const unsigned v84 = (unsigned)v83;
-                    const unsigned v85 = (unsigned)(v84 | v82);
+                    const unsigned v85 = wide54.item[3];
                     r2[4ll * i3 + 3] = v85;
                 }
             }
@@ -1087,107 +846,50 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
             stepc_warpgroup_wait<64>(r0);
             __syncthreads();
             stepc_warpgroup_bf16<128, 32, true, false>(r0, b4 + (2048ll * (long long)v87), b5 + (2048ll * (long long)v87));
-            #pragma unroll
-            for (long long i12 = 0; i12 < 2ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v102 = (int)(i13);
-                    const int v103 = stepc_rem(v102, v7);
-                    const int v104 = stepc_div(v102, v7);
-                    const int v105 = (int)(64ll * i12 + (long long)v104 + 128ll * (long long)v4);
-                    const bool v106 = v105 < v12;
-                    const int v107 = (int)(4ll * i6 + (long long)v103 + 4);
-                    const bool v109 = v107 < v108;
-                    const bool v110 = v106 && v109;
-                    const float v111 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107]) : (float)0;
-                    const float v112 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 1]) : (float)0;
-                    const unsigned short v113 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 1] : 0;
-                    const unsigned v114 = (unsigned)v113;
-                    const unsigned v115 = stepc_shl(v114, v18);
-                    const unsigned short v116 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107] : 0;
-                    const unsigned v117 = (unsigned)v116;
-                    const unsigned v118 = (unsigned)(v117 | v115);
-                    r1[4ll * i12] = v118;
-                    const float v119 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 2]) : (float)0;
-                    const float v120 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 3]) : (float)0;
-                    const unsigned short v121 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 3] : 0;
-                    const unsigned v122 = (unsigned)v121;
-                    const unsigned v123 = stepc_shl(v122, v18);
-                    const unsigned short v124 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 2] : 0;
-                    const unsigned v125 = (unsigned)v124;
-                    const unsigned v126 = (unsigned)(v125 | v123);
-                    r1[4ll * i12 + 1] = v126;
-                    const float v127 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 4]) : (float)0;
-                    const float v128 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 5]) : (float)0;
-                    const unsigned short v129 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 5] : 0;
-                    const unsigned v130 = (unsigned)v129;
-                    const unsigned v131 = stepc_shl(v130, v18);
-                    const unsigned short v132 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 4] : 0;
-                    const unsigned v133 = (unsigned)v132;
-                    const unsigned v134 = (unsigned)(v133 | v131);
-                    r1[4ll * i12 + 2] = v134;
-                    const float v135 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 6]) : (float)0;
-                    const float v136 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 7]) : (float)0;
-                    const unsigned short v137 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 7] : 0;
-                    const unsigned v138 = (unsigned)v137;
-                    const unsigned v139 = stepc_shl(v138, v18);
-                    const unsigned short v140 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 6] : 0;
-                    const unsigned v141 = (unsigned)v140;
-                    const unsigned v142 = (unsigned)(v141 | v139);
-                    r1[4ll * i12 + 3] = v142;
-                }
-            }
-            #pragma unroll
-            for (long long i14 = 0; i14 < 2ll; i14++) {
-                 {
-                    const long long i15 = 0;
+            const bool v102 = v86 < v1;
+            const int v103 = (int)(i6 + 1);
+            if (v102) {
+                #pragma unroll
+                for (long long i12 = 0; i12 < 2ll; i12++) {
                      {
-                        const long long i16 = thread;
-                        const int v143 = (int)(i16);
-                        const int v144 = stepc_rem(v143, v47);
-                        const int v145 = stepc_div(v143, v47);
-                        const int v146 = (int)(8ll * i14 + (long long)v144 + 16ll * (long long)v3);
-                        const bool v147 = v146 < v52;
-                        const int v148 = (int)(32ll * i6 + (long long)v145 + 32);
-                        const bool v150 = v148 < v149;
-                        const bool v151 = v147 && v150;
-                        const auto wide152 = stepc_load_pairs<8>(b1 + (8ll * (long long)v146 + 160ll * (long long)v148), v151);
-                        const float v152 = stepc_bf16_value(wide152[0]);
-                        const float v153 = stepc_bf16_value(wide152[1]);
-                        const unsigned short v154 = wide152[1];
-                        const unsigned v155 = (unsigned)v154;
-                        const unsigned v156 = stepc_shl(v155, v18);
-                        const unsigned short v157 = wide152[0];
-                        const unsigned v158 = (unsigned)v157;
-                        const unsigned v159 = (unsigned)(v158 | v156);
-                        r2[4ll * i14] = v159;
-                        const float v160 = stepc_bf16_value(wide152[2]);
-                        const float v161 = stepc_bf16_value(wide152[3]);
-                        const unsigned short v162 = wide152[3];
-                        const unsigned v163 = (unsigned)v162;
-                        const unsigned v164 = stepc_shl(v163, v18);
-                        const unsigned short v165 = wide152[2];
-                        const unsigned v166 = (unsigned)v165;
-                        const unsigned v167 = (unsigned)(v166 | v164);
-                        r2[4ll * i14 + 1] = v167;
-                        const float v168 = stepc_bf16_value(wide152[4]);
-                        const float v169 = stepc_bf16_value(wide152[5]);
-                        const unsigned short v170 = wide152[5];
-                        const unsigned v171 = (unsigned)v170;
-                        const unsigned v172 = stepc_shl(v171, v18);
-                        const unsigned short v173 = wide152[4];
-                        const unsigned v174 = (unsigned)v173;
-                        const unsigned v175 = (unsigned)(v174 | v172);
-                        r2[4ll * i14 + 2] = v175;
-                        const float v176 = stepc_bf16_value(wide152[6]);
-                        const float v177 = stepc_bf16_value(wide152[7]);
-                        const unsigned short v178 = wide152[7];
-                        const unsigned v179 = (unsigned)v178;
-                        const unsigned v180 = stepc_shl(v179, v18);
-                        const unsigned short v181 = wide152[6];
-                        const unsigned v182 = (unsigned)v181;
-                        const unsigned v183 = (unsigned)(v182 | v180);
-                        r2[4ll * i14 + 3] = v183;
+                        const long long i13 = thread;
+                        const int v104 = (int)(i13);
+                        const int v105 = stepc_rem(v104, v7);
+                        const int v106 = stepc_div(v104, v7);
+                        const int v107 = (int)(64ll * i12 + (long long)v106 + 128ll * (long long)v4);
+                        const bool v108 = v107 < v12;
+                        const auto wide109 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v107 + 8ll * (long long)v105 + 32ll * (long long)v103)), v108);
+                        const unsigned v116 = wide109.item[0];
+                        r1[4ll * i12] = v116;
+                        const unsigned v124 = wide109.item[1];
+                        r1[4ll * i12 + 1] = v124;
+                        const unsigned v132 = wide109.item[2];
+                        r1[4ll * i12 + 2] = v132;
+                        const unsigned v140 = wide109.item[3];
+                        r1[4ll * i12 + 3] = v140;
+                    }
+                }
+                #pragma unroll
+                for (long long i14 = 0; i14 < 2ll; i14++) {
+                     {
+                        const long long i15 = 0;
+                         {
+                            const long long i16 = thread;
+                            const int v141 = (int)(i16);
+                            const int v142 = stepc_rem(v141, v47);
+                            const int v143 = stepc_div(v141, v47);
+                            const int v144 = (int)(8ll * i14 + (long long)v142 + 16ll * (long long)v3);
+                            const bool v145 = v144 < v52;
+                            const auto wide146 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v144 + 160ll * (long long)v143 + 5120ll * (long long)v103)), v145);
+                            const unsigned v153 = wide146.item[0];
+                            r2[4ll * i14] = v153;
+                            const unsigned v161 = wide146.item[1];
+                            r2[4ll * i14 + 1] = v161;
+                            const unsigned v169 = wide146.item[2];
+                            r2[4ll * i14 + 2] = v169;
+                            const unsigned v177 = wide146.item[3];
+                            r2[4ll * i14 + 3] = v177;
+                        }
                     }
                 }
             }
@@ -1200,29 +902,41 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
             for (long long i18 = 0; i18 < 2ll; i18++) {
                 #pragma unroll
                 for (long long i19 = 0; i19 < 16ll; i19++) {
-                    #pragma unroll
-                    for (long long i20 = 0; i20 < 2ll; i20++) {
+                     {
+                        const long long i20 = 0;
                          {
                             const long long i21 = thread;
-                            const float v184 = r0[2ll * i18 + 4ll * i19 + i20];
-                            const int v186 = (int)(i21);
-                            const int v187 = stepc_div(v186, v185);
-                            const int v188 = stepc_div(v186, v7);
-                            const int v189 = stepc_rem(v188, v47);
-                            const int v190 = stepc_rem(v186, v7);
-                            const int v191 = (int)(8ll * i18 + 16ll * (long long)v187 + (long long)v189 + 128ll * (long long)v4);
-                            const bool v192 = v191 < v12;
-                            const int v193 = (int)(8ll * i19 + i20 + 2ll * (long long)v190 + 128ll * (long long)v3);
-                            const bool v195 = v193 < v194;
-                            const bool v196 = v192 && v195;
-                            const float v197 = stepc_bf16_round((float)v184);
-                            const float v198 = v196 ? stepc_bf16_value(b2[(long long)v193]) : (float)0;
-                            const float v199 = stepc_bf16_round(v197 + v198);
-                            const float v200 = stepc_bf16_round(tanhf(v199));
-                            const float v202 = stepc_bf16_round(v200 * v201);
-                            const float v203 = stepc_bf16_round(cosf(v202));
-                            const float v204 = stepc_bf16_round(v202 * v203);
-                            if (v196) b3[(long long)v193 + 160ll * (long long)v191] = stepc_bf16_bits(v204);
+                            const int v179 = (int)(i21);
+                            const int v180 = stepc_div(v179, v178);
+                            const int v181 = stepc_div(v179, v7);
+                            const int v182 = stepc_rem(v181, v47);
+                            const int v183 = stepc_rem(v179, v7);
+                            const int v184 = (int)(8ll * i18 + 16ll * (long long)v180 + (long long)v182 + 128ll * (long long)v4);
+                            const bool v185 = v184 < v12;
+                            const int v186 = (int)(4ll * i19 + (long long)v183 + 64ll * (long long)v3);
+                            const bool v188 = v186 < v187;
+                            const bool v189 = v185 && v188;
+                            const float v190 = r0[2ll * i18 + 4ll * i19];
+                            const float v191 = stepc_bf16_round((float)v190);
+                            const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
+                            const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
+                            const float v193 = stepc_bf16_round(v191 + v192);
+                            const float v194 = stepc_bf16_round(tanhf(v193));
+                            const float v196 = stepc_bf16_round(v194 * v195);
+                            const float v197 = stepc_bf16_round(cosf(v196));
+                            const float v198 = stepc_bf16_round(v196 * v197);
+                            const float v199 = r0[2ll * i18 + 4ll * i19 + 1];
+                            const float v200 = stepc_bf16_round((float)v199);
+                            const float v201 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
+                            const float v202 = stepc_bf16_round(v200 + v201);
+                            const float v203 = stepc_bf16_round(tanhf(v202));
+                            const float v204 = stepc_bf16_round(v203 * v195);
+                            const float v205 = stepc_bf16_round(cosf(v204));
+                            const float v206 = stepc_bf16_round(v204 * v205);
+                            stepc_few<unsigned short, 2> run3_198;
+                            run3_198.item[0] = stepc_bf16_bits(v198);
+                            run3_198.item[1] = stepc_bf16_bits(v206);
+                            stepc_store_whole(b3 + (2ll * (long long)v186 + 160ll * (long long)v184), run3_198, v189);
                         }
                     }
                 }
@@ -1242,14 +956,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
     const unsigned v6 = (unsigned)0ll;
     const int v7 = (int)4ll;
     const int v12 = (int)200ll;
-    const unsigned v18 = (unsigned)16ll;
     const int v47 = (int)8ll;
     const int v52 = (int)20ll;
-    const int v108 = (int)12ll;
-    const int v149 = (int)96ll;
-    const int v185 = (int)32ll;
-    const int v194 = (int)160ll;
-    const float v201 = 2.0f;
+    const int v178 = (int)32ll;
+    const int v187 = (int)80ll;
+    const float v195 = 2.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -1272,41 +983,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
                 const int v10 = stepc_div(v8, v7);
                 const int v11 = (int)(64ll * i1 + (long long)v10 + 128ll * (long long)v4);
                 const bool v13 = v11 < v12;
-                const float v14 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9]) : (float)0;
-                const float v15 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 1]) : (float)0;
-                const unsigned short v16 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 1] : 0;
-                const unsigned v17 = (unsigned)v16;
-                const unsigned v19 = stepc_shl(v17, v18);
-                const unsigned short v20 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9] : 0;
-                const unsigned v21 = (unsigned)v20;
-                const unsigned v22 = (unsigned)(v21 | v19);
+                const auto wide14 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v11 + 8ll * (long long)v9)), v13);
+                const unsigned v22 = wide14.item[0];
                 r1[4ll * i1] = v22;
-                const float v23 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 2]) : (float)0;
-                const float v24 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 3]) : (float)0;
-                const unsigned short v25 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 3] : 0;
-                const unsigned v26 = (unsigned)v25;
-                const unsigned v27 = stepc_shl(v26, v18);
-                const unsigned short v28 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 2] : 0;
-                const unsigned v29 = (unsigned)v28;
-                const unsigned v30 = (unsigned)(v29 | v27);
+                const unsigned v30 = wide14.item[1];
                 r1[4ll * i1 + 1] = v30;
-                const float v31 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 4]) : (float)0;
-                const float v32 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 5]) : (float)0;
-                const unsigned short v33 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 5] : 0;
-                const unsigned v34 = (unsigned)v33;
-                const unsigned v35 = stepc_shl(v34, v18);
-                const unsigned short v36 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 4] : 0;
-                const unsigned v37 = (unsigned)v36;
-                const unsigned v38 = (unsigned)(v37 | v35);
+                const unsigned v38 = wide14.item[2];
                 r1[4ll * i1 + 2] = v38;
-                const float v39 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 6]) : (float)0;
-                const float v40 = v13 ? stepc_bf16_value(b0[96ll * (long long)v11 + 8ll * (long long)v9 + 7]) : (float)0;
-                const unsigned short v41 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 7] : 0;
-                const unsigned v42 = (unsigned)v41;
-                const unsigned v43 = stepc_shl(v42, v18);
-                const unsigned short v44 = v13 ? b0[96ll * (long long)v11 + 8ll * (long long)v9 + 6] : 0;
-                const unsigned v45 = (unsigned)v44;
-                const unsigned v46 = (unsigned)(v45 | v43);
+                const unsigned v46 = wide14.item[3];
                 r1[4ll * i1 + 3] = v46;
             }
         }
@@ -1321,42 +1005,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
                     const int v50 = stepc_div(v48, v47);
                     const int v51 = (int)(8ll * i3 + (long long)v49 + 16ll * (long long)v3);
                     const bool v53 = v51 < v52;
-                    const auto wide54 = stepc_load_pairs<8>(b1 + (8ll * (long long)v51 + 160ll * (long long)v50), v53);
-                    const float v54 = stepc_bf16_value(wide54[0]);
-                    const float v55 = stepc_bf16_value(wide54[1]);
-                    const unsigned short v56 = wide54[1];
-                    const unsigned v57 = (unsigned)v56;
-                    const unsigned v58 = stepc_shl(v57, v18);
-                    const unsigned short v59 = wide54[0];
-                    const unsigned v60 = (unsigned)v59;
-                    const unsigned v61 = (unsigned)(v60 | v58);
+                    const auto wide54 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v51 + 160ll * (long long)v50)), v53);
+                    const unsigned v61 = wide54.item[0];
                     r2[4ll * i3] = v61;
-                    const float v62 = stepc_bf16_value(wide54[2]);
-                    const float v63 = stepc_bf16_value(wide54[3]);
-                    const unsigned short v64 = wide54[3];
-                    const unsigned v65 = (unsigned)v64;
-                    const unsigned v66 = stepc_shl(v65, v18);
-                    const unsigned short v67 = wide54[2];
-                    const unsigned v68 = (unsigned)v67;
-                    const unsigned v69 = (unsigned)(v68 | v66);
+                    const unsigned v69 = wide54.item[1];
                     r2[4ll * i3 + 1] = v69;
-                    const float v70 = stepc_bf16_value(wide54[4]);
-                    const float v71 = stepc_bf16_value(wide54[5]);
-                    const unsigned short v72 = wide54[5];
-                    const unsigned v73 = (unsigned)v72;
-                    const unsigned v74 = stepc_shl(v73, v18);
-                    const unsigned short v75 = wide54[4];
-                    const unsigned v76 = (unsigned)v75;
-                    const unsigned v77 = (unsigned)(v76 | v74);
+                    const unsigned v77 = wide54.item[2];
                     r2[4ll * i3 + 2] = v77;
-                    const float v78 = stepc_bf16_value(wide54[6]);
-                    const float v79 = stepc_bf16_value(wide54[7]);
-                    const unsigned short v80 = wide54[7];
-                    const unsigned v81 = (unsigned)v80;
-                    const unsigned v82 = stepc_shl(v81, v18);
-                    const unsigned short v83 = wide54[6];
-                    const unsigned v84 = (unsigned)v83;
-                    const unsigned v85 = (unsigned)(v84 | v82);
+                    const unsigned v85 = wide54.item[3];
                     r2[4ll * i3 + 3] = v85;
                 }
             }
@@ -1405,107 +1061,50 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
             stepc_warpgroup_wait<64>(r0);
             __syncthreads();
             stepc_warpgroup_bf16<128, 32, true, false>(r0, b4 + (2048ll * (long long)v87), b5 + (2048ll * (long long)v87));
-            #pragma unroll
-            for (long long i12 = 0; i12 < 2ll; i12++) {
-                 {
-                    const long long i13 = thread;
-                    const int v102 = (int)(i13);
-                    const int v103 = stepc_rem(v102, v7);
-                    const int v104 = stepc_div(v102, v7);
-                    const int v105 = (int)(64ll * i12 + (long long)v104 + 128ll * (long long)v4);
-                    const bool v106 = v105 < v12;
-                    const int v107 = (int)(4ll * i6 + (long long)v103 + 4);
-                    const bool v109 = v107 < v108;
-                    const bool v110 = v106 && v109;
-                    const float v111 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107]) : (float)0;
-                    const float v112 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 1]) : (float)0;
-                    const unsigned short v113 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 1] : 0;
-                    const unsigned v114 = (unsigned)v113;
-                    const unsigned v115 = stepc_shl(v114, v18);
-                    const unsigned short v116 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107] : 0;
-                    const unsigned v117 = (unsigned)v116;
-                    const unsigned v118 = (unsigned)(v117 | v115);
-                    r1[4ll * i12] = v118;
-                    const float v119 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 2]) : (float)0;
-                    const float v120 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 3]) : (float)0;
-                    const unsigned short v121 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 3] : 0;
-                    const unsigned v122 = (unsigned)v121;
-                    const unsigned v123 = stepc_shl(v122, v18);
-                    const unsigned short v124 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 2] : 0;
-                    const unsigned v125 = (unsigned)v124;
-                    const unsigned v126 = (unsigned)(v125 | v123);
-                    r1[4ll * i12 + 1] = v126;
-                    const float v127 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 4]) : (float)0;
-                    const float v128 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 5]) : (float)0;
-                    const unsigned short v129 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 5] : 0;
-                    const unsigned v130 = (unsigned)v129;
-                    const unsigned v131 = stepc_shl(v130, v18);
-                    const unsigned short v132 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 4] : 0;
-                    const unsigned v133 = (unsigned)v132;
-                    const unsigned v134 = (unsigned)(v133 | v131);
-                    r1[4ll * i12 + 2] = v134;
-                    const float v135 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 6]) : (float)0;
-                    const float v136 = v110 ? stepc_bf16_value(b0[96ll * (long long)v105 + 8ll * (long long)v107 + 7]) : (float)0;
-                    const unsigned short v137 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 7] : 0;
-                    const unsigned v138 = (unsigned)v137;
-                    const unsigned v139 = stepc_shl(v138, v18);
-                    const unsigned short v140 = v110 ? b0[96ll * (long long)v105 + 8ll * (long long)v107 + 6] : 0;
-                    const unsigned v141 = (unsigned)v140;
-                    const unsigned v142 = (unsigned)(v141 | v139);
-                    r1[4ll * i12 + 3] = v142;
-                }
-            }
-            #pragma unroll
-            for (long long i14 = 0; i14 < 2ll; i14++) {
-                 {
-                    const long long i15 = 0;
+            const bool v102 = v86 < v1;
+            const int v103 = (int)(i6 + 1);
+            if (v102) {
+                #pragma unroll
+                for (long long i12 = 0; i12 < 2ll; i12++) {
                      {
-                        const long long i16 = thread;
-                        const int v143 = (int)(i16);
-                        const int v144 = stepc_rem(v143, v47);
-                        const int v145 = stepc_div(v143, v47);
-                        const int v146 = (int)(8ll * i14 + (long long)v144 + 16ll * (long long)v3);
-                        const bool v147 = v146 < v52;
-                        const int v148 = (int)(32ll * i6 + (long long)v145 + 32);
-                        const bool v150 = v148 < v149;
-                        const bool v151 = v147 && v150;
-                        const auto wide152 = stepc_load_pairs<8>(b1 + (8ll * (long long)v146 + 160ll * (long long)v148), v151);
-                        const float v152 = stepc_bf16_value(wide152[0]);
-                        const float v153 = stepc_bf16_value(wide152[1]);
-                        const unsigned short v154 = wide152[1];
-                        const unsigned v155 = (unsigned)v154;
-                        const unsigned v156 = stepc_shl(v155, v18);
-                        const unsigned short v157 = wide152[0];
-                        const unsigned v158 = (unsigned)v157;
-                        const unsigned v159 = (unsigned)(v158 | v156);
-                        r2[4ll * i14] = v159;
-                        const float v160 = stepc_bf16_value(wide152[2]);
-                        const float v161 = stepc_bf16_value(wide152[3]);
-                        const unsigned short v162 = wide152[3];
-                        const unsigned v163 = (unsigned)v162;
-                        const unsigned v164 = stepc_shl(v163, v18);
-                        const unsigned short v165 = wide152[2];
-                        const unsigned v166 = (unsigned)v165;
-                        const unsigned v167 = (unsigned)(v166 | v164);
-                        r2[4ll * i14 + 1] = v167;
-                        const float v168 = stepc_bf16_value(wide152[4]);
-                        const float v169 = stepc_bf16_value(wide152[5]);
-                        const unsigned short v170 = wide152[5];
-                        const unsigned v171 = (unsigned)v170;
-                        const unsigned v172 = stepc_shl(v171, v18);
-                        const unsigned short v173 = wide152[4];
-                        const unsigned v174 = (unsigned)v173;
-                        const unsigned v175 = (unsigned)(v174 | v172);
-                        r2[4ll * i14 + 2] = v175;
-                        const float v176 = stepc_bf16_value(wide152[6]);
-                        const float v177 = stepc_bf16_value(wide152[7]);
-                        const unsigned short v178 = wide152[7];
-                        const unsigned v179 = (unsigned)v178;
-                        const unsigned v180 = stepc_shl(v179, v18);
-                        const unsigned short v181 = wide152[6];
-                        const unsigned v182 = (unsigned)v181;
-                        const unsigned v183 = (unsigned)(v182 | v180);
-                        r2[4ll * i14 + 3] = v183;
+                        const long long i13 = thread;
+                        const int v104 = (int)(i13);
+                        const int v105 = stepc_rem(v104, v7);
+                        const int v106 = stepc_div(v104, v7);
+                        const int v107 = (int)(64ll * i12 + (long long)v106 + 128ll * (long long)v4);
+                        const bool v108 = v107 < v12;
+                        const auto wide109 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v107 + 8ll * (long long)v105 + 32ll * (long long)v103)), v108);
+                        const unsigned v116 = wide109.item[0];
+                        r1[4ll * i12] = v116;
+                        const unsigned v124 = wide109.item[1];
+                        r1[4ll * i12 + 1] = v124;
+                        const unsigned v132 = wide109.item[2];
+                        r1[4ll * i12 + 2] = v132;
+                        const unsigned v140 = wide109.item[3];
+                        r1[4ll * i12 + 3] = v140;
+                    }
+                }
+                #pragma unroll
+                for (long long i14 = 0; i14 < 2ll; i14++) {
+                     {
+                        const long long i15 = 0;
+                         {
+                            const long long i16 = thread;
+                            const int v141 = (int)(i16);
+                            const int v142 = stepc_rem(v141, v47);
+                            const int v143 = stepc_div(v141, v47);
+                            const int v144 = (int)(8ll * i14 + (long long)v142 + 16ll * (long long)v3);
+                            const bool v145 = v144 < v52;
+                            const auto wide146 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v144 + 160ll * (long long)v143 + 5120ll * (long long)v103)), v145);
+                            const unsigned v153 = wide146.item[0];
+                            r2[4ll * i14] = v153;
+                            const unsigned v161 = wide146.item[1];
+                            r2[4ll * i14 + 1] = v161;
+                            const unsigned v169 = wide146.item[2];
+                            r2[4ll * i14 + 2] = v169;
+                            const unsigned v177 = wide146.item[3];
+                            r2[4ll * i14 + 3] = v177;
+                        }
                     }
                 }
             }
@@ -1518,27 +1117,35 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
             for (long long i18 = 0; i18 < 2ll; i18++) {
                 #pragma unroll
                 for (long long i19 = 0; i19 < 16ll; i19++) {
-                    #pragma unroll
-                    for (long long i20 = 0; i20 < 2ll; i20++) {
+                     {
+                        const long long i20 = 0;
                          {
                             const long long i21 = thread;
-                            const float v184 = r0[2ll * i18 + 4ll * i19 + i20];
-                            const int v186 = (int)(i21);
-                            const int v187 = stepc_div(v186, v185);
-                            const int v188 = stepc_div(v186, v7);
-                            const int v189 = stepc_rem(v188, v47);
-                            const int v190 = stepc_rem(v186, v7);
-                            const int v191 = (int)(8ll * i18 + 16ll * (long long)v187 + (long long)v189 + 128ll * (long long)v4);
-                            const bool v192 = v191 < v12;
-                            const int v193 = (int)(8ll * i19 + i20 + 2ll * (long long)v190 + 128ll * (long long)v3);
-                            const bool v195 = v193 < v194;
-                            const bool v196 = v192 && v195;
-                            const float v197 = stepc_bf16_round((float)v184);
-                            const float v198 = v196 ? stepc_bf16_value(b2[(long long)v193]) : (float)0;
-                            const float v199 = stepc_bf16_round(v197 + v198);
-                            const float v200 = stepc_bf16_round(tanhf(v199));
-                            const float v202 = stepc_bf16_round(v200 * v201);
-                            if (v196) b3[(long long)v193 + 160ll * (long long)v191] = stepc_bf16_bits(v202);
+                            const int v179 = (int)(i21);
+                            const int v180 = stepc_div(v179, v178);
+                            const int v181 = stepc_div(v179, v7);
+                            const int v182 = stepc_rem(v181, v47);
+                            const int v183 = stepc_rem(v179, v7);
+                            const int v184 = (int)(8ll * i18 + 16ll * (long long)v180 + (long long)v182 + 128ll * (long long)v4);
+                            const bool v185 = v184 < v12;
+                            const int v186 = (int)(4ll * i19 + (long long)v183 + 64ll * (long long)v3);
+                            const bool v188 = v186 < v187;
+                            const bool v189 = v185 && v188;
+                            const float v190 = r0[2ll * i18 + 4ll * i19];
+                            const float v191 = stepc_bf16_round((float)v190);
+                            const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
+                            const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
+                            const float v193 = stepc_bf16_round(v191 + v192);
+                            const float v194 = stepc_bf16_round(tanhf(v193));
+                            const float v196 = stepc_bf16_round(v194 * v195);
+                            const float v197 = r0[2ll * i18 + 4ll * i19 + 1];
+                            const float v198 = stepc_bf16_round((float)v197);
+                            const float v199 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
+                            const float v200 = stepc_bf16_round(v198 + v199);
+                            const float v201 = stepc_bf16_round(tanhf(v200));
+                            const float v202 = stepc_bf16_round(v201 * v195);
+                            if (v189) b3[2ll * (long long)v186 + 160ll * (long long)v184] = stepc_bf16_bits(v196);
+                            if (v189) b3[2ll * (long long)v186 + 160ll * (long long)v184 + 1] = stepc_bf16_bits(v202);
                         }
                     }
                 }

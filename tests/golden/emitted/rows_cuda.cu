@@ -216,18 +216,20 @@ extern "C" __global__ void __launch_bounds__(256) kernel_6(const float *b0, cons
     const float v34 = v29 - v33;
     const float v37 = 1e-08f;
     const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b8) && stepc_is_aligned<4>(b3) && stepc_is_aligned<4>(b5) && stepc_is_aligned<4>(b7) && stepc_is_aligned<4>(b4) && stepc_is_aligned<4>(b6) && stepc_is_aligned<4>(b0) && stepc_is_aligned<4>(b1) && stepc_is_aligned<4>(b11) && stepc_is_aligned<4>(b12) && stepc_is_aligned<4>(b13) && stepc_is_aligned<4>(b14) && stepc_is_aligned<4>(b15) && stepc_is_aligned<4>(b16);
-    for (long long at = lo + ((long long)blockIdx.x * 256 + thread) * 4; at < hi; at += (long long)gridDim.x * 1024) {
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)blockIdx.x * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)gridDim.x * 1024) {
         const long long i0 = at;
-        const int count = hi - at < 4 ? (int)(hi - at) : 4;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 4 ? (int)left : 4;
         const bool whole = wide && count == 4;
-        const auto few2 = stepc_load_few<4>(b8 + (i0), count, whole);
-        const auto few5 = stepc_load_few<4>(b3 + (i0), count, whole);
-        const auto few12 = stepc_load_few<4>(b5 + (i0), count, whole);
-        const auto few15 = stepc_load_few<4>(b7 + (i0), count, whole);
-        const auto few17 = stepc_load_few<4>(b4 + (i0), count, whole);
-        const auto few22 = stepc_load_few<4>(b6 + (i0), count, whole);
-        const auto few25 = stepc_load_few<4>(b0 + (i0), count, whole);
-        const auto few42 = stepc_load_few<4>(b1 + (i0), count, whole);
+        const auto few2 = stepc_load_few<4>(b8 + (i0), count, each, whole);
+        const auto few5 = stepc_load_few<4>(b3 + (i0), count, each, whole);
+        const auto few12 = stepc_load_few<4>(b5 + (i0), count, each, whole);
+        const auto few15 = stepc_load_few<4>(b7 + (i0), count, each, whole);
+        const auto few17 = stepc_load_few<4>(b4 + (i0), count, each, whole);
+        const auto few22 = stepc_load_few<4>(b6 + (i0), count, each, whole);
+        const auto few25 = stepc_load_few<4>(b0 + (i0), count, each, whole);
+        const auto few42 = stepc_load_few<4>(b1 + (i0), count, each, whole);
         stepc_few<float, 4> out11;
         stepc_few<float, 4> out12;
         stepc_few<float, 4> out13;
@@ -236,7 +238,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_6(const float *b0, cons
         stepc_few<float, 4> out16;
         #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             const float v2 = few2.item[k];
             const float v3 = v1 * v2;
             const float v5 = few5.item[k];
@@ -280,12 +282,12 @@ extern "C" __global__ void __launch_bounds__(256) kernel_6(const float *b0, cons
             { out15.item[k] = v41; bad |= stepc_not_finite(v41); }
             { out16.item[k] = v49; bad |= stepc_not_finite(v49); }
         }
-        stepc_store_few(b11 + (i0), out11, count, whole);
-        stepc_store_few(b12 + (i0), out12, count, whole);
-        stepc_store_few(b13 + (i0), out13, count, whole);
-        stepc_store_few(b14 + (i0), out14, count, whole);
-        stepc_store_few(b15 + (i0), out15, count, whole);
-        stepc_store_few(b16 + (i0), out16, count, whole);
+        stepc_store_few(b11 + (i0), out11, count, each, whole);
+        stepc_store_few(b12 + (i0), out12, count, each, whole);
+        stepc_store_few(b13 + (i0), out13, count, each, whole);
+        stepc_store_few(b14 + (i0), out14, count, each, whole);
+        stepc_store_few(b15 + (i0), out15, count, each, whole);
+        stepc_store_few(b16 + (i0), out16, count, each, whole);
     }
     if (bad) *flag |= 1;
 }
@@ -310,19 +312,21 @@ extern "C" __global__ void __launch_bounds__(256) kernel_7(const float *b0, cons
     const float v27 = v5 - v26;
     const float v30 = 1e-08f;
     const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b0) && stepc_is_aligned<4>(b2) && stepc_is_aligned<4>(b3) && stepc_is_aligned<4>(b6) && stepc_is_aligned<4>(b7) && stepc_is_aligned<4>(b8);
-    for (long long at = lo + ((long long)blockIdx.x * 256 + thread) * 4; at < hi; at += (long long)gridDim.x * 1024) {
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)blockIdx.x * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)gridDim.x * 1024) {
         const long long i0 = at;
-        const int count = hi - at < 4 ? (int)(hi - at) : 4;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 4 ? (int)left : 4;
         const bool whole = wide && count == 4;
-        const auto few3 = stepc_load_few<4>(b0 + (i0), count, whole);
-        const auto few10 = stepc_load_few<4>(b2 + (i0), count, whole);
-        const auto few17 = stepc_load_few<4>(b3 + (i0), count, whole);
+        const auto few3 = stepc_load_few<4>(b0 + (i0), count, each, whole);
+        const auto few10 = stepc_load_few<4>(b2 + (i0), count, each, whole);
+        const auto few17 = stepc_load_few<4>(b3 + (i0), count, each, whole);
         stepc_few<float, 4> out6;
         stepc_few<float, 4> out7;
         stepc_few<float, 4> out8;
         #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             const float v3 = few3.item[k];
             const bool v4 = v2 <= v3;
             const float v7 = v4 ? v5 : v6;
@@ -346,9 +350,9 @@ extern "C" __global__ void __launch_bounds__(256) kernel_7(const float *b0, cons
             { out7.item[k] = v19; bad |= stepc_not_finite(v19); }
             { out8.item[k] = v34; bad |= stepc_not_finite(v34); }
         }
-        stepc_store_few(b6 + (i0), out6, count, whole);
-        stepc_store_few(b7 + (i0), out7, count, whole);
-        stepc_store_few(b8 + (i0), out8, count, whole);
+        stepc_store_few(b6 + (i0), out6, count, each, whole);
+        stepc_store_few(b7 + (i0), out7, count, each, whole);
+        stepc_store_few(b8 + (i0), out8, count, each, whole);
     }
     if (bad) *flag |= 1;
 }
@@ -361,17 +365,19 @@ extern "C" __global__ void __launch_bounds__(256) kernel_8(const __grid_constant
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
     const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b0);
-    for (long long at = lo + ((long long)member.block * 256 + thread) * 4; at < hi; at += (long long)member.blocks * 1024) {
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)member.block * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)member.blocks * 1024) {
         const long long i0 = at;
-        const int count = hi - at < 4 ? (int)(hi - at) : 4;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 4 ? (int)left : 4;
         const bool whole = wide && count == 4;
         stepc_few<float, 4> out0;
         #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             out0.item[k] = v1;
         }
-        stepc_store_few(b0 + (i0), out0, count, whole);
+        stepc_store_few(b0 + (i0), out0, count, each, whole);
     }
 }
 
@@ -383,17 +389,19 @@ extern "C" __global__ void __launch_bounds__(256) kernel_9(const __grid_constant
     const unsigned thread = threadIdx.x;
     const int v1 = (int)0ll;
     const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b0);
-    for (long long at = lo + ((long long)member.block * 256 + thread) * 4; at < hi; at += (long long)member.blocks * 1024) {
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)member.block * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)member.blocks * 1024) {
         const long long i0 = at;
-        const int count = hi - at < 4 ? (int)(hi - at) : 4;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 4 ? (int)left : 4;
         const bool whole = wide && count == 4;
         stepc_few<int, 4> out0;
         #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             out0.item[k] = v1;
         }
-        stepc_store_few(b0 + (i0), out0, count, whole);
+        stepc_store_few(b0 + (i0), out0, count, each, whole);
     }
 }
 
@@ -450,19 +458,21 @@ extern "C" __global__ void __launch_bounds__(256) kernel_11(const float *__restr
 {
     const unsigned thread = threadIdx.x;
     const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b0) && stepc_is_aligned<4>(b1);
-    for (long long at = lo + ((long long)blockIdx.x * 256 + thread) * 4; at < hi; at += (long long)gridDim.x * 1024) {
+    const int each = wide ? 1 : 256;
+    for (long long at = lo + (long long)blockIdx.x * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)gridDim.x * 1024) {
         const long long i0 = at;
-        const int count = hi - at < 4 ? (int)(hi - at) : 4;
+        const long long left = wide ? hi - at : (hi - at + 255) / 256;
+        const int count = left < 4 ? (int)left : 4;
         const bool whole = wide && count == 4;
-        const auto few1 = stepc_load_few<4>(b0 + (i0), count, whole);
+        const auto few1 = stepc_load_few<4>(b0 + (i0), count, each, whole);
         stepc_few<float, 4> out1;
         #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const long long i0 = at + (k < count ? k : count - 1);
+            const long long i0 = at + (k < count ? k : count - 1) * each;
             const float v1 = few1.item[k];
             out1.item[k] = v1;
         }
-        stepc_store_few(b1 + (i0), out1, count, whole);
+        stepc_store_few(b1 + (i0), out1, count, each, whole);
     }
 }
 
