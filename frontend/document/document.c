@@ -37,8 +37,13 @@ bool fe_is_name(const char *name)
     return n && !name[n] && !(*name >= '0' && *name <= '9') && n <= LONGEST_NAME;
 }
 
+bool fe_is_no_tensor(const char *name) { return strcmp(name, "__metadata__") == 0; }
+
 static bool good_name(struct fe *fe, fe_json member, const char *what)
 {
+    if (fe_is_no_tensor(member->key))
+        return fe_wrong_key(fe, member, "E0110", "\"%s\" cannot be %s: it has a meaning in safetensors files",
+                            member->key, what);
     if (fe_is_name(member->key)) return true;
     return fe_wrong_key(fe, member, "E0110",
                         "\"%.80s\" cannot be %s: a name has letters, digits and '_', and no digit first", member->key,
