@@ -221,6 +221,8 @@ static bool add_rows_input(struct fe *fe, fe_json json)
         struct ir_slot *slot = &fe->module->slots.items[fe->inputs[i]];
         if (!slot->batch_dims && fe_input_batched(fe, i)) slot->batch_dims = 1;
         any |= slot->batch_dims != 0;
+        for (uint32_t d = 0; fe->options->twice && d < slot->type.rank; d++)
+            if (slot->batch_dims >> d & 1) slot->type.dim[d] *= 2;
     }
     if (!any) return fe_wrong(fe, json, "E0430", "no input has a batch: its \"axes\" begin with \"batch\"");
     uint32_t *slots = arena_new_array(fe->arena, uint32_t, fe->input_count + 2);
