@@ -29,6 +29,7 @@ struct fe_options {
     const char *mesh; /* --mesh data=2,model=4; NULL: the document's */
     struct json_limits text;
     uint64_t values; /* of the IR, to which the document may unfold; 0: any number */
+    bool twice;      /* batches and microbatches have twice as many rows as the document says: see step/counted.c */
     bool invariant;  /* --numerics invariant: the number of microbatches changes no bit; not mesh-invariant */
 };
 

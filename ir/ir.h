@@ -265,6 +265,11 @@ struct ir_memory {
     uint32_t place;
 };
 
+struct ir_counted { /* a number of rows that would stay that of a full batch (pass rows) */
+    uint32_t place;
+    const char *what;
+};
+
 struct ir_module {
     struct arena arena;
     struct ir_budget *budget; /* NULL: as many as there is memory for */
@@ -275,15 +280,16 @@ struct ir_module {
     VEC(struct ir_slot) slots;
     VEC(struct ir_place) places; /* [0] = no place */
     struct ir_mesh mesh;
-    VEC(struct ir_layout) layouts; /* from pass shard on, if there are several devices; not in the text form */
-    VEC(struct ir_chunks) chunks;  /* from pass chunk on; not in the text form */
-    struct ir_again again;         /* from pass remat on */
-    VEC(struct ir_layer) layers;   /* not in the text form */
-    struct ir_memory memory;       /* not in the text form */
-    bool copies;                   /* equal nodes before a turn and behind it stay two: pass remat made them */
-    const char *after;             /* the pass whose result this is; NULL: none */
-    const char *numerics;          /* --numerics with which it was made; NULL: as is usual */
-    struct plan_module *plans;     /* ir/plan.h: from pass fuse on */
+    VEC(struct ir_layout) layouts;  /* from pass shard on, if there are several devices; not in the text form */
+    VEC(struct ir_chunks) chunks;   /* from pass chunk on; not in the text form */
+    struct ir_again again;          /* from pass remat on */
+    VEC(struct ir_layer) layers;    /* not in the text form */
+    VEC(struct ir_counted) counted; /* up to pass rows; not in the text form */
+    struct ir_memory memory;        /* not in the text form */
+    bool copies;                    /* equal nodes before a turn and behind it stay two: pass remat made them */
+    const char *after;              /* the pass whose result this is; NULL: none */
+    const char *numerics;           /* --numerics with which it was made; NULL: as is usual */
+    struct plan_module *plans;      /* ir/plan.h: from pass fuse on */
 };
 
 /* Axes of one dimension (struct ir_sharding): those of a mask, in the order of the mesh; into how many parts they

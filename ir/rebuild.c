@@ -21,6 +21,9 @@ struct ir_module *ir_module_like(const struct ir_module *from)
     to->again = from->again;
     for (size_t i = 0; i < from->layouts.count; i++) vec_push(arena, &to->layouts, from->layouts.items[i]);
     for (size_t i = 0; i < from->chunks.count; i++) vec_push(arena, &to->chunks, from->chunks.items[i]);
+    for (size_t i = 0; i < from->counted.count; i++)
+        vec_push(arena, &to->counted,
+                 ((struct ir_counted){from->counted.items[i].place, arena_string(arena, from->counted.items[i].what)}));
     for (size_t i = 0; i < from->layers.count; i++) {
         struct ir_layer l = from->layers.items[i];
         l.path = arena_string(arena, l.path);

@@ -39,14 +39,16 @@ struct scope {
     int64_t batch;
 };
 
-static void refuse(struct scope *s, uint32_t place, const char *what)
+static void refuse_by(struct rows *r, uint32_t place, const char *what)
 {
-    if (!s->r->failed) {
-        struct diag *d = pass_error(s->r->pass, s->r->from, place, "E0436", "\"partial_batches\": %s", what);
+    if (!r->failed) {
+        struct diag *d = pass_error(r->pass, r->from, place, "E0436", "\"partial_batches\": %s", what);
         d->hint = "sums and means over rows are masked; without \"partial_batches\" every batch is full";
     }
-    s->r->failed = true;
+    r->failed = true;
 }
+
+static void refuse(struct scope *s, uint32_t place, const char *what) { refuse_by(s->r, place, what); }
 
 static const char *text(struct scope *s, const char *format, long long number)
 {
@@ -136,6 +138,12 @@ static struct fact of_sums(struct scope *s, const struct ir_node *n)
     f.kind = summed && extensive && (moves || !(n->op == OP_select && first->kind == SUMMED)) ? SUMMED : COUNTED;
     if (n->op == OP_select && summed == 2) f.kind = SUMMED;
     if (moves) f.summed = first->summed, f.last = first->last;
+    for (uint32_t i = 0; i < 2 && n->arg_count == 2 && (n->op == OP_mul || n->op == OP_div); i++) { /* 0.1 * sum */
+        double number;
+        const struct fact *x = &s->facts[n->args[i]];
+        if ((!i || n->op == OP_mul) && pass_number(s->from, n->args[1 - i], &number))
+            f.summed = x->summed, f.last = x->last;
+    }
     if (n->op == OP_reduce_sum) {
         f.last = 1;
         for (uint32_t i = 0; i < n->attr[0].n; i++) f.last *= ir_type(s->from, n->args[0])->dim[n->attr[0].v[i]];
@@ -451,6 +459,8 @@ struct ir_module *pass_rows(struct pass *p, struct ir_module *m)
         if (m->funcs.items[i]->entry) ir_func_new(r.to, m->funcs.items[i]->name, true);
     for (size_t i = 0; i < m->funcs.count && !r.failed; i++)
         if (m->funcs.items[i]->entry) rewrite(&r, m->funcs.items[i], NULL, batch, -1, -1, NULL, NULL);
+    r.to->counted.count = 0;
+    for (size_t i = 0; i < m->counted.count; i++) refuse_by(&r, m->counted.items[i].place, m->counted.items[i].what);
     if (!r.failed) return r.to;
     ir_module_free(r.to);
     return NULL;

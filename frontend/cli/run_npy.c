@@ -76,9 +76,17 @@ int run_npy_read(const struct cli *cli, struct st_file *f, const char *name, uin
     text[length] = 0;
     if (begin + length > to - from || pread(f->fd, text, length, (off_t)(from + begin)) != (ssize_t)length)
         return refused(cli, f->path, "the file is cut off");
-    if (!read_dtype(value_of(text, "'descr'"), &t->dtype))
-        return refused(cli, f->path,
-                       "its numbers are of a type that is not supported (little-endian ones and bool are)");
+    const char *type = value_of(text, "'descr'");
+    if (!read_dtype(type, &t->dtype)) {
+        int named = type && *type == '\'' ? 1 + (int)strspn(type + 1, "<>|=0123456789abcfimOSUuV") : 0;
+        const char *what = named && type[named] == '\'' ? arena_format(cli->arena, ", %.*s'", named, type) : "";
+        return refused(
+            cli, f->path,
+            arena_format(
+                cli->arena,
+                "its numbers are of a type that is not supported%s (little-endian integers and floats are, and bool)",
+                what));
+    }
     const char *order = value_of(text, "'fortran_order'");
     if (!order || strncmp(order, "False", 5) != 0)
         return refused(cli, f->path,

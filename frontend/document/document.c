@@ -37,8 +37,13 @@ bool fe_is_name(const char *name)
     return n && !name[n] && !(*name >= '0' && *name <= '9') && n <= LONGEST_NAME;
 }
 
+bool fe_is_no_tensor(const char *name) { return strcmp(name, "__metadata__") == 0; }
+
 static bool good_name(struct fe *fe, fe_json member, const char *what)
 {
+    if (fe_is_no_tensor(member->key))
+        return fe_wrong_key(fe, member, "E0110", "\"%s\" cannot be %s: it has a meaning in safetensors files",
+                            member->key, what);
     if (fe_is_name(member->key)) return true;
     return fe_wrong_key(fe, member, "E0110",
                         "\"%.80s\" cannot be %s: a name has letters, digits and '_', and no digit first", member->key,
@@ -216,6 +221,8 @@ static bool add_rows_input(struct fe *fe, fe_json json)
         struct ir_slot *slot = &fe->module->slots.items[fe->inputs[i]];
         if (!slot->batch_dims && fe_input_batched(fe, i)) slot->batch_dims = 1;
         any |= slot->batch_dims != 0;
+        for (uint32_t d = 0; fe->options->twice && d < slot->type.rank; d++)
+            if (slot->batch_dims >> d & 1) slot->type.dim[d] *= 2;
     }
     if (!any) return fe_wrong(fe, json, "E0430", "no input has a batch: its \"axes\" begin with \"batch\"");
     uint32_t *slots = arena_new_array(fe->arena, uint32_t, fe->input_count + 2);

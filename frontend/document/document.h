@@ -90,6 +90,7 @@ bool fe_document(struct fe *);
 fe_json fe_root(const struct fe *);
 size_t fe_name_length(const char *text); /* of the letters, digits and _ at its start */
 bool fe_is_name(const char *);           /* letters, digits, '_'; no digit first */
+bool fe_is_no_tensor(const char *);      /* what safetensors files call otherwise */
 const struct fe_define *fe_define_find(const struct fe *, const char *name); /* -D of that name; NULL: there is none */
 const char *fe_text(struct fe *, fe_json); /* as compact JSON, without "//" members, constants replaced by -D */
 /* A type within the limits (rank, elements); false: an error at `shape` was recorded. */

@@ -2,6 +2,27 @@
 #include "frontend/model/block.h"
 #include <string.h>
 
+/* Each name means one thing in the body: a number that a use may give, or an input ("x" where none is named). */
+static bool check_names_of(struct fe *fe, fe_json define)
+{
+    fe_json params = fe_member(fe, define, "params"), inputs = fe_member(fe, define, "inputs");
+    struct map seen = MAP(fe->arena);
+    bool good = true;
+    if (params && params->kind != JSON_OBJECT) params = NULL; /* said where it is read */
+    for (fe_json p = fe_first(fe, params); p && !inputs; p = fe_next(fe, p))
+        if (!strcmp(p->key, "x"))
+            good = fe_wrong_key(fe, p, "E0110",
+                                "\"x\" is the block's input in this definition already; \"inputs\" may name that");
+    for (fe_json c = fe_first(fe, inputs); c; c = fe_next(fe, c)) {
+        if (c->kind != JSON_STRING) continue;
+        if (!map_set(&seen, c->string, 1))
+            good = fe_wrong(fe, c, "E0110", "\"%s\" names two inputs of this definition", c->string);
+        else if (fe_member(fe, params, c->string))
+            good = fe_wrong(fe, c, "E0110", "\"%s\" is a parameter of this definition already", c->string);
+    }
+    return good;
+}
+
 bool fe_check_definitions(struct fe *fe)
 {
     fe_json defines = fe_member(fe, fe_root(fe), "define");
@@ -17,6 +38,7 @@ bool fe_check_definitions(struct fe *fe)
                          "\"%s\" is a block of the language already: a use of this definition would mean that",
                          define->key);
         good &= !taken;
+        if (define->kind == JSON_OBJECT) good &= check_names_of(fe, define);
     }
     return good;
 }

@@ -150,6 +150,11 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
             fe_block_fail(block, NULL, "E0110", "this parameter has no name: give the block a \"name\"");
             return 0;
         }
+        if (fe_is_no_tensor(path)) {
+            fe_block_fail(block, NULL, "E0110",
+                          "\"%s\" has a meaning in safetensors files: give the block another \"name\"", path);
+            return 0;
+        }
         like.path = path;
         like.compute = block->compute;
         if (!like.statistic && like.stream != FE_NO_DRAW) fe_draw(fe, "params", &like.stream, &like.draw);

@@ -16,8 +16,10 @@ static struct fe_term over_others(struct ir_builder *b, enum ir_op op, struct fe
 void transform_scale_by_sm3(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
-    struct fe_term b2 = number(t, "b2"), none = term_number(0);
-    struct fe_term share = !b2.v && b2.number == 1 ? term_number(1) : term_sub(b, term_number(1), b2);
+    struct fe_term b2 = number(t, "b2"), none = term_number(0), one = term_number(1);
+    struct fe_term share = b2.v             ? term_where(b, term_lt(b, b2, one), term_sub(b, one, b2), one)
+                           : b2.number == 1 ? one
+                                            : term_sub(b, one, b2);
     ir_value *nu = optim_tree(t, "nu", IR_TUPLE, zero);
     EACH_LEAF(t, i) {
         const struct ir_type type = t->o->params[i].type;

@@ -441,6 +441,20 @@ static bool compile(struct fe_step *s)
     return good;
 }
 
+/* Of a document with partial batches: which of its numbers count rows. */
+static void find_counted(struct fe_step *s)
+{
+    struct fe *fe = s->fe;
+    struct fe_options options = *fe->options;
+    struct diags unsaid = {.arena = fe->arena};
+    const struct diag_source *source = &fe->diags->source;
+    if (ir_slot_find(fe->module, IR_ROWS_INPUT) < 0 || options.twice) return;
+    options.twice = true;
+    struct ir_module *twice = fe_compile(source->name, source->text, source->length, &options, &unsaid);
+    if (twice) fe_step_counted(fe, fe->module, twice);
+    ir_module_free(twice);
+}
+
 struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *options,
                              struct diags *diags)
 {
@@ -453,7 +467,7 @@ struct ir_module *fe_compile(const char *file, const char *text, size_t length, 
     struct fe_step step = {.fe = &fe};
     diags->source = (struct diag_source){file, text, length};
     if (!fe_scan(&fe, text, length)) return NULL;
-    if (compile(&step) && diags->errors == 0) return fe.module;
+    if (compile(&step) && diags->errors == 0) return find_counted(&step), fe.module;
     fe_origins(&fe);
     ir_module_free(fe.module);
     return NULL;

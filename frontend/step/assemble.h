@@ -98,6 +98,8 @@ struct fe_val fe_step_tree(struct fe_step *, const ir_value *values);
  * that compute it of a batch. */
 void fe_step_indices_find(struct fe_step *, const struct fe_trace *, bool infer);
 void fe_step_indices_build(struct fe_step *);
+/* counted.c */
+void fe_step_counted(struct fe *, struct ir_module *, const struct ir_module *twice);
 
 /* reach.c */
 bool fe_step_reaches(struct fe_step *, const struct ir_func *, ir_value loss); /* from what is trained */

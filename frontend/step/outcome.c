@@ -43,7 +43,7 @@ bool fe_step_accumulation(struct fe_step *s, fe_json json)
     if (!fe_setting(s->fe, FE_SETTING_accumulate, json, "\"accumulate\"", v) || !fe_step_batch_rows(s, json, &rows))
         return false;
     *a = (struct fe_accumulation){.json = json,
-                                  .rows = v[ACC_SIZE].integer,
+                                  .rows = v[ACC_SIZE].integer * (s->fe->options->twice ? 2 : 1),
                                   .real = v[ACC_REAL].null ? NULL : v[ACC_REAL].json,
                                   .weight = v[ACC_WEIGHT].null ? NULL : v[ACC_WEIGHT].json,
                                   .kinds = v[ACC_METRICS].json};

@@ -36,6 +36,7 @@ CASES = {
     "nested means": {"loss": "mean(mean(model**2, axis=0)) + mean(sum(model, axis=-1)) / 3"},
     "variance": {"loss": "var(model) + mean(abs(model))"},
     "root": {"loss": "sqrt(mean((model[:, 0] - w)**2)) + exp(mean(model))"},
+    "numbers of rows": {"loss": "0.3 * sum(model**2) / model.size + 0.1 * sum(w * mean(model, axis=-1)) / len(w)", "metrics": {"of": "mean(ones_like(w) * w)"}},
     "gram": {"loss": "mean((transpose(model) @ model / 3)**2) + mean(model**2)"},
     "batch norm": {"optimizer": "sgd", "layers": [{"type": "linear", "features": 16}, {"type": "batch_norm"}, {"type": "relu"}, LINEAR]},
     "layer norm, residual, remat": {"layers": [{"type": "linear", "features": 16}, {"type": "repeat", "count": 2, "block": {"type": "residual", "layers": [
@@ -140,7 +141,9 @@ class Partial(runner.SharedCase):
         for said, loss, more in (("rows that depend on each other", "max(model) + mean(model)", {}), ("rows that depend on each other", "mean(cumsum(model, axis=0))", {}),
                                  ("rows that depend on each other", "mean(model[1:] - model[:-1])", {}), ("may count rows", "sum(model) / 16", {}),
                                  ("may count rows", "mean(model) * shape(model)[0]", {}), ("may count rows", "sum((model - mean(model))**2) / (size(model) - 1)", {}),
-                                 ("may count rows", "sum(model / 8)", {}), ("mean over microbatches of sums", "sum(model)", MICRO),
+                                 ("may count rows", "0.1 * sum(model) / (size(model) - 1)", {}), ("counts rows, 0.8", "mean(model) + 0.1 * len(x) * mean(w)", {}),
+                                 ("counts rows, 8 ", "mean(model) + sum(ones_like(w))", {}), ("no input is in, over 8 rows", "mean(model) + sum(arange(len(x)))", {}),
+                                 ("counts rows, 0.2", "mean(model) + 0.1 * len(x) * mean(w)", MICRO), ("may count rows", "sum(model / 8)", {}), ("mean over microbatches of sums", "sum(model)", MICRO),
                                  ("sum over microbatches of means", "mean(model)", {"accumulate": {"microbatch_size": 2, "accumulator": "sum"}})):
             self.assertEqual(document(FULL)["inputs"]["x"]["shape"][0], 8)
             runner.write_json(self.path("refused.json"), document(FULL, loss=loss, metrics={"of": "mean(model)"}, partial_batches=True, **more))

@@ -7,6 +7,7 @@ import sys
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_allow_excess_precision=false"  # casts to 16 bits are meant
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../fuzz")]
+import jax
 import numpy as np
 import optimizers as fuzz
 from tool import command
@@ -36,7 +37,11 @@ CASES = {
     # a candidate's schedule is ahead of what the last update was made with
     "injected_in_multi_steps": ({"type": "multi_steps", "every_k_schedule": 3, "opt": {"type": "inject_hyperparams", "opt": {"type": "sgd", "learning_rate": LINE, "momentum": 0.5}}}, lambda g: None,
                                 {"hyperparams." + k: lambda s, k=k: s.inner_opt_state.hyperparams[k] for k in ("learning_rate", "momentum")}),
+    # 1 is not a part of an average but a sum, also where it is a hyper-parameter
+    "injected_sum": ({"type": "partition", "labels": {"a": "scalar", "b": "sum", "c": "sum"}, "transforms": {"scalar": {"type": "sgd", "learning_rate": 0.1}, "sum": {
+        "type": "chain", "transforms": [{"type": "inject_hyperparams", "opt": {"type": "scale_by_sm3", "b1": 0.5}}, {"type": "scale", "step_size": -0.1}]}}}, lambda g: None),
 }
+UNCOMPILED = {"injected_sum"}  # JAX cannot compile a comparison that Python makes
 
 
 def record(name, out):
@@ -55,7 +60,8 @@ def record(name, out):
             "init": {p: r.normal(size=s).astype(np.float32) if s else np.float32(r.normal()) for p, s in SHAPES.items()},
             "data": {"g_" + p: g for p, g in gradients.items()}}
     states = []
-    tensors, metrics = fuzz.oracle(case, (0,), before=lambda t, state: states.append(state) or state)[0]
+    with jax.disable_jit(name in UNCOMPILED):
+        tensors, metrics = fuzz.oracle(case, (0,), before=lambda t, state: states.append(state) or state)[0]
     metrics |= {k: [float(f(state)) for state in states[1:]] for k, f in seen.items()}
     fuzz.write_case(os.path.join(out, "transform", "transform_edges_" + name), case, tensors, metrics, "")
     print(name, metrics["loss"], {k: v.ravel()[:3] for k, v in tensors.items()})
