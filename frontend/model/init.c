@@ -256,8 +256,8 @@ ir_value fe_random(struct ir_builder *b, const ir_value key[2], const struct ir_
 
 ir_value fe_normal(struct ir_builder *b, ir_value k0, ir_value k1, const struct ir_type *shape)
 {
+    enum ir_dtype dtype = (enum ir_dtype)shape->dtype; /* which may lie among the nodes, before these move */
     struct drawing d = drawing_of(b, k0, k1, shape);
-    enum ir_dtype dtype = (enum ir_dtype)shape->dtype;
     if (ir_dtype_is_float(dtype) && ir_dtype_bytes(dtype) == 2) d.narrow = dtype;
     return random_normal(&d);
 }
