@@ -41,7 +41,7 @@ static uint32_t hand_on(struct fe_val v, struct fe_val *in)
         in[0] = v;
         return 1;
     }
-    memcpy(in, v.items, v.count * sizeof *in);
+    for (uint32_t i = 0; i < v.count; i++) in[i] = v.items[i];
     return v.count;
 }
 
