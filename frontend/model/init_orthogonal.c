@@ -17,6 +17,7 @@ static float normal(const uint32_t key[2], uint64_t index)
 
 /* Columns stand in blocks, a[block][row][WIDE], so that the work on pairs of blocks runs over memory in order. */
 enum { WIDE = 16, TILE = 4 };
+enum { MOST_TAPS = 1 << 26 /* elements of all of a kernel, of which those in its centre are drawn */ };
 
 /* w = q^T x of two blocks, a tile of w at a time. */
 static void products(const double *restrict q, const double *restrict x, int64_t rows, double *restrict w)
@@ -123,6 +124,12 @@ ir_value fe_orthogonal(struct fe *fe, struct ir_builder *b, const struct fe_para
     if (!values) {
         fe_error(fe, p->init, "E0111",
                  "parameter \"%s\": orthogonal values of more than 4194304 elements are not supported yet", p->path);
+        return 0;
+    }
+    if (delta && ir_type_elements(&t) > MOST_TAPS) {
+        fe_error(fe, p->init, "E0111",
+                 "parameter \"%s\": delta_orthogonal values of more than %d elements are not supported yet", p->path,
+                 MOST_TAPS);
         return 0;
     }
     if (delta) { /* zero but for the centre tap */
