@@ -136,8 +136,9 @@ ir_value fe_orthogonal(struct fe *fe, struct ir_builder *b, const struct fe_para
         float *all = arena_new_array(fe->arena, float, ir_type_elements(&t) + 1);
         int64_t centre = 0;
         for (uint32_t i = 0; i + 2 < rank; i++) centre = centre * t.dim[i] + (t.dim[i] - 1) / 2;
-        memcpy(all + centre * t.dim[rank - 2] * t.dim[rank - 1], values,
-               (size_t)(t.dim[rank - 2] * t.dim[rank - 1]) * sizeof *all);
+        if (ir_type_elements(&t)) /* there is a centre */
+            memcpy(all + centre * t.dim[rank - 2] * t.dim[rank - 1], values,
+                   (size_t)(t.dim[rank - 2] * t.dim[rank - 1]) * sizeof *all);
         values = all;
     }
     ir_value v = ir_constant(b, t, values);
