@@ -235,8 +235,8 @@ static struct drawing drawing_of(struct ir_builder *b, ir_value k0, ir_value k1,
 {
     struct drawing d = {.b = b, .type = *shape};
     d.type.dtype = IR_F32;
-    d.k0 = ir_broadcast_to(b, k0, shape->rank, shape->dim);
-    d.k1 = ir_broadcast_to(b, k1, shape->rank, shape->dim);
+    d.k0 = ir_broadcast_to(b, k0, d.type.rank, d.type.dim); /* `shape` may lie among the nodes, which move */
+    d.k1 = ir_broadcast_to(b, k1, d.type.rank, d.type.dim);
     return d;
 }
 
@@ -256,7 +256,7 @@ ir_value fe_random(struct ir_builder *b, const ir_value key[2], const struct ir_
 
 ir_value fe_normal(struct ir_builder *b, ir_value k0, ir_value k1, const struct ir_type *shape)
 {
-    enum ir_dtype dtype = (enum ir_dtype)shape->dtype; /* which may lie among the nodes, before these move */
+    enum ir_dtype dtype = (enum ir_dtype)shape->dtype; /* before nodes move */
     struct drawing d = drawing_of(b, k0, k1, shape);
     if (ir_dtype_is_float(dtype) && ir_dtype_bytes(dtype) == 2) d.narrow = dtype;
     return random_normal(&d);
