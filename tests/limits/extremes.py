@@ -61,6 +61,10 @@ def extremes():
                  "model * 1e400", "model ** 2147483648", "repeat(model, 4294967296)", "eye(2147483648)", "pad(model, 2147483648)", "roll(model, 9223372036854775807)", "model + 99999999999999999999999999",
                  "tile(model, (65536, 65536, 65536))", "linspace(0, 1, 9223372036854775807)", "model << 4294967296", "one_hot(model, 1099511627776)", "broadcast_to(model, (2147483647, 2147483647, 8, 4))"):
         yield "loss " + text, json.dumps({**SMALL, "loss": "mean(%s)" % text}, indent=1)
+    for size in ([0, 3], [3, 0], [65536, 65536]):
+        layers = [{"type": "conv", "features": 4, "kernel_size": size, "kernel_init": {"type": "delta_orthogonal"}}]
+        yield "delta_orthogonal of %s" % size, json.dumps({"stepc": 1, "inputs": {"x": {"shape": [2, 8, 8, 3]}}, "model": {"type": "sequential", "input": "x", "layers": layers},
+                                                           "loss": "mean(model**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}}, indent=1)
     yield "10 MB of numbers", with_text(SMALL, ("inputs", "x", "shape", 0), "[%s]" % ",".join(["1"] * 5000000))
     yield "10 MB of a text", json.dumps({**SMALL, "loss": "x" * 10000000})
     yield "rank 9", with_text(SMALL, ("inputs", "x", "shape"), str([1] * 9))
