@@ -251,8 +251,7 @@ static nest_value score_value(struct lower_attention_grid *g, const struct lower
     return attention_masked(g, lower_cast(g->a->l, lower_value(g->a->l, g->a->score, p), g->a->sum), -INFINITY);
 }
 
-/* Raises a register of maxima by what the maximum is of, where the score is z; adds to the total what it sums, gives
- * the weights. */
+/* Raises a register of maxima by what the maximum is of, where the score is z. */
 static void find_max(struct lower_attention_grid *g, const struct lower_pos *p, nest_value z, uint32_t most,
                      struct nest_index at)
 {
@@ -264,6 +263,7 @@ static void find_max(struct lower_attention_grid *g, const struct lower_pos *p, 
     nest_set(&l->b, most, at, lower_binary(l, OP_max, a->sum, nest_get(&l->b, most, at), y));
 }
 
+/* Adds to the total what it sums, where the score is z and the maximum safe; gives the weights. */
 static struct weights exponentials(struct lower_attention_grid *g, const struct lower_pos *p, nest_value z,
                                    uint32_t safe, struct nest_index at)
 {
