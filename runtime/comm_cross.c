@@ -81,7 +81,7 @@ static void *add(void **items, uint32_t *count, uint32_t *room, size_t size, boo
 static char *take(struct rt_script *s, int64_t lo, int64_t hi, uint32_t item)
 {
     uint64_t at = s->used;
-    s->used += ((uint64_t)(hi - lo) * item + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+    s->used += rt_aligned((uint64_t)(hi - lo) * item);
     if (s->used > s->room_bytes) s->full = true;
     return (char *)((uintptr_t)s->room + at - (uintptr_t)lo * item);
 }

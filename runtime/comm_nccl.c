@@ -355,7 +355,7 @@ static void close_nccl(struct step_instance *t)
     for (int stage = 0; n && n->devices && stage < 4; stage++)
         for (RT_MINE(t, d)) {
             struct rt_cuda_device *g = d->handle;
-            if (!g || g->host->driver.push(g->context)) continue;
+            if (!g || rt_cuda_begin(g)) continue;
             if (stage == 3) abandon(d);
             else clean = clean && leave(t, d, stage);
             rt_cuda_leave(g);

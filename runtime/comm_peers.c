@@ -66,7 +66,7 @@ static void close_peers(struct step_instance *t)
     struct peer *peers = t->peers;
     for (RT_MINE(t, d)) {
         struct rt_cuda_device *g = d->handle;
-        if (!peers || !g || g->host->driver.push(g->context)) continue;
+        if (!peers || !g || rt_cuda_begin(g)) continue;
         for (int i = 0; i < EVENTS; i++)
             if (peers[d - t->devices].events[i]) g->host->driver.event_destroy(peers[d - t->devices].events[i]);
         rt_cuda_leave(g);

@@ -2,8 +2,6 @@
  * memory of the host, there the workers do what comm_thread.c does, and the results are copied back. */
 #include "runtime/comm_rows.h"
 
-static uint64_t aligned(uint64_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
-
 /* Bytes of a member's operand (0) and result (1). */
 static uint64_t bytes_of(const struct stepc_command *c, uint32_t members, int which)
 {
@@ -23,7 +21,7 @@ static uint64_t room(const struct step_instance *t, const struct stepc_command *
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < 2 * rt_regions(c); i++)
-        bytes += aligned(bytes_of(rt_region(c, i / 2), group_size(t, c), i % 2));
+        bytes += rt_aligned(bytes_of(rt_region(c, i / 2), group_size(t, c), i % 2));
     return bytes;
 }
 
@@ -61,7 +59,7 @@ static void copy(struct rt_worker *w, const struct stepc_command *c, int which)
     for (uint32_t i = 0; i < 2 * rt_regions(c); i++) {
         uint64_t bytes = bytes_of(rt_region(c, i / 2), group_size(t, c), (int)i % 2);
         at[i] = next; /* the first one stays where the block begins */
-        next += aligned(bytes);
+        next += rt_aligned(bytes);
         if ((int)i % 2 != which || !bytes) continue;
         if (which) t->device_ops->copy(w->device, arguments[i], at[i], bytes, RT_TO_DEVICE);
         else t->device_ops->copy(w->device, at[i], arguments[i], bytes, RT_FROM_DEVICE);

@@ -196,10 +196,12 @@ void rt_cuda_failed(struct rt_device *d, int status, const char *what)
                rt_cuda_why(&g->host->driver, status, why));
 }
 
+int rt_cuda_begin(const struct rt_cuda_device *g) { return g->held ? 0 : g->host->driver.push(g->context); }
+
 struct rt_cuda_device *rt_cuda_enter(struct rt_device *d)
 {
     struct rt_cuda_device *g = d->handle;
-    int status = g->held ? 0 : g->host->driver.push(g->context);
+    int status = rt_cuda_begin(g);
     if (status) rt_cuda_failed(d, status, "its context");
     return status ? NULL : g;
 }

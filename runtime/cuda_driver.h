@@ -172,7 +172,8 @@ struct rt_cuda_device { /* rt_device.handle */
 
 /* cuda_driver.c. Whose context becomes current; NULL: the call fails. Whatever failed: rt_give_up is told. */
 struct rt_cuda_device *rt_cuda_enter(struct rt_device *); /* one thread at a time */
-void rt_cuda_leave(const struct rt_cuda_device *);
+int rt_cuda_begin(const struct rt_cuda_device *);         /* the same with a status, and nobody is told */
+void rt_cuda_leave(const struct rt_cuda_device *);        /* behind either of them */
 void rt_cuda_failed(struct rt_device *, int status, const char *what);
 
 int rt_cuda_wait(struct rt_device *); /* for its stream, and meanwhile for what rt_comm_ops.watch says */
@@ -210,6 +211,7 @@ void rt_cuda_graphs_free(struct rt_cuda_device *);
 /* cuda_queue.c: what goes to the device before a run and comes back behind it, also of runs that nobody waits for. */
 enum { CUDA_SEEN_PLACE = CUDA_SEEN * CUDA_SEEN_BYTES, CUDA_SEEN_ALL = CUDA_PLACES * CUDA_SEEN_PLACE };
 uint32_t rt_cuda_batches(const struct step_instance *);
+uint64_t rt_cuda_input_bytes(const struct step_instance *); /* of all batches, on the device and pinned */
 step_status rt_cuda_queue_make(struct rt_device *, struct rt_cuda_device *);
 void rt_cuda_queue_free(struct rt_cuda_device *);
 /* Answers from what came with the last run, or remembers to bring it with the next one. */

@@ -10,14 +10,12 @@
 
 enum { OWN_STREAM = 1 /* does not wait for the process's default stream */, NO_TIMES = 2, KERNELS_REACH_IT = 2 };
 
-static uint64_t aligned(uint64_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
-
 /* What step_instance.staging_bytes will be. */
 static uint64_t batch_bytes(const struct stepc_program *p)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->slot_count; i++)
-        if (p->slots[i].role == STEP_INPUT) bytes += aligned(rt_slot_bytes(&p->slots[i], true));
+        if (p->slots[i].role == STEP_INPUT) bytes += rt_aligned(rt_slot_bytes(&p->slots[i], true));
     return bytes;
 }
 
@@ -33,12 +31,14 @@ static bool is_brief(const struct stepc_program *p)
 
 uint32_t rt_cuda_batches(const struct step_instance *t) { return is_brief(t->program) ? CUDA_PLACES : CUDA_BATCHES; }
 
+uint64_t rt_cuda_input_bytes(const struct step_instance *t) { return rt_cuda_batches(t) * batch_bytes(t->program); }
+
 step_status rt_cuda_queue_make(struct rt_device *d, struct rt_cuda_device *g)
 {
     const struct rt_cuda_driver *u = &g->host->driver;
     const struct stepc_program *p = d->instance->program;
     const struct stepc_cuda *cuda = p->cuda;
-    uint64_t bytes = CUDA_SEEN_ALL + rt_cuda_batches(d->instance) * batch_bytes(p);
+    uint64_t bytes = CUDA_SEEN_ALL + rt_cuda_input_bytes(d->instance);
     char why[CUDA_TEXT];
     int status = u->stream_create(&g->stream, OWN_STREAM);
     if (!status) status = u->stream_create(&g->copies, OWN_STREAM);
@@ -87,7 +87,7 @@ int rt_cuda_input(struct rt_device *d, const struct stepc_slot *s, char *at, cha
     if (g->brief) { /* whoever had this place was waited for */
         if (far) return u->between(at, host, rt_slot_bytes(s, true), g->stream);
         rt_shard_copy(t, d->index, s, NULL, own, host, stride, RT_TO_DEVICE);
-        rt_cuda_move(d, at, own, aligned(rt_slot_bytes(s, true)));
+        rt_cuda_move(d, at, own, rt_aligned(rt_slot_bytes(s, true)));
         return 0;
     }
     struct rt_cuda_batch *b = &g->batches[t->staging_bytes ? (uint64_t)(at - d->staging) / t->staging_bytes : 0];

@@ -26,14 +26,12 @@ static step_status check(struct step_instance *t, const char *devices)
 static step_status check_memory(struct rt_device *d, const struct rt_cuda_device *g)
 {
     const struct stepc_program *p = d->instance->program;
-    uint64_t arena = 0, scratch = 0, inputs = 0;
+    uint64_t arena = 0, scratch = 0, inputs = rt_cuda_input_bytes(d->instance);
     size_t free = 0, all = 0;
     for (uint32_t i = 0; i < p->entry_count; i++) {
         arena = p->entries[i].arena_bytes > arena ? p->entries[i].arena_bytes : arena;
         scratch = p->entries[i].scratch_bytes > scratch ? p->entries[i].scratch_bytes : scratch;
     }
-    for (uint32_t i = 0; i < p->slot_count; i++)
-        if (p->slots[i].role == STEP_INPUT) inputs += rt_cuda_batches(d->instance) * rt_slot_bytes(&p->slots[i], true);
     uint64_t bytes = p->state_bytes + p->result_bytes + p->constant_bytes + arena + scratch + inputs;
     if (g->host->driver.memory_info(&free, &all) || bytes <= free) return STEP_OK;
     return rt_fail(
@@ -180,7 +178,7 @@ static void release(struct rt_device *d, void *data, size_t bytes)
 {
     struct rt_cuda_device *g = d->handle;
     (void)bytes;
-    if (!data || g->host->driver.push(g->context)) return;
+    if (!data || rt_cuda_begin(g)) return;
     g->host->driver.free(data);
     rt_cuda_leave(g);
 }

@@ -76,9 +76,7 @@ static step_status bind_arrays(struct step_instance *t, struct rt_bound *bound, 
 static size_t staged_offset(const struct step_instance *t, uint32_t input)
 {
     size_t at = 0;
-    for (uint32_t i = 0; i < input; i++)
-        at += (size_t)(rt_slot_bytes(&t->program->slots[t->input_slots[i]], false) + RT_ALIGN - 1) / RT_ALIGN *
-              RT_ALIGN;
+    for (uint32_t i = 0; i < input; i++) at += rt_aligned(rt_slot_bytes(&t->program->slots[t->input_slots[i]], false));
     return at;
 }
 

@@ -28,7 +28,7 @@ static char *constants(struct rt_device *d, const void *data, size_t bytes)
 static bool device_make(struct step_instance *t, struct rt_device *d)
 {
     const struct stepc_program *p = t->program;
-    uint64_t scratch = (largest(p, true) + STEPC_FLAG_BEFORE + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+    uint64_t scratch = rt_aligned(largest(p, true) + STEPC_FLAG_BEFORE);
     for (uint32_t mask = 0; mask < 1u << p->axis_count; mask++)
         d->position[mask] = (int32_t)rt_mesh_index(t, d->index, mask);
     d->bytes = p->state_bytes + largest(p, false);
@@ -69,7 +69,7 @@ static bool slots_make(struct step_instance *t)
         if (s->role != STEP_INPUT) continue;
         t->staging_offset[t->input_count] = t->staging_bytes;
         t->input_slots[t->input_count++] = i;
-        t->staging_bytes += (rt_slot_bytes(s, true) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+        t->staging_bytes += rt_aligned(rt_slot_bytes(s, true));
     }
     t->batches = t->device_ops->batches ? t->device_ops->batches(t) : 1;
     return true;

@@ -156,7 +156,7 @@ static bool inputs_keep(struct step_instance *t, bool keep)
             bytes = rt_slot_bytes(&slots[t->input_slots[i]], true);
             if (keep && *bound) memcpy(kept, *bound, bytes);
             if (!keep) *bound = kept;
-            kept += (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+            kept += rt_aligned(bytes);
         }
     }
     return true;

@@ -27,6 +27,7 @@ enum {
     RT_ALIGN = 64,
     RT_TEXT = 2048
 };
+static inline uint64_t rt_aligned(uint64_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
 
 /* ---------------------------------------------------------------- waiting */
 

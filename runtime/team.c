@@ -452,7 +452,7 @@ static bool make_progress(struct step_instance *t)
         if (t->entries[i].commands && t->entries[i].table->command_count > commands)
             commands = t->entries[i].table->command_count;
     uint64_t bytes = sizeof(struct rt_progress) + t->threads * sizeof(_Atomic uint32_t);
-    t->progress_bytes = (uint32_t)((bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN); /* a line apart */
+    t->progress_bytes = (uint32_t)rt_aligned(bytes); /* a line apart */
     for (RT_MINE(t, d))
         if (t->threads > 1 && !(d->progress = rt_alloc(t, (size_t)commands * t->progress_bytes))) return false;
     return true;
