@@ -120,11 +120,14 @@ static void store_weights(struct lower_attention_grid *g, const struct weights *
     for (uint32_t i = 0; i < a->sinks; i++) nest_store(&a->l->b, a->sink[i].tile, at, w->of[i], 0);
 }
 
-/* What 16 bits have of a number; what is left of it becomes the number: nothing of an infinite one. */
+/* The upper 16 bits of a float32, a bfloat16; what is left of it becomes the number: nothing of an infinite one. It is
+ * not rounded, as the largest numbers would become infinite. */
 static nest_value cut(struct lower_attention_grid *g, nest_value *number)
 {
     struct lower *l = g->a->l;
-    nest_value head = lower_cast(l, *number, g->kind), wide = lower_cast(l, head, g->a->sum);
+    nest_value bits = nest_op(&l->b, OP_bitcast, IR_U32, number, 1);
+    bits = lower_cast(l, lower_binary(l, OP_shr, IR_U32, bits, nest_number(&l->b, IR_U32, 16)), IR_U16);
+    nest_value head = nest_op(&l->b, OP_bitcast, g->kind, &bits, 1), wide = lower_cast(l, head, g->a->sum);
     nest_value args[] = {lower_binary(l, OP_eq, IR_BOOL, wide, *number), nest_number(&l->b, g->a->sum, 0),
                          lower_binary(l, OP_sub, g->a->sum, *number, wide)};
     *number = nest_op(&l->b, OP_select, g->a->sum, args, 3);
@@ -482,7 +485,7 @@ static struct lower_attention_part across(const struct lower_attention_grid *g, 
     struct lower_attention_part best = {.by = 1, .count = ACROSS, .group = GROUP};
     if (g->unit)
         return (struct lower_attention_part){
-            .by = 1, .count = UNIT_ACROSS, .groups = (size + UNIT_COLUMNS - 1) / UNIT_COLUMNS, .group = 2};
+            .by = 1, .count = UNIT_ACROSS, .groups = (size + NEST_UNIT_COLUMNS - 1) / NEST_UNIT_COLUMNS, .group = 2};
     for (int64_t group = GROUP, least = INT64_MAX; group > 0; group /= 2)
         if (round_up(size, ACROSS * group) < least) {
             least = round_up(size, ACROSS * group);
@@ -512,7 +515,7 @@ static bool fits(const struct lower_attention_grid *g, uint32_t weights)
     for (uint32_t i = 0; i < a->sinks; i++) sums += attention_size(&g->made[i]);
     int64_t shared = attention_shared_words(g, true) + attention_shared_words(g, false) + 4 * 4 * a->width;
     if (!g->unit) shared += weights * a->steps * g->row;
-    return sums * a->width * bytes <= (g->unit ? UNIT_REGISTERS : REGISTERS) * GRID_THREADS * 4 &&
+    return sums * a->width * bytes <= (g->unit ? UNIT_REGISTERS : REGISTERS) * ATTENTION_THREADS * 4 &&
            shared * bytes <= SHARED && (g->unit || a->s.batch * a->blocks >= CG_CUDA_BLOCKS);
 }
 
@@ -522,7 +525,7 @@ static bool choose_tile(struct lower_attention_grid *g, uint32_t weights)
     struct lower_attention *a = g->a;
     for (uint32_t i = 0; i < a->sinks; i++) g->made[i] = across(g, a->block[a->sink[i].block].side.length);
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        bool by_unit = tiles[i].lanes == UNIT_ROWS * GRID_THREADS / 32;
+        bool by_unit = tiles[i].lanes == NEST_UNIT_ROWS * ATTENTION_THREADS / 32;
         if (g->unit && !by_unit) continue;
         a->width = tiles[i].lanes, a->steps = tiles[i].steps;
         a->blocks = (a->extent + a->width - 1) / a->width;
@@ -531,9 +534,9 @@ static bool choose_tile(struct lower_attention_grid *g, uint32_t weights)
         g->own = (struct lower_attention_part){.by = 1, .count = a->width, .groups = 1, .group = 1};
         if (g->unit)
             g->own = g->lanes = (struct lower_attention_part){
-                .by = UNIT_ACROSS, .count = GRID_THREADS / UNIT_ACROSS, .groups = 2, .group = 1};
+                .by = UNIT_ACROSS, .count = ATTENTION_THREADS / UNIT_ACROSS, .groups = 2, .group = 1};
         g->steps = across(g, a->steps);
-        g->parts = g->unit ? UNIT_ACROSS : GRID_THREADS / a->width, g->part_by = g->unit ? 1 : a->width;
+        g->parts = g->unit ? UNIT_ACROSS : ATTENTION_THREADS / a->width, g->part_by = g->unit ? 1 : a->width;
         if (fits(g, weights)) return true;
     }
     return false;

@@ -3,12 +3,7 @@
 #define CODEGEN_LOWER_ATTENTION_GRID_H
 #include "codegen/lower/lower_attention.h"
 
-enum {
-    GRID_THREADS = 128,
-    UNIT_ROWS = 16, /* of the matrix unit (NEST_MATRIX) */
-    UNIT_COLUMNS = 8,
-    UNIT_STEPS = 16
-};
+enum { ATTENTION_THREADS = 128 };
 
 /* A thread's part of one side of a tile: groups of neighbours, `groups` of them, so far apart that the others stand
  * between them. */

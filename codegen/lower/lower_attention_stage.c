@@ -21,7 +21,7 @@ int64_t attention_own(const struct lower_attention_part *p) { return p->groups *
 
 void attention_digit(struct lower_attention_grid *g, struct lower_pos *at, int64_t by, int64_t count, int64_t scale)
 {
-    lower_pos_add_digit(g->a->l, at, g->thread, GRID_THREADS, by, count, scale);
+    lower_pos_add_digit(g->a->l, at, g->thread, ATTENTION_THREADS, by, count, scale);
 }
 
 struct lower_attention_piece attention_open_piece(struct lower_attention_grid *g, const struct lower_attention_part *p)
@@ -33,7 +33,7 @@ struct lower_attention_piece attention_open_piece(struct lower_attention_grid *g
 
 void attention_open_threads(struct lower_attention_grid *g)
 {
-    g->thread = lower_open(g->a->l, NEST_VECTOR, GRID_THREADS);
+    g->thread = lower_open(g->a->l, NEST_VECTOR, ATTENTION_THREADS);
 }
 
 struct lower_pos attention_place(struct lower_attention_grid *g, const struct lower_attention_part *p,
@@ -94,7 +94,8 @@ static int64_t few_of(const struct lower_attention_grid *g, const struct lower_a
 {
     int64_t words = s->chunk / word_numbers(g), fast = s->fast_kept ? s->kept : words, slow = s->kept * words / fast;
     int64_t few = g->unit ? 4 : 1;
-    while (few > 1 && (fast % few || lower_common_factor(fast / few, GRID_THREADS) * slow < GRID_THREADS)) few /= 2;
+    while (few > 1 && (fast % few || lower_common_factor(fast / few, ATTENTION_THREADS) * slow < ATTENTION_THREADS))
+        few /= 2;
     return few;
 }
 
@@ -117,7 +118,7 @@ static struct lower_attention_stage stage_of(struct lower_attention_grid *g, con
                                       .local = local};
     if (g->unit && !s.fast_kept) s.kept_apart = words + PADDING, s.word_apart = 1;
     s.few = few_of(g, &s);
-    s.staged = nest_reg(&g->a->l->b, g->unit ? IR_U32 : g->kind, (uint32_t)(kept * words / GRID_THREADS), true, 0);
+    s.staged = nest_reg(&g->a->l->b, g->unit ? IR_U32 : g->kind, (uint32_t)(kept * words / ATTENTION_THREADS), true, 0);
     return s;
 }
 
@@ -140,7 +141,7 @@ static struct turn open_turn(struct lower_attention_grid *g, const struct lower_
     struct lower *l = g->a->l;
     int64_t words = s->chunk / word_numbers(g), extent = (s->fast_kept ? s->kept : words) / s->few,
             other = s->fast_kept ? words : s->kept;
-    int64_t together = lower_common_factor(extent, GRID_THREADS), apart = GRID_THREADS / together;
+    int64_t together = lower_common_factor(extent, ATTENTION_THREADS), apart = ATTENTION_THREADS / together;
     struct lower_pos fast = attention_zero(), slow = fast;
     struct turn t = {0, lower_open(l, NEST_UNROLL, other / apart), fast, fast, fast};
     t.fast = lower_open(l, NEST_UNROLL, extent / together);
@@ -238,12 +239,12 @@ static void take_unit(struct lower_attention_grid *g, const struct lower_attenti
     struct lower *l = g->a->l;
     uint32_t depth = l->b.depth;
     bool left = p == &g->lanes;
-    int64_t apart = left ? p->count : UNIT_COLUMNS;
+    int64_t apart = left ? p->count : NEST_UNIT_COLUMNS;
     nest_var tile = lower_open(l, NEST_UNROLL, p->groups), late = lower_open(l, NEST_UNROLL, 2);
     attention_open_threads(g);
     struct lower_pos place = attention_zero(), number = *first, of = *word;
     attention_digit(g, &of, 1, 4, 1);
-    lower_pos_add_term(l, &of, late, UNIT_STEPS / 4);
+    lower_pos_add_term(l, &of, late, NEST_UNIT_STEPS / 4);
     attention_digit(g, &place, 4, apart, 1);
     lower_pos_add_term(l, &place, tile, apart);
     lower_pos_add_term(l, &number, tile, left ? 1 : 2);
@@ -296,9 +297,9 @@ static void multiply(struct lower_attention_grid *g, const struct lower_attentio
                      const struct lower_pos *from, const struct lower_attention_part *other, uint32_t sums)
 {
     struct lower *l = g->a->l;
-    int64_t at_once = g->unit ? UNIT_STEPS : 1;
+    int64_t at_once = g->unit ? NEST_UNIT_STEPS : 1;
     nest_var var = lower_open(l, NEST_UNROLL, right->chunk / at_once);
-    struct lower_pos k = attention_var(l, var, g->unit ? UNIT_STEPS / 2 : 1), zero = attention_zero(),
+    struct lower_pos k = attention_var(l, var, g->unit ? NEST_UNIT_STEPS / 2 : 1), zero = attention_zero(),
                      row = left->stage ? k : attention_plus(l, from, &k, 1);
     if (g->unit) {
         take_unit(g, other, right, &k, other->reg, &zero);
@@ -345,7 +346,7 @@ static void multiply_all(struct lower_attention_grid *g, const struct lower_atte
 static int64_t chunk_of(const struct lower_attention_grid *g, int64_t length)
 {
     if (g->unit && length > MOST_KEPT) return UNIT_CHUNK;
-    if (g->unit) return (length + UNIT_STEPS - 1) / UNIT_STEPS * UNIT_STEPS;
+    if (g->unit) return (length + NEST_UNIT_STEPS - 1) / NEST_UNIT_STEPS * NEST_UNIT_STEPS;
     return length % CHUNK && length % (CHUNK / 2) == 0 ? CHUNK / 2 : CHUNK;
 }
 
@@ -373,14 +374,14 @@ void attention_keep_lanes(struct lower_attention_grid *g, uint32_t source)
     int64_t chunk = chunk_of(g, s->lanes.length);
     struct lower_pos zero = attention_zero(), number = zero;
     if (!g->unit || s->lanes.length > MOST_KEPT) return;
-    g->kept[source] = nest_reg(&l->b, IR_U32, (uint32_t)(UNIT_LEFT * chunk / UNIT_STEPS), true, 0);
+    g->kept[source] = nest_reg(&l->b, IR_U32, (uint32_t)(UNIT_LEFT * chunk / NEST_UNIT_STEPS), true, 0);
     uint32_t depth = l->b.depth;
     struct lower_attention_stage stage = stage_of(g, &s->lanes, &a->first, a->extent, true, a->width, chunk,
                                                   g->local[0]);
     fetch(g, &stage, &zero);
     put(g, &stage);
-    nest_var turn = lower_open(l, NEST_UNROLL, chunk / UNIT_STEPS);
-    struct lower_pos word = attention_var(l, turn, UNIT_STEPS / 2);
+    nest_var turn = lower_open(l, NEST_UNROLL, chunk / NEST_UNIT_STEPS);
+    struct lower_pos word = attention_var(l, turn, NEST_UNIT_STEPS / 2);
     lower_pos_add_term(l, &number, turn, UNIT_LEFT);
     take_unit(g, &g->lanes, &stage, &word, g->kept[source], &number);
     nest_close_to(&l->b, depth);

@@ -22,11 +22,8 @@ enum {
     WARP = 32,
     ACROSS = 8, /* threads along the columns of a tile, at most; the others go along its rows */
     GROUP = GRID_GROUP,
-    UNIT_ROWS = 16,
-    UNIT_COLUMNS = 8,
-    UNIT_STEPS = 16,
     STEPS = 16, /* of k that are in shared memory at a time */
-    UNIT_AT_ONCE = 2 * UNIT_STEPS,
+    UNIT_AT_ONCE = 2 * NEST_UNIT_STEPS,
     PADDING = 4,       /* between the rows of shared memory: other banks */
     UNIT_PADDING = 8,  /* of 16 bits */
     LEAST_WORK = 2048, /* products; of fewer a tile would be mostly empty */
@@ -119,7 +116,7 @@ static void take_unit(struct lower_dot_grid *g, const struct lower_dot_side *s, 
     if (s->digit[warp].count) grid_add_digit(g, &place, s->digit[warp].by, s->digit[warp].count, s->digit[warp].place);
     grid_add_digit(g, &place, 4, 8, 1);
     grid_add_digit(g, &of, 1, 4, s->word_steps);
-    lower_pos_add_term(l, &of, late, UNIT_STEPS / 2);
+    lower_pos_add_term(l, &of, late, NEST_UNIT_STEPS / 2);
     lower_pos_add_term(l, &place, outer, s->loop[0].place);
     lower_pos_add_term(l, &place, row, 8);
     lower_pos_add_term(l, &number, outer, left ? 4 : 2);
@@ -241,7 +238,7 @@ static int64_t warps_across(int64_t rows, int64_t columns, int64_t warps)
     int64_t best = 1, least = INT64_MAX;
     for (int64_t across = 1; across <= warps; across *= 2) {
         int64_t down = warps / across, read = rows / down + columns / across;
-        if (rows % (down * UNIT_ROWS) || columns % (across * UNIT_COLUMNS) || read >= least) continue;
+        if (rows % (down * NEST_UNIT_ROWS) || columns % (across * NEST_UNIT_COLUMNS) || read >= least) continue;
         best = across, least = read;
     }
     return best;
@@ -257,12 +254,12 @@ static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct t
     struct lower_dot_side *sides[] = {&r, &c};
     if (g->unit) {
         int64_t warps = g->threads / WARP, beside = g->panels ? 1 : warps_across(rows, columns, warps),
-                high = rows / (warps / beside), wide = columns / beside, across = wide / UNIT_COLUMNS;
-        r.loop[0].extent = high / UNIT_ROWS, r.loop[0].place = UNIT_ROWS, r.loop[0].number = 4 * across;
-        r.loop[1].extent = 2, r.loop[1].place = UNIT_ROWS / 2, r.loop[1].number = 2;
+                high = rows / (warps / beside), wide = columns / beside, across = wide / NEST_UNIT_COLUMNS;
+        r.loop[0].extent = high / NEST_UNIT_ROWS, r.loop[0].place = NEST_UNIT_ROWS, r.loop[0].number = 4 * across;
+        r.loop[1].extent = 2, r.loop[1].place = NEST_UNIT_ROWS / 2, r.loop[1].number = 2;
         r.digit[0].by = WARP * beside, r.digit[0].count = warps / beside, r.digit[0].place = high;
         r.digit[1].by = 4, r.digit[1].count = 8, r.digit[1].place = 1;
-        c.loop[0].extent = across, c.loop[0].place = UNIT_COLUMNS, c.loop[0].number = 4;
+        c.loop[0].extent = across, c.loop[0].place = NEST_UNIT_COLUMNS, c.loop[0].number = 4;
         c.loop[1].extent = 2, c.loop[1].place = 1, c.loop[1].number = 1;
         c.digit[0].by = 1, c.digit[0].count = 4, c.digit[0].place = 2;
         if (beside > 1) c.digit[1].by = WARP, c.digit[1].count = beside, c.digit[1].place = wide;
@@ -303,7 +300,7 @@ static void choose_shape(struct lower_dot_grid *g)
         const struct tile *t = &tiles[i];
         bool group = t->threads > THREADS, all = group && groups == 1;
         bool fits = width < WIDE ? t->columns == width || all : t->columns >= WIDE && (groups || !group);
-        if (!fits || (g->unit && t->rows < UNIT_ROWS * t->threads / WARP)) continue;
+        if (!fits || (g->unit && t->rows < NEST_UNIT_ROWS * t->threads / WARP)) continue;
         shape_of(g, width < WIDE && m < n ? AXIS_N : AXIS_M, t);
         full = !wide && count_tiles(g) * t->threads / THREADS >= (group ? groups : CG_CUDA_BLOCKS);
     }
@@ -343,7 +340,7 @@ static void multiply(struct lower_dot_grid *g)
     struct lower *l = g->p->l;
     struct lower_dot_side *sides[] = {&g->rows, &g->columns};
     struct lower_pos step = lower_pos_constant(0);
-    int64_t at_once = g->unit ? UNIT_STEPS : 1, group = g->rows.step_group + g->columns.step_group ? GROUP : 1;
+    int64_t at_once = g->unit ? NEST_UNIT_STEPS : 1, group = g->rows.step_group + g->columns.step_group ? GROUP : 1;
     lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, g->steps / at_once / group), at_once * group);
     if (group > 1) lower_pos_add_term(l, &step, lower_open(l, NEST_UNROLL, group), 1);
     for (int i = 0; i < 2; i++) (g->unit ? take_unit : take)(g, sides[i], &step);

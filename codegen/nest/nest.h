@@ -114,6 +114,7 @@ struct nest_tiles {
  * another; otherwise of neighbouring rows, by parts of NEST_PANEL rows: side by side those of a step, steps behind one
  * another. */
 enum { NEST_PANEL = 64 };
+enum { NEST_UNIT_ROWS = 16, NEST_UNIT_COLUMNS = 8, NEST_UNIT_STEPS = 16 }; /* of tiles of NEST_MATRIX */
 struct nest_panels {
     uint32_t columns, from[2]; /* buffers: left, right */
     int64_t steps;

@@ -4,6 +4,7 @@ extents around those of tiles, with heads of usual and of odd sizes.
 
     tests/cuda/attention.py STEPC [TestOnGpu.test_NAME]   (STEPC_CUDA_DRIVER names the stand-in)
 """
+import json
 import os
 import re
 import sys
@@ -55,6 +56,11 @@ class TestOnGpu(forms.TestAttention):
         doc["precision"] = {"compute": dtype}
         found = [k for k in self.kernels(doc) if "expf(" in k and self.UNIT.search(k)]
         self.assertEqual(len(found), kernels)
+        report = json.loads(self.stepc("explain", "model.json", "--kernels", "--json", *TARGET[:2]).stdout)
+        for entry, by_unit in ("step", kernels - 1), ("eval", 1):  # what it is rated by: the last number of a launch
+            kind = {g["command"]: g["kind"] for e in report["entries"] if e["name"] == entry for g in e["groups"]}
+            rows = [row for row in report["launches"][entry] if kind[row[0]] == "attention"]
+            self.assertEqual(sum(row[8] for row in rows), by_unit)
         self.agree(doc, **more)
 
     def test_half(self):

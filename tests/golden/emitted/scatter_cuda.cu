@@ -294,22 +294,3 @@ extern "C" __global__ void __launch_bounds__(32) kernel_7(const int *__restrict_
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) move(const __grid_constant__ stepc_table<121> table)
-{
-    typedef stepc_few<unsigned, 4> unit;
-    const unsigned long long first = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;
-    for (unsigned at = 1; at < 1 + 3 * table.word[0]; at += 3) {
-        const bool clears = table.word[at + 2] >> 63;
-        const unsigned long long bytes = table.word[at + 2] << 1 >> 1;
-        const bool wide = (table.word[at] | table.word[at + 1]) % sizeof(unit) == 0;
-        const unsigned long long units = wide ? bytes / sizeof(unit) : 0;
-        char *const to = (char *)stepc_global(table.word[at]);
-        char *const from = (char *)stepc_global(table.word[at + 1]);
-        for (unsigned long long i = first; i < units; i += all) ((unit *)to)[i] = ((const unit *)from)[i];
-        for (unsigned long long i = units * sizeof(unit) + first; i < bytes; i += all) {
-            to[i] = from[i];
-            if (clears) from[i] = 0;
-        }
-    }
-}
-
