@@ -1,6 +1,6 @@
 /* The text of a module as functions of this machine: cut into kernels, each of which is compiled once, whatever its
  * name and its object, together with all others that are missing at that time. In the cache a kernel is a link, named
- * by the hash of its text and the compiler's level, to the library that it came in. */
+ * by the hash of its text, the headers before it and the compiler's level, to the library that it came in. */
 #include "../host_compiler.h"
 #include "stand_in.h"
 
@@ -24,6 +24,18 @@ struct kernel { /* of a text */
 static uint64_t hash_bytes(uint64_t h, const char *at, size_t n)
 {
     while (n--) h = (h ^ (unsigned char)*at++) * 0x100000001b3u;
+    return h;
+}
+
+/* What kernels are compiled with: another one makes others of the same text. */
+static uint64_t hash_header(uint64_t h, const char *name)
+{
+    char path[PATH], text[1 << 12];
+    snprintf(path, sizeof path, "%s/%s", STAND_IN_SHIM, name);
+    FILE *file = fopen(path, "r");
+    if (!file) report("%s: %s", path, strerror(errno));
+    for (size_t n; file && (n = fread(text, 1, sizeof text, file)) > 0;) h = hash_bytes(h, text, n);
+    if (file) fclose(file);
     return h;
 }
 
@@ -110,6 +122,7 @@ int module_make(struct thing *module, const char *text, char *log, size_t log_by
     uint64_t before = hash_bytes(0xcbf29ce484222325u, host_level(), strlen(host_level()));
     for (const char *const *flag = host_traffic(); flag && *flag; flag++)
         before = hash_bytes(before, *flag, strlen(*flag));
+    before = hash_header(hash_header(before, "shim.hpp"), "traffic.hpp");
     if (first) before = hash_bytes(before, text, (size_t)(first - text));
     module->functions = calloc(count + 1, sizeof *module->functions);
     module->function_count = count;
