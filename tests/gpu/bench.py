@@ -43,7 +43,7 @@ PRODUCTS = {"stepc": 1, "name": "products", "inputs": {"x": {"shape": [4096, 409
             "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 4096}, {"type": "tanh"}, {"type": "linear", "features": 4096}]},
             "loss": "mean(astype(model, 'float32')**2)", "optimizer": {"type": "sgd", "learning_rate": 0.01}}
 TRANSFORMER = transformer(12, 768, 4, 256)
-GPT2 = (TRANSFORMER[0], {**TRANSFORMER[1], "batch": 8, "context": 1024, "vocabulary": 50304})  # 124M parameters; a third of its time may be attention
+GPT2 = (TRANSFORMER[0], {**TRANSFORMER[1], "batch": 8, "context": 1024, "vocabulary": 50304})  # 124M parameters, long attention
 BF16 = {"precision": {"compute": "bfloat16"}}
 OWN = "--blas=own"
 ROWS = {"toy": (TOY, {}), "update": (UPDATE, {}), "shakespeare": ("samples/shakespeare/model.json", {}), "transformer": TRANSFORMER,  # document, constants,
