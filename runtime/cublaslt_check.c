@@ -89,8 +89,8 @@ static int multiply(struct check *k)
                                    .table = words.table},
                             by = {.launch = l, .count = 4, .product = k->product};
     uint64_t of_library[] = {(uintptr_t)k->a, (uintptr_t)k->b, (uintptr_t)k->library, (uintptr_t)k->scratch};
-    int status = rt_cuda_issue(k->device, &own, words.word);
-    if (!status) status = rt_cuda_issue(k->device, &by, of_library);
+    int status = rt_cuda_issue(k->device, &own, 1, words.word);
+    if (!status) status = rt_cuda_issue(k->device, &by, 1, of_library);
     if (status) return status;
     status = of->host->driver.from_device(k->seen[0], k->own, k->bytes_c, of->stream);
     if (!status) status = of->host->driver.from_device(k->seen[1], k->library, k->bytes_c, of->stream);

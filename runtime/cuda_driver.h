@@ -94,8 +94,7 @@ const struct stepc_cuda_image *rt_cuda_image(const struct rt_cuda_driver *, cons
 
 /* ---------------------------------------------------------------- what a device does, in the order of its stream */
 
-enum { CUDA_COUNTER = -1 };                 /* in place of a kernel: words: address, value */
-struct rt_cuda_op {                         /* a kernel, or the four bytes of a loop's counter */
+struct rt_cuda_op {                         /* a kernel */
     const struct stepc_cuda_launch *launch; /* NULL: no command's */
     const struct rt_cuda_product *product;  /* a library does it in the kernel's place; its words are its own */
     uint64_t first;
@@ -202,9 +201,15 @@ uint32_t rt_cuda_words(struct rt_cuda_words *, const struct stepc_cuda_kernel *,
 
 /* cuda_graph.c. What was not launched for a failure is told to rt_give_up. The device's context is current. */
 void rt_cuda_do(struct rt_device *, const struct rt_cuda_op *, const uint64_t *words); /* now or with those behind it */
-int rt_cuda_issue(struct rt_device *, const struct rt_cuda_op *, uint64_t *words);     /* onto its stream: a status */
-/* The same with a piece between the host's pinned memory and the device's, at one time with those before it. */
-void rt_cuda_move(struct rt_device *, const void *to, const void *from, uint64_t bytes /* or STEPC_CUDA_CLEARS */);
+/* Onto its stream, several only if they are one launch; their words are from each one's `first` on. A status. */
+int rt_cuda_issue(const struct rt_device *, const struct rt_cuda_op *, size_t count, const uint64_t *words);
+/* The same with a piece between the host's pinned memory and the device's, at one time with those before it; `bytes`
+ * may have what step_abi.h says of them. */
+void rt_cuda_move(struct rt_device *, const void *to, const void *from, uint64_t bytes);
+static inline int32_t rt_cuda_mover(const struct step_instance *t) /* the kernel */
+{
+    return (int32_t)t->program->cuda->kernel_count - 1;
+}
 void rt_cuda_flush(struct rt_device *);
 void rt_cuda_graphs_free(struct rt_cuda_device *);
 

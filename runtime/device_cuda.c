@@ -55,7 +55,7 @@ static step_status load_image(struct rt_cuda_device *g, const struct stepc_cuda 
     if (!status) g->modules[g->module_count++] = module;
     for (uint32_t i = image->first_kernel; !status && i < image->first_kernel + image->kernel_count; i++) {
         kernel = cuda->kernels[i].name;
-        status = u->function(&g->functions[i], module, kernel);
+        if (!cuda->kernels[i].part) status = u->function(&g->functions[i], module, kernel);
     }
     return status ? rt_fail(NULL, STEP_EDEVICE, "cuda:%d does not take this object's code for %s%s%s: %s%s%s",
                             g->ordinal, image->arch, kernel ? ", " : "", kernel ? kernel : "",
@@ -204,9 +204,7 @@ static void copy(struct rt_device *d, void *to, const void *from, size_t bytes, 
     if (counter) { /* in order, and its value is taken now */
         uint32_t value;
         memcpy(&value, from, sizeof value);
-        if (g->pending.op_count)
-            rt_cuda_do(d, &(struct rt_cuda_op){.kernel = CUDA_COUNTER, .count = 2},
-                       (const uint64_t[]){(uintptr_t)to, value});
+        if (g->pending.op_count) rt_cuda_move(d, to, (const void *)(uintptr_t)value, sizeof value | STEPC_CUDA_SETS);
         else status = u->set_words(to, value, 1, g->stream);
     } else {
         rt_cuda_flush(d);

@@ -19,6 +19,7 @@ enum {
     CUDA_ACCESS = 16,            /* bytes of the widest */
     CUDA_PANEL_ALIGNMENT = 1024, /* after which the swizzle repeats */
     CUDA_MOST_BLOCKS = INT32_MAX,
+    CUDA_SEQUENCE_THREADS = 256,
     CUDA_SCRATCH_BYTES = 256 << 20 /* of a whole grid */
 };
 
@@ -38,6 +39,7 @@ struct cuda_kernel {
     uint32_t few;            /* iterations that a thread of a flat map does at once */
     bool flat;               /* [lo, hi) is shared out to threads, not to blocks */
     bool checks;             /* what it stores to some of its arguments (nest_buffer.checked) */
+    bool part;               /* it is printed as a part of sequences alone */
 };
 
 /* What is known of the commands that call a kernel. */
@@ -53,6 +55,9 @@ struct cuda_calls {
 /* cuda_emit.c */
 struct cuda_kernel cuda_emit(struct str *out, const struct nest *, const char *name, const struct cuda_calls *,
                              struct arena *);
+/* The same as a part of a sequence: for the threads of its block, with parameters in `table` from `at` on and locals in
+ * `shared`; gives how many bytes these take. */
+uint64_t cuda_emit_part(struct str *out, const struct nest *, const struct cuda_calls *, struct arena *);
 uint32_t cuda_blocks(const struct cuda_kernel *, int64_t extent); /* a grid for that many parallel iterations */
 struct stepc_cuda_kernel cuda_table(const struct cuda_kernel *);  /* what an object says of it, but its name */
 
@@ -151,8 +156,12 @@ struct cg_cuda {
     VEC(struct cuda_image) images;
     struct cuda_use **uses; /* by entry, then by group */
     uint32_t **sum_of;      /* by entry, then by command: of a collective that sums; UINT32_MAX: none */
+    bool **small;           /* by entry, then by command: a part of sequences */
+    bool *parts;            /* by kernel: what sequences have a part of */
+    bool sequences;         /* there are some */
     const char *text;
-    struct cuda_shared *shared; /* the nests of the first `shares` kernels; then those of collectives, then `move` */
+    struct cuda_shared
+        *shared; /* the nests of the first `shares` kernels; then those of collectives, sequences, `move` */
     size_t shares;
 };
 void cuda_target(struct cg_target *); /* the shape of nests that suits blocks of threads */
@@ -165,6 +174,10 @@ int cuda_build(struct cg_cuda *, const struct cg_tables *, const struct cg_optio
 /* cuda_sum.c: the kernel of a collective that sums, printed if need be; UINT32_MAX: it has none. */
 uint32_t cuda_sum(struct cg_cuda *, struct str *out, const struct plan_command *, const struct ir_mesh *,
                   struct arena *);
+
+/* cuda_sequence.c: which commands are parts of sequences, and which kernels are that alone; the kernel of sequences. */
+void cuda_find_small(struct cg_cuda *, const struct cg_entry *, uint32_t count, struct arena *);
+void cuda_sequence(struct cg_cuda *, struct str *out, struct arena *);
 
 /* cuda_move.c: the kernel between the host and the device, the module's last one. */
 void cuda_move(struct cg_cuda *, struct str *out, struct arena *);

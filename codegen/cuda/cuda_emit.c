@@ -22,7 +22,8 @@
 
 static void barrier(struct cuda_emitter *e)
 {
-    cuda_line(e, e->warps ? "__syncwarp();" : "__syncthreads();");
+    if (e->meets) cuda_line(e, "stepc_barrier(%u);", e->team);
+    else cuda_line(e, e->warps ? "__syncwarp();" : "__syncthreads();");
     e->open.count = 0;
 }
 
@@ -323,8 +324,9 @@ static const char *fold_text(struct cuda_emitter *e, const struct nest_stmt *s)
     const struct cuda_register *reg = &e->regs[s->reg];
     const char *place = cuda_element(e, 'r', s->reg, &s->index), *type = cuda_register_type((enum ir_dtype)reg->dtype);
     if (!reg->lanes) return place;
-    return arena_format(e->arena, "stepc_fold<%u>(%s, %s, [](%s x, %s y) -> %s { return %s; })", e->team,
-                        e->team > CUDA_WARP ? "folded" : "0", place, type, type, type, combine_text(e, s, "x", "y"));
+    return arena_format(e->arena, "stepc_fold<%u%s>(%s, %s, [](%s x, %s y) -> %s { return %s; })", e->team,
+                        e->meets ? ", true" : "", e->team > CUDA_WARP ? "folded" : "0", place, type, type, type,
+                        combine_text(e, s, "x", "y"));
 }
 
 static const char *number_text(struct cuda_emitter *e, const struct nest_stmt *s)
@@ -488,13 +490,27 @@ static void print_body(struct cuda_emitter *e, struct nest_stmt *const *items, s
 
 /* ---------------------------------------------------------------- the kernel */
 
+/* `extent` elements of every team in shared memory. alignment: as a text, "" for that of the type. */
+static void place_shared(struct cuda_emitter *e, struct str *out, const char *alignment, const char *type,
+                         const char *name, int64_t extent)
+{
+    if (e->part)
+        str_addf(out, "            %s *const %s = (%s *)(shared + %llu) + threadIdx.x / %u * %lld;\n", type, name, type,
+                 (unsigned long long)e->kernel.shared_bytes, e->team, (long long)extent);
+    else if (e->kernel.teams == 1)
+        str_addf(out, "    __shared__ %s%s %s[%lld];\n", alignment, type, name, (long long)extent);
+    else
+        str_addf(out, "    __shared__ %s%s %s_of[%u][%lld];\n    %s *const %s = %s_of[threadIdx.x / %u];\n", alignment,
+                 type, name, e->kernel.teams, (long long)extent, type, name, name, e->team);
+}
+
 /* Locals go to shared memory in order while they fit, the rest to this block's part of the scratch. */
 static void place_locals(struct cuda_emitter *e, struct str *out)
 {
     const struct nest *nest = e->nest;
     if (e->folds && e->team > CUDA_WARP) {
-        e->kernel.shared_bytes = 8 * (uint64_t)e->team / CUDA_WARP;
-        str_addf(out, "    __shared__ double folded[%u];\n", e->team / CUDA_WARP);
+        place_shared(e, out, "", "double", "folded", e->team / CUDA_WARP);
+        e->kernel.shared_bytes = sizeof(double) * e->kernel.threads / CUDA_WARP;
     }
     struct str scratch = STR(e->arena);
     for (uint32_t i = nest->argument_count; i < nest->buffers.count; i++) {
@@ -503,14 +519,10 @@ static void place_locals(struct cuda_emitter *e, struct str *out)
         int64_t extent = buffer->extent > 0 ? buffer->extent : 1;
         uint64_t bytes = (uint64_t)cuda_local_bytes(buffer) * e->kernel.teams;
         if (e->kernel.shared_bytes + bytes <= CUDA_SHARED_BYTES) {
-            if (e->kernel.teams == 1)
-                str_addf(out, "    __shared__ __align__(%d) %s b%u[%lld];\n",
-                         buffer->swizzle ? CUDA_PANEL_ALIGNMENT : CUDA_ACCESS, type, i, (long long)extent);
-            else
-                str_addf(out,
-                         "    __shared__ __align__(16) %s of_teams_%u[%u][%lld];\n    %s *const b%u = "
-                         "of_teams_%u[threadIdx.x / %u];\n",
-                         type, i, e->kernel.teams, (long long)extent, type, i, i, e->team);
+            if (e->part) extent = cuda_local_bytes(buffer) / (int64_t)ir_dtype_bytes((enum ir_dtype)buffer->dtype);
+            int alignment = buffer->swizzle ? CUDA_PANEL_ALIGNMENT : CUDA_ACCESS;
+            place_shared(e, out, arena_format(e->arena, "__align__(%d) ", alignment), type,
+                         arena_format(e->arena, "b%u", i), extent);
             e->kernel.shared_bytes += bytes;
         } else {
             if (buffer->swizzle) BUG("a panel that shared memory does not hold: %u", i);
@@ -522,6 +534,16 @@ static void place_locals(struct cuda_emitter *e, struct str *out)
     if (e->kernel.scratch_bytes)
         str_addf(out, "    unsigned char *block = scratch + (long long)blockIdx.x * %llull;\n%s",
                  (unsigned long long)e->kernel.scratch_bytes, str_text(&scratch));
+}
+
+static void print_buffers(struct cuda_emitter *e, const char *first)
+{
+    for (uint32_t i = 0; i < e->nest->argument_count; i++) {
+        const struct nest_buffer *buffer = &e->nest->buffers.items[i];
+        const char *type = cuda_memory_type((enum ir_dtype)buffer->dtype), *kept = buffer->written ? "" : "const ";
+        cuda_line(e, "%s%s *const b%u = (%s%s *)stepc_global(table.word[%s + %u]);", kept, type, i, kept, type, first,
+                  i);
+    }
 }
 
 /* What follows the buffers, in the order of step_abi.h. */
@@ -541,12 +563,7 @@ static void print_members(struct cuda_emitter *e)
     str_addf(e->out, "(const __grid_constant__ stepc_table<%u> table", 1 + e->kernel.members * stride);
     print_rest(e);
     cuda_line(e, "const stepc_member member = stepc_find_member(table.word, %u);", stride);
-    for (uint32_t i = 0; i < nest->argument_count; i++) {
-        const struct nest_buffer *buffer = &nest->buffers.items[i];
-        const char *type = cuda_memory_type((enum ir_dtype)buffer->dtype), *kept = buffer->written ? "" : "const ";
-        cuda_line(e, "%s%s *const b%u = (%s%s *)stepc_global(table.word[member.at + %u]);", kept, type, i, kept, type,
-                  i);
-    }
+    print_buffers(e, "member.at");
     cuda_line(e, "const long long lo = 0, hi = member.extent;");
     e->block = "member.block", e->blocks = "member.blocks";
 }
@@ -628,11 +645,11 @@ static uint32_t members_of(const struct nest *nest, const struct cuda_calls *cal
     return members > 1 ? members : 0;
 }
 
-struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const char *name, const struct cuda_calls *calls,
-                             struct arena *arena)
+/* What must be known before printing. */
+static struct cuda_emitter begin(struct str *out, const struct nest *nest, const char *name,
+                                 const struct cuda_calls *calls, struct arena *arena)
 {
     struct cuda_emitter e = {.out = out, .arena = arena, .nest = nest, .calls = calls, .indent = 1};
-    struct str locals = STR(arena);
     e.dtypes = arena_new_array(arena, uint8_t, nest->value_count + 1);
     e.order = (struct cuda_order){nest, arena_new_array(arena, bool, nest->value_count + 1),
                                   arena_new_array(arena, int64_t, nest->var_count + 1),
@@ -651,12 +668,70 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     e.kernel.number_count = calls->number_count;
     for (uint32_t i = 0; i < nest->argument_count; i++)
         e.kernel.checks = e.kernel.checks || nest->buffers.items[i].checked != NEST_ANY;
+    return e;
+}
+
+struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const char *name, const struct cuda_calls *calls,
+                             struct arena *arena)
+{
+    struct cuda_emitter e = begin(out, nest, name, calls, arena);
+    struct str locals = STR(arena);
     place_locals(&e, &locals);
     print_head(&e, str_text(&locals));
     print_body(&e, nest->body.items, nest->body.count);
     if (e.kernel.checks) cuda_line(&e, "if (bad) *flag |= %d;", STEPC_FLAG_NOT_FINITE);
     str_add(out, "}\n\n");
     return e.kernel;
+}
+
+/* Members one after the other, beginning with another team each, so that small ones are done at once. */
+static void print_part_head(struct cuda_emitter *e, const char *locals)
+{
+    uint32_t per = e->nest->argument_count + STEPC_CUDA_MEMBER_WORDS, teams = e->kernel.teams;
+    uint32_t rest = e->kernel.members ? 1 + e->kernel.members * per : per;
+    const char *team = arena_format(e->arena, "threadIdx.x / %u", e->team);
+    cuda_line(e, "const unsigned thread = threadIdx.x %% %u;", e->team);
+    if (e->kernel.checks) {
+        cuda_line(e, "unsigned *const flag = (unsigned *)stepc_global(table.word[at + %u]);", rest);
+        cuda_line(e, "bool bad = false;");
+    }
+    for (uint32_t i = 0; i < e->kernel.number_count; i++)
+        cuda_line(e, "const unsigned number_%u = (unsigned)table.word[at + %u];", i, rest + e->kernel.checks + i);
+    str_add(e->out, locals);
+    if (e->kernel.members) {
+        cuda_open_brace(e, "for (unsigned member = 0; member < table.word[at]; member++)");
+        cuda_line(e, "const unsigned first = at + 1 + member * %u;", per);
+        print_buffers(e, "first");
+        cuda_line(e, "const long long lo = 0, hi = (long long)table.word[first + %u];", e->nest->argument_count);
+        if (teams > 1) team = arena_format(e->arena, "(%s + member) %% %u", team, teams);
+    } else {
+        print_buffers(e, "at");
+        cuda_line(e, "const long long lo = 0, hi = (long long)table.word[at + %u];", e->nest->argument_count + 1);
+    }
+    e->block = teams > 1 ? arena_format(e->arena, "(%s)", team) : "0";
+    e->blocks = arena_format(e->arena, "%u", teams);
+}
+
+uint64_t cuda_emit_part(struct str *out, const struct nest *nest, const struct cuda_calls *calls, struct arena *arena)
+{
+    struct cuda_emitter e = begin(out, nest, "", calls, arena);
+    struct str locals = STR(arena);
+    e.part = true;
+    e.indent = 3;
+    cuda_share_block(&e);
+    place_locals(&e, &locals);
+    if (e.kernel.scratch_bytes) BUG("a part of a sequence whose locals shared memory does not hold");
+    if (e.kernel.threads < CUDA_SEQUENCE_THREADS)
+        cuda_open_brace(&e, arena_format(arena, "if (threadIdx.x < %u)", e.kernel.threads));
+    print_part_head(&e, str_text(&locals));
+    print_body(&e, nest->body.items, nest->body.count);
+    if (e.kernel.members) {
+        if (e.kernel.shared_bytes) barrier(&e); /* which the next member uses */
+        cuda_close_brace(&e);
+    }
+    if (e.kernel.checks) cuda_line(&e, "if (bad) *flag |= %d;", STEPC_FLAG_NOT_FINITE);
+    if (e.kernel.threads < CUDA_SEQUENCE_THREADS) cuda_close_brace(&e);
+    return e.kernel.shared_bytes;
 }
 
 struct stepc_cuda_kernel cuda_table(const struct cuda_kernel *kernel)
@@ -670,6 +745,7 @@ struct stepc_cuda_kernel cuda_table(const struct cuda_kernel *kernel)
                                                                 : most < CUDA_MOST_BLOCKS ? most
                                                                                           : CUDA_MOST_BLOCKS),
                                       .checks = kernel->checks,
+                                      .part = kernel->part,
                                       .number_count = (uint16_t)kernel->number_count,
                                       .shared_bytes = kernel->shared_bytes,
                                       .scratch_bytes = kernel->scratch_bytes};

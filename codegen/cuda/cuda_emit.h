@@ -14,6 +14,7 @@ struct cuda_emitter {
     struct arena *arena;
     const struct nest *nest;
     struct cuda_kernel kernel;
+    bool part;                  /* of a sequence, no kernel of its own */
     const char *block, *blocks; /* of those that share [lo, hi) */
     int indent;
     uint32_t quiet;  /* > 0: walked, not printed */
@@ -27,6 +28,7 @@ struct cuda_emitter {
     cuda_stores stores;    /* of the vector loop */
     bool folds, in_parallel;
     bool warps;    /* an iteration of the parallel loop is a warp's, else a block's */
+    bool meets;    /* of a sequence: a barrier is of a team, not of the block */
     uint32_t team; /* threads that an iteration has */
     uint32_t few;  /* of a flat map: elements that a thread has at a time */
     bool strays;   /* of which something is loaded that does not lie side by side */
@@ -38,6 +40,7 @@ struct cuda_emitter {
  * block. */
 void cuda_survey(struct cuda_emitter *, struct nest_stmt *const *items, size_t count, bool in_vector);
 void cuda_choose_threads(struct cuda_emitter *);
+void cuda_share_block(struct cuda_emitter *); /* of a sequence: whose threads are as many teams as have work */
 /* Does a vector loop have additions that may meet, so that thread 0 does all of them? Does the access of a flat map's
  * loop touch neighbours one after the other? Bytes of a local. */
 bool cuda_is_solo(const struct cuda_emitter *, const struct nest_stmt *vector, struct nest_stmt *const *items,

@@ -31,11 +31,18 @@ void cuda_print_module(struct cg_cuda *cuda, const struct plan_module *plans, co
     cuda->shares = cuda_share(cuda, plans, entries, count, &cuda->shared, arena);
     str_add(&text, cg_cuda_prelude);
     str_add(&text, "\n");
+    const char **kernels = arena_new_array(arena, const char *, cuda->shares + 1);
     for (size_t i = 0; i < cuda->shares; i++) {
         const struct cuda_shared *k = &cuda->shared[i];
-        vec_push(arena, &cuda->begins, text.length);
-        struct cuda_kernel printed = cuda_emit(&text, k->nest, arena_format(arena, "kernel_%zu", i), &k->calls, arena);
+        struct str one = STR(arena);
+        struct cuda_kernel printed = cuda_emit(&one, k->nest, arena_format(arena, "kernel_%zu", i), &k->calls, arena);
         vec_push(arena, &cuda->kernels, printed);
+        kernels[i] = str_text(&one);
+    }
+    cuda_find_small(cuda, entries, count, arena);
+    for (size_t i = 0; i < cuda->shares; i++) {
+        vec_push(arena, &cuda->begins, text.length);
+        if (!cuda->kernels.items[i].part) str_add(&text, kernels[i]);
     }
     cuda->sum_of = arena_new_array(arena, uint32_t *, count + 1);
     for (uint32_t i = 0; i < count; i++) {
@@ -44,6 +51,7 @@ void cuda_print_module(struct cg_cuda *cuda, const struct plan_module *plans, co
             cuda->sum_of[i][c] = cuda_sum(cuda, &text, &entries[i].plan->commands.items[c], &plans->module->mesh,
                                           arena);
     }
+    if (cuda->sequences) cuda_sequence(cuda, &text, arena);
     cuda_move(cuda, &text, arena);
     cuda->text = str_text(&text);
 }
@@ -90,7 +98,7 @@ static void cut(const struct cg_cuda *cuda, pieces *to, struct arena *arena)
         struct str text = STR(arena);
         while (next < all) {
             end = ++next < all ? cuda->begins.items[next] : size;
-            if (end - begin >= PIECE) break;
+            if (end - begin >= PIECE && size - end >= PIECE / 4) break;
         }
         str_add_n(&text, cuda->text, head);
         str_add_n(&text, cuda->text + begin, end - begin);

@@ -162,3 +162,21 @@ void cuda_choose_threads(struct cuda_emitter *e)
     e->kernel.teams = e->warps ? teams : 1;
     e->kernel.threads = e->team * e->kernel.teams;
 }
+
+/* Of members, which may be small, each takes as many warps as it can use. */
+void cuda_share_block(struct cuda_emitter *e)
+{
+    const struct nest *nest = e->nest;
+    uint64_t bytes = e->folds ? sizeof(double) * e->team / CUDA_WARP : 0;
+    uint32_t team = !nest->flat ? e->team : e->kernel.members ? CUDA_WARP : CUDA_SEQUENCE_THREADS;
+    uint32_t teams = CUDA_SEQUENCE_THREADS / team;
+    for (uint32_t i = nest->argument_count; i < nest->buffers.count; i++)
+        bytes += (uint64_t)cuda_local_bytes(&nest->buffers.items[i]);
+    while (teams > 1 && (bytes * teams > CUDA_SHARED_BYTES || (!nest->flat && teams / 2 >= nest->parallel_extent)))
+        teams /= 2;
+    e->team = team;
+    e->warps = team == CUDA_WARP;
+    e->meets = team < CUDA_SEQUENCE_THREADS && !e->warps;
+    e->kernel.teams = teams;
+    e->kernel.threads = team * teams;
+}

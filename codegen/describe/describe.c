@@ -307,6 +307,7 @@ static LLVMValueRef cuda_launches(struct describe *d, uint32_t entry)
         struct stepc_cuda_launch r = {.kernel = d->cuda->sum_of[entry][i]};
         if (c->kind == PLAN_KERNEL) {
             r = cuda_launch(d, entry, c);
+            r.small = d->cuda->small[entry][i];
             uint32_t count = d->cuda->kernels.items[r.kernel].number_count;
             r.place = (void *)string(d, cuda_place(d, &plan->groups.items[c->group]));
             r.numbers = (void *)numbers(d, r.numbers, count, sizeof *r.numbers);
@@ -327,6 +328,7 @@ static LLVMValueRef cuda_record(struct describe *d)
     r.launches = (void *)array(d, launches, d->entry_count);
     r.kernel_count = (uint32_t)d->cuda->kernels.count;
     r.image_count = (uint32_t)d->cuda->images.count;
+    r.sequences = d->cuda->sequences;
     uint64_t pointers = POINTER(stepc_cuda, kernels) | POINTER(stepc_cuda, images) | POINTER(stepc_cuda, launches);
     return global(d, "cuda", record(d, &r, sizeof r, pointers), 0);
 }

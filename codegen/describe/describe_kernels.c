@@ -51,9 +51,9 @@ void cg_add_kernels(const struct cg_tables *of, struct json_tree to)
                 bool unit = nest_has(kernel->nest, NEST_MATRIX) || nest_has(kernel->nest, NEST_WARPGROUP);
                 add_all(list,
                         (const int64_t[]){(int64_t)k, l.kernel, l.blocks, run->threads, (int64_t)run->shared_bytes,
-                                          (int64_t)(l.blocks * run->scratch_bytes), launches, kernel->prefer_gemm,
-                                          unit},
-                        9);
+                                          (int64_t)(l.blocks * run->scratch_bytes), launches, kernel->prefer_gemm, unit,
+                                          of->cuda->small[i][k]},
+                        10);
             } else if (g->valid)
                 add_all(list, (const int64_t[]){(int64_t)k, g->m, g->n, g->k, g->batch, kernel->prefer_gemm}, 6);
         }

@@ -35,8 +35,8 @@ struct cg_tables {
 /* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at, `gpus` (NULL: none) among it. */
 void cg_describe(struct emit *, const struct cg_tables *, const struct cg_tables *gpus);
 /* describe_kernels.c: how commands are run. "launches", by entry a list of [command, kernel, blocks, threads, bytes of
- * shared memory, bytes of scratch, launches, whether a library does it], or "products": [command, m, n, k, how many,
- * whether a library does it]. */
+ * shared memory, bytes of scratch, launches, whether a library does it, whether tensor cores do, whether it is
+ * a part of a sequence], or "products": [command, m, n, k, how many, whether a library does it]. */
 struct json_tree;
 struct stepc_cuda_launch cg_cuda_launch(const struct cg_cuda *, const struct cg_entry *entries, uint32_t entry,
                                         const struct plan_command *, struct arena *, uint32_t *launches);

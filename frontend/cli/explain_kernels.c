@@ -13,7 +13,8 @@ enum {
     LAUNCH_SCRATCH,
     LAUNCH_COUNT,
     LAUNCH_LIBRARY,
-    LAUNCH_UNIT
+    LAUNCH_UNIT,
+    LAUNCH_SMALL
 };
 enum { PRODUCT_M = 1, PRODUCT_N, PRODUCT_K, PRODUCT_BATCH, PRODUCT_LIBRARY };
 
@@ -101,13 +102,16 @@ static int launches(struct cli_view *v, node e, node list)
     const struct card *card = NULL;
     struct arena *a = v->cli->arena;
     double all = 0, count = 0;
+    bool before = false; /* those of a sequence, one behind the other, are one launch */
     int code = find_card(v->cli, &card);
     if (code) return code;
     for (node row = first(list); row; row = next(row)) {
         struct work w = work_of(v, e, number_of(row, 0));
         bool memory;
         all += least_time(card, &w, row, &memory);
-        count += number_of(row, LAUNCH_COUNT) * w.times;
+        bool small = number_of(row, LAUNCH_SMALL) > 0;
+        if (!small || !before) count += number_of(row, LAUNCH_COUNT) * w.times;
+        before = small;
     }
     head(v, "kernels");
     str_addf(&v->out,
@@ -130,6 +134,7 @@ static int launches(struct cli_view *v, node e, node list)
         if (number_of(row, LAUNCH_SCRATCH) > 0)
             str_addf(&v->out, "  %sB scratch", scaled(v, number_of(row, LAUNCH_SCRATCH)));
         if (number_of(row, LAUNCH_COUNT) > 1) str_addf(&v->out, "  %.0f launches", number_of(row, LAUNCH_COUNT));
+        if (number_of(row, LAUNCH_SMALL) > 0) str_add(&v->out, "  in a sequence");
         if (w.times > 1) str_addf(&v->out, "  x%.0f", w.times);
         if (number_of(row, LAUNCH_LIBRARY) > 0) str_add(&v->out, "  by cuBLASLt where it is");
         if (*w.place) str_addf(&v->out, "  at %s", w.place);

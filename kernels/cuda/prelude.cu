@@ -441,6 +441,16 @@ static __device__ void stepc_store_few(T *to, const stepc_few<T, n> &few, int co
 /* ---- one value per thread to one for all, in the same order in every run: by shuffles in each warp, then over the warps'
  * results ---- */
 
+/* A barrier of each `threads` threads of a block, one of whose teams they are: from a multiple of that on. */
+#ifndef stepc_barrier
+static __device__ void stepc_barrier(unsigned threads)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile("bar.sync %0, %1;" : : "r"(1 + threadIdx.x / threads), "r"(threads) : "memory"); /* 0: of the block */
+#endif
+}
+#endif
+
 /* That of the lane whose number differs in these bits. */
 template <typename T> static __device__ T stepc_from_lane(T x, unsigned bits)
 {
@@ -455,18 +465,52 @@ template <typename T, typename F> static __device__ T stepc_with_lane(T x, unsig
     return threadIdx.x & bits ? combine(y, x) : combine(x, y);
 }
 
-template <unsigned threads, typename T, typename F> static __device__ T stepc_fold(void *shared, T x, F combine)
+/* `teams`: a block has several of so many threads, and what they share is each one's own. */
+template <unsigned threads, bool teams = false, typename T, typename F>
+static __device__ T stepc_fold(void *shared, T x, F combine)
 {
 #pragma unroll
     for (unsigned bits = 16; bits > 0; bits /= 2) x = stepc_with_lane(x, bits, combine);
     if constexpr (threads > 32) {
         T *warps = (T *)shared;
-        if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
-        __syncthreads();
+        if (threadIdx.x % 32 == 0) warps[threadIdx.x % threads / 32] = x;
+        if constexpr (teams) stepc_barrier(threads);
+        else __syncthreads();
         x = warps[threadIdx.x % (threads / 32)];
 #pragma unroll
         for (unsigned bits = threads / 64; bits > 0; bits /= 2) x = stepc_with_lane(x, bits, combine);
-        __syncthreads(); /* the memory may be used again */
+        if constexpr (teams) stepc_barrier(threads); /* the memory may be used again */
+        else __syncthreads();
     }
     return x;
+}
+
+/* ---- pieces between the memory of the host and that of the device, by `all` threads, of which this is one: a table
+ * (step_abi.h) ---- */
+
+static __device__ void stepc_move(const unsigned long long *word, unsigned long long thread, unsigned long long all)
+{
+    typedef stepc_few<unsigned, 4> unit;
+    enum { TOGETHER = 4 /* loads under way: from the host's memory each takes a microsecond */ };
+    for (unsigned at = 1; at < 1 + 3 * word[0]; at += 3) {
+        const bool clears = word[at + 2] >> 62 == 2, sets = word[at + 2] >> 62 == 3;
+        const unsigned long long bytes = word[at + 2] << 2 >> 2;
+        const bool wide = !sets && (word[at] | word[at + 1]) % sizeof(unit) == 0;
+        const unsigned long long units = wide ? bytes / sizeof(unit) : 0;
+        char *const to = (char *)stepc_global(word[at]);
+        char *const from = (char *)stepc_global(word[at + 1]);
+        if (sets && thread == 0) *(unsigned *)to = (unsigned)word[at + 1];
+        if (sets) continue;
+        for (unsigned long long i = thread; i < units; i += TOGETHER * all) {
+            unit some[TOGETHER];
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) some[k] = stepc_load_whole<4>((const unsigned *)from + 4 * (i + k * all), i + k * all < units);
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) stepc_store_whole((unsigned *)to + 4 * (i + k * all), some[k], i + k * all < units);
+        }
+        for (unsigned long long i = units * sizeof(unit) + thread; i < bytes; i += all) {
+            to[i] = from[i];
+            if (clears) from[i] = 0;
+        }
+    }
 }

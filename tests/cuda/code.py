@@ -89,7 +89,8 @@ def kernels_of(stepc, folder, name, arch):
             for kernel, of in re.findall(r"^\.text\.(\w+):\n(.*?)(?=^\s*\.section|\Z)", code, re.S | re.M):
                 out[kernel].loop = inner_loop(of)
     for kind, kernel, blocks, where in re.findall(r"#\d+\s+(\w+)\s+(\w+)\s+(\d+) x .* at (\S+)", runner.call(stepc, "explain", so, "--kernels", verify=False)):
-        out[kernel].kind, out[kernel].blocks, out[kernel].where = kind, int(blocks), where
+        if kernel in out:  # else it is a part of sequences
+            out[kernel].kind, out[kernel].blocks, out[kernel].where = kind, int(blocks), where
     return out
 
 

@@ -19,12 +19,15 @@ import numpy as np
 
 import stepc
 
+def model(features):
+    return {"type": "sequential", "input": "x", "layers": [
+        {"type": "linear", "features": features}, {"type": "tanh"}, {"type": "dropout", "rate": 0.1}, {"type": "linear", "features": 3}]}
+
+
 DOCUMENT = {
-    "stepc": 1, "name": "both", "inputs": {"x": {"shape": [8, 6]}, "y": {"shape": [8, 3]}},
-    "model": {"type": "sequential", "input": "x", "layers": [
-        {"type": "linear", "features": 16}, {"type": "tanh"}, {"type": "dropout", "rate": 0.1}, {"type": "linear", "features": 3}]},
+    "stepc": 1, "name": "both", "inputs": {"x": {"shape": [8, 6]}, "y": {"shape": [8, 3]}}, "model": model(16),
     "loss": "mean((model - y)**2)", "optimizer": {"type": "adamw", "learning_rate": 0.01}, "ema": {"decay": 0.9}}
-LOOP = {**DOCUMENT, "name": "loop", "accumulate": {"microbatch_size": 2}}
+LOOP = {**DOCUMENT, "name": "loop", "model": model(512), "accumulate": {"microbatch_size": 2}}  # too wide for a sequence
 
 
 def batch(k, size=8):
@@ -158,11 +161,12 @@ class Objects(runner.SharedCase):
             data = f.read()
         with open(self.path("long.cu"), "rb") as f:
             kernels = re.compile(rb'extern "C" __global__[^(]*\([^)]*\) (kernel_\d+)\(')
-            printed = kernels.findall(f.read())
+            text = f.read()
+        printed, parts = kernels.findall(text), [b"kernel_" + n for n in re.findall(rb"\n        case (\d+): {", text)]
         self.assertGreater(len(printed), 20)
         with open(self.path("long.cu.nests"), "rb") as f:
             nests = re.findall(rb"^(kernel_\d+): nest ", f.read(), re.MULTILINE)
-        self.assertEqual(nests, printed[:len(nests)])  # behind them those that sum
+        self.assertEqual(set(nests), set(printed + parts))
         self.assertGreater(len(nests), 20)
         self.assertFalse(os.path.exists(self.path("long.nests")))  # of the kernels of a CPU
         self.assertEqual(kernels.findall(data), printed)
@@ -232,11 +236,15 @@ n.close()
     def test_a_launch_fails(self):
         said = self.host(self.FAILS, STAND_IN_FAIL="cuLaunchKernel:6:719")  # in the first run: with its name
         self.assertRegex(said, r'STEP_EDEVICE: device 0 \(cuda:0\): entry "\w+", kernel_\d+ \(/\S* \w+\): CUDA_ERROR_LAUNCH_FAILED')
-        said = self.host(self.FAILS, STAND_IN_FAIL="cuGraphLaunch:2:700")
+        said = self.host(self.FAILS, STAND_IN_FAIL="cuLaunchKernel:%d:700" % (self.counts(1, "both-cuda.so")["cuLaunchKernel"] + 2))
+        self.assertRegex(said, r'entry "step", kernel_\d+ \(/\S* \w+\) or one before it or launched with it: CUDA_ERROR_ILLEGAL_ADDRESS')
+        self.assertIn("again", said)
+        loop = self.FAILS.replace("SO", repr(self.path("loop-cuda.so")))
+        said = self.host(loop, STAND_IN_FAIL="cuGraphLaunch:2:700")
         self.assertIn("launching a graph: CUDA_ERROR_ILLEGAL_ADDRESS", said)
         self.assertIn("STEP_EPOISONED", said)
         self.assertIn("again", said)
-        said = self.host(self.FAILS, STAND_IN_FAIL="cuGraphLaunch:3:214")  # memory of the card
+        said = self.host(loop, STAND_IN_FAIL="cuGraphLaunch:3:214")  # memory of the card
         self.assertIn("CUDA_ERROR_ECC_UNCORRECTABLE 214", said)
         self.assertIn("the system's log has an Xid", said)
         said = self.host(self.FAILS, STAND_IN_FAIL="cuLaunchKernel:40:719", STEPC_CUDA_CHECK="1")
@@ -290,12 +298,12 @@ m.close()
         with open(file) as f:
             return {name: int(n) for name, n in map(str.split, f)}
 
-    def test_a_step_is_one_graph(self):
-        for so, beside in ("both-cuda.so", {}), ("loop-cuda.so", {"cuMemcpyHtoDAsync": 2, "cuLaunchKernel": 1}):
+    def test_a_step_is_one_launch(self):
+        for so, asked in (("both-cuda.so", {"cuLaunchKernel": 1}), ("loop-cuda.so", {"cuGraphLaunch": 1, "cuMemcpyHtoDAsync": 2, "cuLaunchKernel": 1})):
             few, many = self.counts(3, so), self.counts(13, so)
             more = {name: (n - few[name]) / 10 for name, n in many.items() if n != few[name]}
             self.assertEqual(more.pop("cuCtxPushCurrent"), more.pop("cuCtxPopCurrent"), so)
-            self.assertEqual(more, {"cuGraphLaunch": 1, "cuStreamSynchronize": 1, **beside}, so)  # nothing allocated, nothing made
+            self.assertEqual(more, {"cuStreamSynchronize": 1, **asked}, so)  # nothing allocated, nothing made
 
     def test_many_tensors_in_one_launch(self):
         """An update of many tensors, whatever their shapes, is as many launches as its table of members needs; the norm of all of them two."""
@@ -349,7 +357,7 @@ m.close()
             return [{"type": "linear", "features": 16, "kernel_init": normal}, {"type": "tanh"}, {"type": "dropout", "rate": 0.1 + 0.02 * i}]
         few, many = (sum([layer(i) for i in range(n)], []) for n in (4, 7))
         texts = [self.text(name, layers, [8, 16]) for name, layers in (("few", few), ("many", many))]
-        heads = [re.findall(r"__global__ .*", t) for t in texts]
+        heads = [re.findall(r"__global__ .*|case \d+: {|unsigned number_0 = ", t) for t in texts]
         self.assertEqual(len(heads[0]), len(heads[1]))
         self.assertGreaterEqual(sum("number_0" in h for h in heads[1]), 3)
         runner.call(self.program, "compile", self.path("many.json"), "-o", self.path("many-cpu.so"))
@@ -581,7 +589,7 @@ m.close(), n.close()
                 return {name: int(n) for name, n in map(str.split, f)}
 
         for so, graphs, asked in (
-                ("both-cuda.so", 8, {"cuGraphLaunch": 1, "cuEventRecord": 1, "cuEventSynchronize": 1}),  # all of a brief step
+                ("both-cuda.so", 0, {"cuLaunchKernel": 1, "cuEventRecord": 1, "cuEventSynchronize": 1}),  # all of a brief step
                 ("loop-cuda.so", 4, {"cuGraphLaunch": 1, "cuMemcpyHtoDAsync": 2, "cuLaunchKernel": 1,  # at two batches the host comes no further
                                      "cuEventRecord": 3, "cuStreamWaitEvent": 2, "cuEventSynchronize": 2})):
             few, many = counts(so, 20), counts(so, 40)
@@ -625,7 +633,7 @@ try:
 except stepc.StepError as e:
     print(e)
 m.close()
-""", STAND_IN_FAIL="cuGraphLaunch:12:719")
+""", STAND_IN_FAIL="cuLaunchKernel:%d:719" % (self.counts(1, "both-cuda.so")["cuLaunchKernel"] + 12))
         self.assertIn("STEP_EPOISONED", said)
         self.assertIn("9 [1, 2, 3, 4", said)
 

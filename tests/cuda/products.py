@@ -13,6 +13,16 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 from tool import runner
 
 
+BARRIER = re.compile(r"__syncthreads\(\);|stepc_barrier\(")
+
+
+def pieces(text):
+    """The kernels, and those that are parts of sequences."""
+    kernels = text.split('extern "C" __global__')[1:]
+    parts = [re.split(r"\n        case \d+: {", k)[1:] for k in kernels if " sequence(" in k.split("\n")[0]]
+    return [k for k in kernels if " sequence(" not in k.split("\n")[0]] + [p.split("\n            at += ")[0] for p in sum(parts, [])]
+
+
 def step(inputs, expression, parameters, dtype="float32"):
     """A model of one expression over parameters w and v."""
     nodes = [{"type": "param", "name": n, "shape": s, "dtype": dtype, "init": {"type": "normal", "stddev": 0.1}} for n, s in parameters.items()]
@@ -122,19 +132,20 @@ class Products(runner.Case):
             model = self.write("model.json", {**CASES, "ragged": ragged}[name])
             self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", "--save-temps=" + self.folder, *MORE.get(name, []))
             with open(self.path("step.cu")) as f:
-                kernels = f.read().split('extern "C" __global__')[1:]
-            self.assertGreaterEqual(sum("__align__(16)" in k for k in kernels), products)
+                kernels = pieces(f.read())
+            tiles = re.compile(r"__align__\(16\)|\)\(shared \+ ")
+            self.assertGreaterEqual(sum(bool(tiles.search(k)) for k in kernels), products)
             for kernel in kernels:
                 if "fmaf" in kernel:
-                    self.assertIn("__align__(16)", kernel)
-                    self.assertNotIn("__syncthreads();", kernel[kernel.index("fmaf"):], kernel)
+                    self.assertRegex(kernel, tiles)
+                    self.assertNotRegex(kernel[kernel.index("fmaf"):], BARRIER)
 
     def test_text(self):
         """Both operands go through shared memory: barriers before what has come is stored there and before it is read, none between the elements of a
         tile, though an epilogue reads what its result may take the place of."""
         self.stepc("compile", self.write("model.json", product(640, 64, 416)), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", "--save-temps=" + self.folder)
         with open(self.path("step.cu")) as f:
-            kernels = [k for k in f.read().split('extern "C" __global__')[1:] if "__align__" in k]
+            kernels = [k for k in pieces(f.read()) if "__align__" in k]
         self.assertGreaterEqual(len(kernels), 2)  # forward with what is behind it, the gradient of w
         for kernel in kernels:
             self.assertEqual(kernel.count("__shared__ __align__(16) float"), 2, kernel)
@@ -159,7 +170,7 @@ class Products(runner.Case):
             self.stepc("compile", self.write("model.json", convolution([4, 12, 12, 16], dtype)), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text",
                        "--save-temps=" + self.folder)
             with open(self.path("step.cu")) as f:
-                kernels = [k for k in f.read().split('extern "C" __global__')[1:] if "__align__(16)" in k]
+                kernels = [k for k in pieces(f.read()) if "__align__(16)" in k]
             self.assertGreaterEqual(len(kernels), 5)
             for kernel in kernels:
                 self.assertIn("stepc_matrix_" + name, kernel)
@@ -170,7 +181,7 @@ class Products(runner.Case):
         for o, few, least in (product(128, 64, 64), 4, 2), (product(2048, 640, 1024, "bfloat16"), 4, 2), (product(128, 62, 66), 2, 1), (image, 4, 5):
             self.stepc("compile", self.write("model.json", o), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", "--save-temps=" + self.folder)
             with open(self.path("step.cu")) as f:
-                kernels = [k for k in f.read().split('extern "C" __global__')[1:] if "__align__(16)" in k]
+                kernels = [k for k in pieces(f.read()) if "__align__(16)" in k]
             self.assertGreaterEqual(sum("stepc_load_whole<%d>" % few in k for k in kernels), least, few)
             for kernel in kernels:
                 self.assertLessEqual(kernel.count("__syncthreads();"), 4, kernel)

@@ -1,8 +1,9 @@
 /* Runs CUDA kernels on the CPU: what generated kernels use of CUDA C, and a launch that runs the blocks of a grid one
  * after the other, the threads of a block as fibers that change at barriers. Everything happens in one thread of the
  * machine in a fixed order, forwards or backwards, so a missing barrier shows as a wrong result in one of the two, the
- * same way in every run. The threads of a warp change at its own barriers, too, and at shuffles. Threads that wait at
- * different barriers, or end while others wait, are an error. */
+ * same way in every run. The threads of a warp change at its own barriers, too, and at shuffles; some of the block's
+ * warps may have barriers of their own. Threads that wait at different barriers, or end while others wait, are an
+ * error. */
 #ifndef CUDA_SHIM_HPP
 #define CUDA_SHIM_HPP
 #include <cmath>
@@ -68,6 +69,7 @@ struct fiber {
     void *stack, *memory;
     bool done;
     int waits;
+    unsigned with; /* of the block's warps, from a multiple of that on; 0: all */
 };
 static fiber fibers[MOST], *current;
 static void *scheduler;
@@ -103,7 +105,7 @@ static void make_fiber()
     char *memory = (char *)aligned_alloc(64, STACK);
     void **top = (void **)(memory + STACK) - 8;
     top[6] = (void *)live; /* six registers, then where to go; the stack is as after a call */
-    fibers[fiber_count++] = {top, memory, false, 0};
+    fibers[fiber_count++] = {top, memory, false, 0, 0};
 }
 
 enum { WARP = 32 };
@@ -113,7 +115,7 @@ enum { WARP = 32 };
 static int run_warp(unsigned first, unsigned threads, bool backwards)
 {
     for (;;) {
-        unsigned alive = 0;
+        unsigned alive = 0, with = 0;
         int at = 0;
         for (unsigned k = 0; k < threads; k++) {
             unsigned i = first + (backwards ? threads - 1 - k : k);
@@ -123,8 +125,8 @@ static int run_warp(unsigned first, unsigned threads, bool backwards)
                 resume(f);
             }
             if (f->done) continue;
-            if (alive++ && at != f->waits) return -1;
-            at = f->waits;
+            if (alive++ && (at != f->waits || with != f->with)) return -1;
+            at = f->waits, with = f->with;
         }
 #ifdef SHIM_TRAFFIC
         traffic::settle();
@@ -134,18 +136,35 @@ static int run_warp(unsigned first, unsigned threads, bool backwards)
     }
 }
 
-/* One turn: every warp runs to the block's next barrier or its end. 0: all have ended; -1: they disagree. */
+/* One turn: every warp runs to the block's next barrier or its end; a barrier of some warps is open when all of them
+ * are there. 0: all have ended; -1: they disagree. */
 static int turn(unsigned threads, bool backwards)
 {
-    unsigned warps = (threads + WARP - 1) / WARP;
-    int at = 0;
-    for (unsigned k = 0; k < warps; k++) {
-        unsigned first = WARP * (backwards ? warps - 1 - k : k);
-        int here = run_warp(first, threads - first < WARP ? threads - first : WARP, backwards);
-        if (here < 0 || (k && here != at)) return -1;
-        at = here;
+    struct {
+        bool waits;
+        int at;
+        unsigned with;
+    } warps[MOST / WARP] = {};
+    const unsigned count = (threads + WARP - 1) / WARP;
+    for (bool opened = true; opened;) {
+        for (unsigned k = 0; k < count; k++) {
+            const unsigned i = backwards ? count - 1 - k : k, first = WARP * i;
+            if (warps[i].waits) continue;
+            const int at = run_warp(first, threads - first < WARP ? threads - first : WARP, backwards);
+            if (at < 0) return -1;
+            warps[i] = {true, at, at ? fibers[first].with : 0};
+        }
+        opened = false;
+        for (unsigned i = 0; i < count; i++) {
+            const unsigned with = warps[i].with, end = i + with;
+            bool all = with && i % with == 0 && end <= count;
+            for (unsigned k = i; all && k < end; k++) all = warps[k].at == warps[i].at && warps[k].with == with;
+            for (unsigned k = i; all && k < end; k++) warps[k].waits = false, opened = true;
+        }
     }
-    return at != 0;
+    for (unsigned i = 0; i < count; i++)
+        if (warps[i].with || warps[i].at != warps[0].at) return -1;
+    return warps[0].at != 0;
 }
 
 /* Words by value, structures by their address. */
@@ -206,13 +225,15 @@ static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void 
 
 } // namespace shim
 
-static void shim_barrier(int line)
+static void shim_barrier(int line, unsigned threads = 0) /* of so many threads; 0: of the block, or a warp */
 {
     shim::current->waits = line;
+    shim::current->with = threads / shim::WARP;
     shim::yield();
 }
 #define __syncthreads() shim_barrier(__LINE__)
 #define __syncwarp() shim_barrier(-__LINE__)
+#define stepc_barrier(threads) shim_barrier(__LINE__, threads)
 
 /* What lanes give one another waits in one of two places each, in turn, so that one barrier is enough. */
 template <typename T> static T __shfl_xor_sync(unsigned mask, T x, unsigned bits)
@@ -246,7 +267,7 @@ static void shim_matrix(float *sum, const unsigned *left, const unsigned *right,
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane;
     std::memcpy(lefts[threadIdx.x], left, sizeof lefts[0]);
     std::memcpy(rights[threadIdx.x], right, sizeof rights[0]);
-    shim_barrier(__LINE__);
+    __syncwarp();
     for (int at = 0; at < rows * columns * 4; at++) {
         const unsigned row = lane / 4, upper = at / 2 % 2, column = lane % 4 * 2 + at % 2;
         for (unsigned k = 0; k < 16; k++) {
@@ -256,7 +277,7 @@ static void shim_matrix(float *sum, const unsigned *left, const unsigned *right,
             sum[at] = std::fma(shim_16_value(x, half, wide), shim_16_value(y, half, wide), sum[at]);
         }
     }
-    shim_barrier(__LINE__);
+    __syncwarp();
 }
 #define SHIM_MATRIX(type, wide) \
     template <int rows, int columns> \
@@ -275,13 +296,13 @@ template <bool turned> SHIM_UNSEEN static void stepc_load_tiles(unsigned *to, co
 #ifdef SHIM_TRAFFIC
     traffic::note(line, 16, false, __builtin_return_address(0)); /* eight lines at a time */
 #endif
-    shim_barrier(__LINE__);
+    __syncwarp();
     for (unsigned tile = 0; tile < 4; tile++) {
         const unsigned short *const *of = lines + warp + tile * 8;
         const unsigned first = turned ? of[column][row] : of[row][column];
         to[tile] = first | (unsigned)(turned ? of[column + 1][row] : of[row][column + 1]) << 16;
     }
-    shim_barrier(__LINE__);
+    __syncwarp();
 }
 
 /* ---- products by warpgroups (PTX ISA 9.7.15): asynchronous, so that they read shared memory as late as they may, when

@@ -151,7 +151,8 @@ struct stepc_cuda_kernel {
     uint32_t members;        /* that one launch takes at most; 0: it takes no table */
     uint32_t iterations;     /* that a block is worth */
     uint32_t most_blocks;    /* of a set of buffers */
-    uint16_t checks;         /* whether it raises the flag */
+    uint8_t checks;          /* whether it raises the flag */
+    uint8_t part;            /* it is in no image but as a part of sequences */
     uint16_t number_count;   /* of a launch */
     uint64_t shared_bytes;   /* static shared memory of a block */
     uint64_t scratch_bytes;  /* global memory per block */
@@ -161,6 +162,12 @@ static inline uint32_t stepc_cuda_blocks(const struct stepc_cuda_kernel *kernel,
     int64_t each = kernel->iterations, blocks = extent > 0 ? (extent - 1) / each + 1 : 1;
     return blocks < (int64_t)kernel->most_blocks ? (uint32_t)blocks : kernel->most_blocks;
 }
+static inline uint32_t stepc_cuda_words(const struct stepc_cuda_kernel *kernel) /* its parameters, a table whole */
+{
+    uint32_t member = kernel->argument_count + STEPC_CUDA_MEMBER_WORDS;
+    return (kernel->members ? 1 + kernel->members * member : member) + (kernel->scratch_bytes != 0) + kernel->checks +
+           kernel->number_count;
+}
 struct stepc_cuda_image {
     const char *arch; /* "sm_80": a cubin; "compute_80": PTX; "text": CUDA C, which only a stand-in driver takes */
     const unsigned char *data; /* a text ends with a zero */
@@ -169,18 +176,26 @@ struct stepc_cuda_image {
 };
 struct stepc_cuda_launch {
     uint32_t kernel, blocks; /* kernel: UINT32_MAX for commands that are none; blocks of all its members */
+    uint32_t small;          /* it may be a part of a sequence */
     const char *place;       /* "/model/layers/1: dot", for messages */
     const uint32_t *numbers;
 };
 /* The last kernel moves pieces between the host and the device: a table of how many there are, then of each where to,
- * where from, and its bytes, STEPC_CUDA_CLEARS where these are zeros then. */
+ * where from, and its bytes: STEPC_CUDA_CLEARS where these are zeros then, STEPC_CUDA_SETS where four bytes become the
+ * number that stands in place of where from. */
 enum { STEPC_CUDA_MOVES = 40, STEPC_CUDA_MOVE_WORDS = 1 + 3 * STEPC_CUDA_MOVES };
-#define STEPC_CUDA_CLEARS (UINT64_C(1) << 63)
+#define STEPC_CUDA_CLEARS (UINT64_C(2) << 62)
+#define STEPC_CUDA_SETS (UINT64_C(3) << 62)
+/* Launches that follow one another, each too small for one of its own, and pieces that are moved between them are one
+ * launch of the kernel before the last, whose block does one after the other. Its parameter is a table of
+ * STEPC_CUDA_TABLE_WORDS words: where the parts end; then of each part the number of its kernel and its parameters (of
+ * a move those that are there). */
 struct stepc_cuda {
     const struct stepc_cuda_kernel *kernels;
     const struct stepc_cuda_image *images;
     const struct stepc_cuda_launch *const *launches; /* by entry, then by command */
     uint32_t kernel_count, image_count;
+    uint32_t sequences; /* 0: no launch is a part of one */
 };
 
 /* Parts of the runtime that not every program needs. A program's tables name those that it does, so that the linker
@@ -277,7 +292,7 @@ enum {
     STEPC_PACKED_FIXED = 1024,   /* a hyper-parameter: its initial value; others: not below 1 / STEPC_BOUND */
     STEPC_PACKED_CLOSE = 2048    /* tensors, inputs and parameters: STEPC_BOUND_CLOSE in place of STEPC_BOUND */
 };
-enum { STEPC_TABLES = 12, STEPC_LENT_FROM = 1 << 16 };
+enum { STEPC_TABLES = 13, STEPC_LENT_FROM = 1 << 16 };
 #define STEPC_FILE_BYTES (UINT64_C(8) << 30) /* of a file of a checkpoint; larger ones become several */
 
 extern const struct stepc_program stepc_program;

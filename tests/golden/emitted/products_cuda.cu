@@ -268,24 +268,6 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) kernel_1(const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b2, long long lo, long long hi)
-{
-    __shared__ double folded[8];
-    const unsigned thread = threadIdx.x;
-    const float v1 = 0.0f;
-    float r0[1];
-    for (int i = 0; i < 1; i++) r0[i] = v1;
-    for (long long i0 = thread; i0 < 2450ll; i0 += 256) {
-        const float v2 = b0[i0];
-        r0[0] = r0[0] + v2;
-    }
-    const float v3 = stepc_fold<256>(folded, r0[0], [](float x, float y) -> float { return x + y; });
-    const float v4 = b1[0];
-    const float v5 = v3 + v4;
-    __syncthreads();
-    if (thread == 0) b2[0] = v5;
-}
-
 extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short *__restrict__ b0, const unsigned short *__restrict__ b1, float *__restrict__ b2, long long lo, long long hi)
 {
     stepc_escape(b2);
@@ -559,24 +541,6 @@ extern "C" __global__ void __launch_bounds__(128) kernel_3(const float *__restri
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) kernel_4(const float *__restrict__ b0, float *__restrict__ b1, long long lo, long long hi)
-{
-    __shared__ double folded[8];
-    const unsigned thread = threadIdx.x;
-    const float v1 = 0.0f;
-    float r0[1];
-    for (int i = 0; i < 1; i++) r0[i] = v1;
-    #pragma unroll
-    for (long long i0 = thread; i0 < 768ll; i0 += 256) {
-        const float v2 = b0[i0];
-        const float v3 = stepc_bf16_round((float)v2);
-        const float v4 = (float)v3;
-        r0[0] = r0[0] + v4;
-    }
-    const float v5 = stepc_fold<256>(folded, r0[0], [](float x, float y) -> float { return x + y; });
-    if (thread == 0) b1[0] = v5;
-}
-
 extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short *__restrict__ b0, const unsigned short *b1, const double *__restrict__ b2, unsigned short *b3, long long lo, long long hi, unsigned *flag)
 {
     __shared__ __align__(16) unsigned b4[1144];
@@ -765,300 +729,6 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
                             run3_96.item[1] = stepc_bf16_bits(v101);
                             stepc_store_whole(b3 + (1536ll * i0 + 192ll * i20 + 2ll * (long long)v86 + 384ll * (long long)v82 + 24ll * (long long)v84), run3_96, v88);
                             if (v88) bad |= stepc_not_finite(v101);
-                        }
-                    }
-                }
-            }
-        }
-    }
-    if (bad) *flag |= 1;
-}
-
-extern "C" __global__ void __launch_bounds__(64) kernel_6(const float *b0, const double *__restrict__ b1, const float *__restrict__ b2, float *b3, long long lo, long long hi, unsigned *flag)
-{
-    const unsigned thread = threadIdx.x;
-    bool bad = false;
-    const float v1 = 0.0f;
-    float r0[1];
-    for (int i = 0; i < 1; i++) r0[i] = v1;
-    #pragma unroll 8
-    for (long long i0 = 0; i0 < 70ll; i0++) {
-         {
-            const long long i1 = 0;
-            if (thread < 35) {
-                const long long i2 = thread;
-                const float v2 = b2[35ll * i0 + i2];
-                r0[0] = r0[0] + v2;
-            }
-        }
-    }
-    const double v5 = b1[0];
-    const double v6 = -v5;
-    const float v7 = (float)v6;
-     {
-        const long long i3 = 0;
-        if (thread < 35) {
-            const long long i4 = thread;
-            const float v3 = r0[0];
-            const float v4 = b0[i4];
-            const float v8 = v7 * v3;
-            const float v9 = v4 + v8;
-            { b3[i4] = v9; bad |= stepc_not_finite(v9); }
-        }
-    }
-    if (bad) *flag |= 1;
-}
-
-extern "C" __global__ void __launch_bounds__(128) kernel_7(const float *__restrict__ b0, const float *b1, const double *__restrict__ b2, const float *__restrict__ b3, float *b4, long long lo, long long hi, unsigned *flag)
-{
-    __shared__ __align__(16) float b5[1084];
-    __shared__ __align__(16) float b6[572];
-    const unsigned thread = threadIdx.x;
-    bool bad = false;
-    const float v1 = 0.0f;
-    const int v2 = (int)16ll;
-    const int v7 = (int)10ll;
-    const int v13 = (int)32ll;
-    const int v18 = (int)35ll;
-    const int v32 = (int)4ll;
-    const int v42 = (int)70ll;
-    const int v58 = (int)8ll;
-    const int v73 = (int)40ll;
-    for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
-        float r0[16];
-        #pragma unroll
-        for (int i = 0; i < 16; i++) r0[i] = v1;
-        float r1[8];
-        #pragma unroll
-        for (int i = 0; i < 8; i++) r1[i] = v1;
-        float r2[4];
-        #pragma unroll
-        for (int i = 0; i < 4; i++) r2[i] = v1;
-        float r3[4];
-        #pragma unroll
-        for (int i = 0; i < 4; i++) r3[i] = v1;
-        float r4[4];
-        #pragma unroll
-        for (int i = 0; i < 4; i++) r4[i] = v1;
-        #pragma unroll
-        for (long long i1 = 0; i1 < 2ll; i1++) {
-             {
-                const long long i2 = thread;
-                const int v3 = (int)(i2);
-                const int v4 = stepc_rem(v3, v2);
-                const int v5 = stepc_div(v3, v2);
-                const int v6 = (int)((long long)v4);
-                const bool v8 = v6 < v7;
-                const auto wide9 = stepc_load_whole<4>(b0 + (320ll * i1 + 4ll * (long long)v6 + 40ll * (long long)v5), v8);
-                const float v9 = wide9.item[0];
-                r1[4ll * i1] = v9;
-                const float v10 = wide9.item[1];
-                r1[4ll * i1 + 1] = v10;
-                const float v11 = wide9.item[2];
-                r1[4ll * i1 + 2] = v11;
-                const float v12 = wide9.item[3];
-                r1[4ll * i1 + 3] = v12;
-            }
-        }
-        #pragma unroll
-        for (long long i3 = 0; i3 < 4ll; i3++) {
-             {
-                const long long i4 = thread;
-                const int v14 = (int)(i4);
-                const int v15 = stepc_rem(v14, v13);
-                const int v16 = stepc_div(v14, v13);
-                const int v17 = (int)(32ll * i0 + (long long)v15);
-                const bool v19 = v17 < v18;
-                const float v20 = v19 ? b3[140ll * i3 + (long long)v17 + 35ll * (long long)v16] : (float)0;
-                r3[i3] = v20;
-            }
-        }
-        __syncthreads();
-        #pragma unroll 1
-        for (long long i5 = 0; i5 < 5ll; i5++) {
-            __syncthreads();
-            #pragma unroll
-            for (long long i6 = 0; i6 < 2ll; i6++) {
-                 {
-                    const long long i7 = thread;
-                    const int v21 = (int)(i7);
-                    const int v22 = stepc_rem(v21, v2);
-                    const int v23 = stepc_div(v21, v2);
-                    const float v24 = r1[4ll * i6];
-                    b5[544ll * i6 + 4ll * (long long)v22 + 68ll * (long long)v23] = v24;
-                    const float v25 = r1[4ll * i6 + 1];
-                    b5[544ll * i6 + 4ll * (long long)v22 + 68ll * (long long)v23 + 1] = v25;
-                    const float v26 = r1[4ll * i6 + 2];
-                    b5[544ll * i6 + 4ll * (long long)v22 + 68ll * (long long)v23 + 2] = v26;
-                    const float v27 = r1[4ll * i6 + 3];
-                    b5[544ll * i6 + 4ll * (long long)v22 + 68ll * (long long)v23 + 3] = v27;
-                }
-            }
-            #pragma unroll
-            for (long long i8 = 0; i8 < 4ll; i8++) {
-                 {
-                    const long long i9 = thread;
-                    const int v28 = (int)(i9);
-                    const int v29 = stepc_rem(v28, v13);
-                    const int v30 = stepc_div(v28, v13);
-                    const float v31 = r3[i8];
-                    b6[144ll * i8 + (long long)v29 + 36ll * (long long)v30] = v31;
-                }
-            }
-            const int v33 = (int)(i5);
-            const bool v34 = v33 < v32;
-            const int v35 = (int)(i5 + 1);
-            if (v34) {
-                #pragma unroll
-                for (long long i10 = 0; i10 < 2ll; i10++) {
-                     {
-                        const long long i11 = thread;
-                        const int v36 = (int)(i11);
-                        const int v37 = stepc_rem(v36, v2);
-                        const int v38 = stepc_div(v36, v2);
-                        const int v39 = (int)((long long)v37);
-                        const bool v40 = v39 < v7;
-                        const int v41 = (int)(8ll * i10 + (long long)v38 + 16ll * (long long)v35);
-                        const bool v43 = v41 < v42;
-                        const bool v44 = v40 && v43;
-                        const auto wide45 = stepc_load_whole<4>(b0 + (4ll * (long long)v39 + 40ll * (long long)v41), v44);
-                        const float v45 = wide45.item[0];
-                        r1[4ll * i10] = v45;
-                        const float v46 = wide45.item[1];
-                        r1[4ll * i10 + 1] = v46;
-                        const float v47 = wide45.item[2];
-                        r1[4ll * i10 + 2] = v47;
-                        const float v48 = wide45.item[3];
-                        r1[4ll * i10 + 3] = v48;
-                    }
-                }
-                #pragma unroll
-                for (long long i12 = 0; i12 < 4ll; i12++) {
-                     {
-                        const long long i13 = thread;
-                        const int v49 = (int)(i13);
-                        const int v50 = stepc_rem(v49, v13);
-                        const int v51 = stepc_div(v49, v13);
-                        const int v52 = (int)(32ll * i0 + (long long)v50);
-                        const bool v53 = v52 < v18;
-                        const int v54 = (int)(4ll * i12 + (long long)v51 + 16ll * (long long)v35);
-                        const bool v55 = v54 < v42;
-                        const bool v56 = v53 && v55;
-                        const float v57 = v56 ? b3[(long long)v52 + 35ll * (long long)v54] : (float)0;
-                        r3[i12] = v57;
-                    }
-                }
-            }
-            __syncthreads();
-            #pragma unroll 8
-            for (long long i14 = 0; i14 < 16ll; i14++) {
-                 {
-                    const long long i15 = 0;
-                    #pragma unroll
-                    for (long long i16 = 0; i16 < 4ll; i16++) {
-                         {
-                            const long long i17 = thread;
-                            const int v59 = (int)(i17);
-                            const int v60 = stepc_div(v59, v58);
-                            const float v61 = b5[68ll * i14 + i16 + 4ll * (long long)v60];
-                            r2[i16] = v61;
-                        }
-                    }
-                }
-                 {
-                    const long long i18 = 0;
-                    #pragma unroll
-                    for (long long i19 = 0; i19 < 4ll; i19++) {
-                         {
-                            const long long i20 = thread;
-                            const int v62 = (int)(i20);
-                            const int v63 = stepc_rem(v62, v58);
-                            const float v64 = b6[36ll * i14 + i19 + 4ll * (long long)v63];
-                            r4[i19] = v64;
-                        }
-                    }
-                }
-                 {
-                    const long long i21 = 0;
-                    #pragma unroll
-                    for (long long i22 = 0; i22 < 4ll; i22++) {
-                         {
-                            const long long i23 = 0;
-                            #pragma unroll
-                            for (long long i24 = 0; i24 < 4ll; i24++) {
-                                 {
-                                    const long long i25 = thread;
-                                    const float v65 = r0[4ll * i22 + i24];
-                                    const float v66 = r2[i22];
-                                    const float v67 = r4[i24];
-                                    const float v68 = fmaf(v66, v67, v65);
-                                    r0[4ll * i22 + i24] = v68;
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-         {
-            const long long i26 = 0;
-            #pragma unroll
-            for (long long i27 = 0; i27 < 4ll; i27++) {
-                 {
-                    const long long i28 = 0;
-                     {
-                        const long long i29 = 0;
-                         {
-                            const long long i30 = thread;
-                            const int v69 = (int)(i30);
-                            const int v70 = stepc_div(v69, v58);
-                            const int v71 = stepc_rem(v69, v58);
-                            const int v72 = (int)(i27 + 4ll * (long long)v70);
-                            const bool v74 = v72 < v73;
-                            const int v75 = (int)(32ll * i0 + 4ll * (long long)v71);
-                            const bool v76 = v75 < v18;
-                            const bool v77 = v74 && v76;
-                            const float v78 = r0[4ll * i27];
-                            const float v79 = v77 ? b1[(long long)v75 + 35ll * (long long)v72] : (float)0;
-                            const double v80 = v77 ? b2[0] : (double)0;
-                            const double v81 = -v80;
-                            const float v82 = (float)v81;
-                            const float v83 = v82 * v78;
-                            const float v84 = v79 + v83;
-                            const int v85 = (int)(32ll * i0 + 4ll * (long long)v71 + 1);
-                            const bool v86 = v85 < v18;
-                            const bool v87 = v74 && v86;
-                            const float v88 = r0[4ll * i27 + 1];
-                            const float v89 = v87 ? b1[(long long)v85 + 35ll * (long long)v72] : (float)0;
-                            const double v90 = v87 ? b2[0] : (double)0;
-                            const double v91 = -v90;
-                            const float v92 = (float)v91;
-                            const float v93 = v92 * v88;
-                            const float v94 = v89 + v93;
-                            const int v95 = (int)(32ll * i0 + 4ll * (long long)v71 + 2);
-                            const bool v96 = v95 < v18;
-                            const bool v97 = v74 && v96;
-                            const float v98 = r0[4ll * i27 + 2];
-                            const float v99 = v97 ? b1[(long long)v95 + 35ll * (long long)v72] : (float)0;
-                            const double v100 = v97 ? b2[0] : (double)0;
-                            const double v101 = -v100;
-                            const float v102 = (float)v101;
-                            const float v103 = v102 * v98;
-                            const float v104 = v99 + v103;
-                            const int v105 = (int)(32ll * i0 + 4ll * (long long)v71 + 3);
-                            const bool v106 = v105 < v18;
-                            const bool v107 = v74 && v106;
-                            const float v108 = r0[4ll * i27 + 3];
-                            const float v109 = v107 ? b1[(long long)v105 + 35ll * (long long)v72] : (float)0;
-                            const double v110 = v107 ? b2[0] : (double)0;
-                            const double v111 = -v110;
-                            const float v112 = (float)v111;
-                            const float v113 = v112 * v108;
-                            const float v114 = v109 + v113;
-                            if (v77) { b4[(long long)v75 + 35ll * (long long)v72] = v84; bad |= stepc_not_finite(v84); }
-                            if (v87) { b4[(long long)v85 + 35ll * (long long)v72] = v94; bad |= stepc_not_finite(v94); }
-                            if (v97) { b4[(long long)v95 + 35ll * (long long)v72] = v104; bad |= stepc_not_finite(v104); }
-                            if (v107) { b4[(long long)v105 + 35ll * (long long)v72] = v114; bad |= stepc_not_finite(v114); }
                         }
                     }
                 }
@@ -1373,28 +1043,401 @@ extern "C" __global__ void __launch_bounds__(128) kernel_12(const float *__restr
     }
 }
 
-extern "C" __global__ void __launch_bounds__(64) kernel_13(const float *__restrict__ b0, const float *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b3, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(256) sequence(const __grid_constant__ stepc_table<508> table)
 {
-    __shared__ double folded[2];
-    const unsigned thread = threadIdx.x;
-    const float v1 = 0.0f;
-    float r0[1];
-    for (int i = 0; i < 1; i++) r0[i] = v1;
-    #pragma unroll 8
-    for (long long i0 = 0; i0 < 70ll; i0++) {
-        if (thread < 35) {
-            const long long i1 = thread;
-            const float v2 = b1[35ll * i0 + i1];
-            const float v3 = b0[i1];
-            const float v4 = v2 + v3;
-            const float v5 = tanhf(v4);
-            r0[0] = r0[0] + v5;
+    __shared__ __align__(16) unsigned char shared[13312];
+    for (unsigned at = 1; at < table.word[0];) {
+        switch (table.word[at++]) {
+        case 1: {
+            const unsigned thread = threadIdx.x % 256;
+            double *const folded = (double *)(shared + 0) + threadIdx.x / 256 * 8;
+            const float *const b0 = (const float *)stepc_global(table.word[at + 0]);
+            const float *const b1 = (const float *)stepc_global(table.word[at + 1]);
+            float *const b2 = (float *)stepc_global(table.word[at + 2]);
+            const long long lo = 0, hi = (long long)table.word[at + 4];
+            const float v1 = 0.0f;
+            float r0[1];
+            for (int i = 0; i < 1; i++) r0[i] = v1;
+            for (long long i0 = thread; i0 < 2450ll; i0 += 256) {
+                const float v2 = b0[i0];
+                r0[0] = r0[0] + v2;
+            }
+            const float v3 = stepc_fold<256>(folded, r0[0], [](float x, float y) -> float { return x + y; });
+            const float v4 = b1[0];
+            const float v5 = v3 + v4;
+            __syncthreads();
+            if (thread == 0) b2[0] = v5;
+            at += 5;
+            break;
         }
+        case 4: {
+            const unsigned thread = threadIdx.x % 256;
+            double *const folded = (double *)(shared + 0) + threadIdx.x / 256 * 8;
+            const float *const b0 = (const float *)stepc_global(table.word[at + 0]);
+            float *const b1 = (float *)stepc_global(table.word[at + 1]);
+            const long long lo = 0, hi = (long long)table.word[at + 3];
+            const float v1 = 0.0f;
+            float r0[1];
+            for (int i = 0; i < 1; i++) r0[i] = v1;
+            #pragma unroll
+            for (long long i0 = thread; i0 < 768ll; i0 += 256) {
+                const float v2 = b0[i0];
+                const float v3 = stepc_bf16_round((float)v2);
+                const float v4 = (float)v3;
+                r0[0] = r0[0] + v4;
+            }
+            const float v5 = stepc_fold<256>(folded, r0[0], [](float x, float y) -> float { return x + y; });
+            if (thread == 0) b1[0] = v5;
+            at += 4;
+            break;
+        }
+        case 6: {
+            if (threadIdx.x < 64) {
+                const unsigned thread = threadIdx.x % 64;
+                unsigned *const flag = (unsigned *)stepc_global(table.word[at + 6]);
+                bool bad = false;
+                const float *const b0 = (const float *)stepc_global(table.word[at + 0]);
+                const double *const b1 = (const double *)stepc_global(table.word[at + 1]);
+                const float *const b2 = (const float *)stepc_global(table.word[at + 2]);
+                float *const b3 = (float *)stepc_global(table.word[at + 3]);
+                const long long lo = 0, hi = (long long)table.word[at + 5];
+                const float v1 = 0.0f;
+                float r0[1];
+                for (int i = 0; i < 1; i++) r0[i] = v1;
+                #pragma unroll 8
+                for (long long i0 = 0; i0 < 70ll; i0++) {
+                     {
+                        const long long i1 = 0;
+                        if (thread < 35) {
+                            const long long i2 = thread;
+                            const float v2 = b2[35ll * i0 + i2];
+                            r0[0] = r0[0] + v2;
+                        }
+                    }
+                }
+                const double v5 = b1[0];
+                const double v6 = -v5;
+                const float v7 = (float)v6;
+                 {
+                    const long long i3 = 0;
+                    if (thread < 35) {
+                        const long long i4 = thread;
+                        const float v3 = r0[0];
+                        const float v4 = b0[i4];
+                        const float v8 = v7 * v3;
+                        const float v9 = v4 + v8;
+                        { b3[i4] = v9; bad |= stepc_not_finite(v9); }
+                    }
+                }
+                if (bad) *flag |= 1;
+            }
+            at += 7;
+            break;
+        }
+        case 7: {
+            const unsigned thread = threadIdx.x % 128;
+            unsigned *const flag = (unsigned *)stepc_global(table.word[at + 7]);
+            bool bad = false;
+            float *const b5 = (float *)(shared + 0) + threadIdx.x / 128 * 1088;
+            float *const b6 = (float *)(shared + 8704) + threadIdx.x / 128 * 576;
+            const float *const b0 = (const float *)stepc_global(table.word[at + 0]);
+            const float *const b1 = (const float *)stepc_global(table.word[at + 1]);
+            const double *const b2 = (const double *)stepc_global(table.word[at + 2]);
+            const float *const b3 = (const float *)stepc_global(table.word[at + 3]);
+            float *const b4 = (float *)stepc_global(table.word[at + 4]);
+            const long long lo = 0, hi = (long long)table.word[at + 6];
+            const float v1 = 0.0f;
+            const int v2 = (int)16ll;
+            const int v7 = (int)10ll;
+            const int v13 = (int)32ll;
+            const int v18 = (int)35ll;
+            const int v32 = (int)4ll;
+            const int v42 = (int)70ll;
+            const int v58 = (int)8ll;
+            const int v73 = (int)40ll;
+            for (long long i0 = lo + (threadIdx.x / 128); i0 < hi; i0 += 2) {
+                float r0[16];
+                #pragma unroll
+                for (int i = 0; i < 16; i++) r0[i] = v1;
+                float r1[8];
+                #pragma unroll
+                for (int i = 0; i < 8; i++) r1[i] = v1;
+                float r2[4];
+                #pragma unroll
+                for (int i = 0; i < 4; i++) r2[i] = v1;
+                float r3[4];
+                #pragma unroll
+                for (int i = 0; i < 4; i++) r3[i] = v1;
+                float r4[4];
+                #pragma unroll
+                for (int i = 0; i < 4; i++) r4[i] = v1;
+                #pragma unroll
+                for (long long i1 = 0; i1 < 2ll; i1++) {
+                     {
+                        const long long i2 = thread;
+                        const int v3 = (int)(i2);
+                        const int v4 = stepc_rem(v3, v2);
+                        const int v5 = stepc_div(v3, v2);
+                        const int v6 = (int)((long long)v4);
+                        const bool v8 = v6 < v7;
+                        const auto wide9 = stepc_load_whole<4>(b0 + (320ll * i1 + 4ll * (long long)v6 + 40ll * (long long)v5), v8);
+                        const float v9 = wide9.item[0];
+                        r1[4ll * i1] = v9;
+                        const float v10 = wide9.item[1];
+                        r1[4ll * i1 + 1] = v10;
+                        const float v11 = wide9.item[2];
+                        r1[4ll * i1 + 2] = v11;
+                        const float v12 = wide9.item[3];
+                        r1[4ll * i1 + 3] = v12;
+                    }
+                }
+                #pragma unroll
+                for (long long i3 = 0; i3 < 4ll; i3++) {
+                     {
+                        const long long i4 = thread;
+                        const int v14 = (int)(i4);
+                        const int v15 = stepc_rem(v14, v13);
+                        const int v16 = stepc_div(v14, v13);
+                        const int v17 = (int)(32ll * i0 + (long long)v15);
+                        const bool v19 = v17 < v18;
+                        const float v20 = v19 ? b3[140ll * i3 + (long long)v17 + 35ll * (long long)v16] : (float)0;
+                        r3[i3] = v20;
+                    }
+                }
+                stepc_barrier(128);
+                #pragma unroll 1
+                for (long long i5 = 0; i5 < 5ll; i5++) {
+                    stepc_barrier(128);
+                    #pragma unroll
+                    for (long long i6 = 0; i6 < 2ll; i6++) {
+                         {
+                            const long long i7 = thread;
+                            const int v21 = (int)(i7);
+                            const int v22 = stepc_rem(v21, v2);
+                            const int v23 = stepc_div(v21, v2);
+                            const float v24 = r1[4ll * i6];
+                            b5[544ll * i6 + 4ll * (long long)v22 + 68ll * (long long)v23] = v24;
+                            const float v25 = r1[4ll * i6 + 1];
+                            b5[544ll * i6 + 4ll * (long long)v22 + 68ll * (long long)v23 + 1] = v25;
+                            const float v26 = r1[4ll * i6 + 2];
+                            b5[544ll * i6 + 4ll * (long long)v22 + 68ll * (long long)v23 + 2] = v26;
+                            const float v27 = r1[4ll * i6 + 3];
+                            b5[544ll * i6 + 4ll * (long long)v22 + 68ll * (long long)v23 + 3] = v27;
+                        }
+                    }
+                    #pragma unroll
+                    for (long long i8 = 0; i8 < 4ll; i8++) {
+                         {
+                            const long long i9 = thread;
+                            const int v28 = (int)(i9);
+                            const int v29 = stepc_rem(v28, v13);
+                            const int v30 = stepc_div(v28, v13);
+                            const float v31 = r3[i8];
+                            b6[144ll * i8 + (long long)v29 + 36ll * (long long)v30] = v31;
+                        }
+                    }
+                    const int v33 = (int)(i5);
+                    const bool v34 = v33 < v32;
+                    const int v35 = (int)(i5 + 1);
+                    if (v34) {
+                        #pragma unroll
+                        for (long long i10 = 0; i10 < 2ll; i10++) {
+                             {
+                                const long long i11 = thread;
+                                const int v36 = (int)(i11);
+                                const int v37 = stepc_rem(v36, v2);
+                                const int v38 = stepc_div(v36, v2);
+                                const int v39 = (int)((long long)v37);
+                                const bool v40 = v39 < v7;
+                                const int v41 = (int)(8ll * i10 + (long long)v38 + 16ll * (long long)v35);
+                                const bool v43 = v41 < v42;
+                                const bool v44 = v40 && v43;
+                                const auto wide45 = stepc_load_whole<4>(b0 + (4ll * (long long)v39 + 40ll * (long long)v41), v44);
+                                const float v45 = wide45.item[0];
+                                r1[4ll * i10] = v45;
+                                const float v46 = wide45.item[1];
+                                r1[4ll * i10 + 1] = v46;
+                                const float v47 = wide45.item[2];
+                                r1[4ll * i10 + 2] = v47;
+                                const float v48 = wide45.item[3];
+                                r1[4ll * i10 + 3] = v48;
+                            }
+                        }
+                        #pragma unroll
+                        for (long long i12 = 0; i12 < 4ll; i12++) {
+                             {
+                                const long long i13 = thread;
+                                const int v49 = (int)(i13);
+                                const int v50 = stepc_rem(v49, v13);
+                                const int v51 = stepc_div(v49, v13);
+                                const int v52 = (int)(32ll * i0 + (long long)v50);
+                                const bool v53 = v52 < v18;
+                                const int v54 = (int)(4ll * i12 + (long long)v51 + 16ll * (long long)v35);
+                                const bool v55 = v54 < v42;
+                                const bool v56 = v53 && v55;
+                                const float v57 = v56 ? b3[(long long)v52 + 35ll * (long long)v54] : (float)0;
+                                r3[i12] = v57;
+                            }
+                        }
+                    }
+                    stepc_barrier(128);
+                    #pragma unroll 8
+                    for (long long i14 = 0; i14 < 16ll; i14++) {
+                         {
+                            const long long i15 = 0;
+                            #pragma unroll
+                            for (long long i16 = 0; i16 < 4ll; i16++) {
+                                 {
+                                    const long long i17 = thread;
+                                    const int v59 = (int)(i17);
+                                    const int v60 = stepc_div(v59, v58);
+                                    const float v61 = b5[68ll * i14 + i16 + 4ll * (long long)v60];
+                                    r2[i16] = v61;
+                                }
+                            }
+                        }
+                         {
+                            const long long i18 = 0;
+                            #pragma unroll
+                            for (long long i19 = 0; i19 < 4ll; i19++) {
+                                 {
+                                    const long long i20 = thread;
+                                    const int v62 = (int)(i20);
+                                    const int v63 = stepc_rem(v62, v58);
+                                    const float v64 = b6[36ll * i14 + i19 + 4ll * (long long)v63];
+                                    r4[i19] = v64;
+                                }
+                            }
+                        }
+                         {
+                            const long long i21 = 0;
+                            #pragma unroll
+                            for (long long i22 = 0; i22 < 4ll; i22++) {
+                                 {
+                                    const long long i23 = 0;
+                                    #pragma unroll
+                                    for (long long i24 = 0; i24 < 4ll; i24++) {
+                                         {
+                                            const long long i25 = thread;
+                                            const float v65 = r0[4ll * i22 + i24];
+                                            const float v66 = r2[i22];
+                                            const float v67 = r4[i24];
+                                            const float v68 = fmaf(v66, v67, v65);
+                                            r0[4ll * i22 + i24] = v68;
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                 {
+                    const long long i26 = 0;
+                    #pragma unroll
+                    for (long long i27 = 0; i27 < 4ll; i27++) {
+                         {
+                            const long long i28 = 0;
+                             {
+                                const long long i29 = 0;
+                                 {
+                                    const long long i30 = thread;
+                                    const int v69 = (int)(i30);
+                                    const int v70 = stepc_div(v69, v58);
+                                    const int v71 = stepc_rem(v69, v58);
+                                    const int v72 = (int)(i27 + 4ll * (long long)v70);
+                                    const bool v74 = v72 < v73;
+                                    const int v75 = (int)(32ll * i0 + 4ll * (long long)v71);
+                                    const bool v76 = v75 < v18;
+                                    const bool v77 = v74 && v76;
+                                    const float v78 = r0[4ll * i27];
+                                    const float v79 = v77 ? b1[(long long)v75 + 35ll * (long long)v72] : (float)0;
+                                    const double v80 = v77 ? b2[0] : (double)0;
+                                    const double v81 = -v80;
+                                    const float v82 = (float)v81;
+                                    const float v83 = v82 * v78;
+                                    const float v84 = v79 + v83;
+                                    const int v85 = (int)(32ll * i0 + 4ll * (long long)v71 + 1);
+                                    const bool v86 = v85 < v18;
+                                    const bool v87 = v74 && v86;
+                                    const float v88 = r0[4ll * i27 + 1];
+                                    const float v89 = v87 ? b1[(long long)v85 + 35ll * (long long)v72] : (float)0;
+                                    const double v90 = v87 ? b2[0] : (double)0;
+                                    const double v91 = -v90;
+                                    const float v92 = (float)v91;
+                                    const float v93 = v92 * v88;
+                                    const float v94 = v89 + v93;
+                                    const int v95 = (int)(32ll * i0 + 4ll * (long long)v71 + 2);
+                                    const bool v96 = v95 < v18;
+                                    const bool v97 = v74 && v96;
+                                    const float v98 = r0[4ll * i27 + 2];
+                                    const float v99 = v97 ? b1[(long long)v95 + 35ll * (long long)v72] : (float)0;
+                                    const double v100 = v97 ? b2[0] : (double)0;
+                                    const double v101 = -v100;
+                                    const float v102 = (float)v101;
+                                    const float v103 = v102 * v98;
+                                    const float v104 = v99 + v103;
+                                    const int v105 = (int)(32ll * i0 + 4ll * (long long)v71 + 3);
+                                    const bool v106 = v105 < v18;
+                                    const bool v107 = v74 && v106;
+                                    const float v108 = r0[4ll * i27 + 3];
+                                    const float v109 = v107 ? b1[(long long)v105 + 35ll * (long long)v72] : (float)0;
+                                    const double v110 = v107 ? b2[0] : (double)0;
+                                    const double v111 = -v110;
+                                    const float v112 = (float)v111;
+                                    const float v113 = v112 * v108;
+                                    const float v114 = v109 + v113;
+                                    if (v77) { b4[(long long)v75 + 35ll * (long long)v72] = v84; bad |= stepc_not_finite(v84); }
+                                    if (v87) { b4[(long long)v85 + 35ll * (long long)v72] = v94; bad |= stepc_not_finite(v94); }
+                                    if (v97) { b4[(long long)v95 + 35ll * (long long)v72] = v104; bad |= stepc_not_finite(v104); }
+                                    if (v107) { b4[(long long)v105 + 35ll * (long long)v72] = v114; bad |= stepc_not_finite(v114); }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            if (bad) *flag |= 1;
+            at += 8;
+            break;
+        }
+        case 13: {
+            if (threadIdx.x < 64) {
+                const unsigned thread = threadIdx.x % 64;
+            double *const folded = (double *)(shared + 0) + threadIdx.x / 64 * 2;
+                const float *const b0 = (const float *)stepc_global(table.word[at + 0]);
+                const float *const b1 = (const float *)stepc_global(table.word[at + 1]);
+                const float *const b2 = (const float *)stepc_global(table.word[at + 2]);
+                float *const b3 = (float *)stepc_global(table.word[at + 3]);
+                const long long lo = 0, hi = (long long)table.word[at + 5];
+                const float v1 = 0.0f;
+                float r0[1];
+                for (int i = 0; i < 1; i++) r0[i] = v1;
+                #pragma unroll 8
+                for (long long i0 = 0; i0 < 70ll; i0++) {
+                    if (thread < 35) {
+                        const long long i1 = thread;
+                        const float v2 = b1[35ll * i0 + i1];
+                        const float v3 = b0[i1];
+                        const float v4 = v2 + v3;
+                        const float v5 = tanhf(v4);
+                        r0[0] = r0[0] + v5;
+                    }
+                }
+                const float v6 = stepc_fold<64, true>(folded, r0[0], [](float x, float y) -> float { return x + y; });
+                const float v7 = b2[0];
+                const float v8 = v6 + v7;
+                stepc_barrier(64);
+                if (thread == 0) b3[0] = v8;
+            }
+            at += 6;
+            break;
+        }
+        default: { /* what is moved */
+            stepc_move(table.word + at, threadIdx.x, 256);
+            at += 1 + 3 * (unsigned)table.word[at];
+        }
+        }
+        __syncthreads();
     }
-    const float v6 = stepc_fold<64>(folded, r0[0], [](float x, float y) -> float { return x + y; });
-    const float v7 = b2[0];
-    const float v8 = v6 + v7;
-    __syncthreads();
-    if (thread == 0) b3[0] = v8;
 }
 

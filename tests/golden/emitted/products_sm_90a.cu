@@ -723,13 +723,6 @@ extern "C" __global__ void __launch_bounds__(256) kernel_7(unsigned short *__res
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) kernel_8(int *__restrict__ b0, long long lo, long long hi)
-{
-    const unsigned thread = threadIdx.x;
-    const int v1 = (int)0ll;
-    if (thread == 0) b0[0] = v1;
-}
-
 extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned short *__restrict__ b0, const unsigned short *__restrict__ b1, const unsigned short *__restrict__ b2, unsigned short *__restrict__ b3, long long lo, long long hi)
 {
     stepc_escape(b3);
@@ -1151,6 +1144,152 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
                 }
             }
         }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) sequence(const __grid_constant__ stepc_table<508> table)
+{
+    for (unsigned at = 1; at < table.word[0];) {
+        switch (table.word[at++]) {
+        case 7: {
+            const unsigned thread = threadIdx.x % 256;
+            const unsigned number_0 = (unsigned)table.word[at + 3];
+            const unsigned number_1 = (unsigned)table.word[at + 4];
+            unsigned short *const b0 = (unsigned short *)stepc_global(table.word[at + 0]);
+            const long long lo = 0, hi = (long long)table.word[at + 2];
+            const float v1 = -0.99609375f;
+            const unsigned v2 = number_0;
+            const unsigned v3 = number_1;
+            const unsigned v4 = (unsigned)0ll;
+            const unsigned v10 = (unsigned)255ll;
+            const unsigned v12 = (unsigned)1ll;
+            const unsigned v14 = (unsigned)16ll;
+            const unsigned v16 = (unsigned)1065353216ll;
+            const float v19 = 1.0f;
+            const float v21 = 2.0f;
+            const float v31 = stepc_bits<float>(0x7f800000u);
+            const float v37 = 5.0f;
+            const float v39 = 1.5014094f;
+            const float v40 = 2.8329768f;
+            const float v42 = 0.24664073f;
+            const float v43 = 1.001674f;
+            const float v45 = -0.0041776816f;
+            const float v46 = 0.0094388705f;
+            const float v48 = -0.001253725f;
+            const float v49 = -0.0076224613f;
+            const float v51 = 0.00021858087f;
+            const float v52 = 0.0057395077f;
+            const float v54 = -4.3915065e-06f;
+            const float v55 = -0.0036734284f;
+            const float v57 = -3.5233877e-06f;
+            const float v58 = 0.0013493432f;
+            const float v60 = 3.4327394e-07f;
+            const float v61 = 0.00010095056f;
+            const float v63 = 2.8102264e-08f;
+            const float v64 = -0.00020021426f;
+            const float v66 = 2.5f;
+            const float v69 = 3.0f;
+            const float v92 = 1.4140625f;
+            const float v96 = 0.100097656f;
+            const bool wide = lo % 8 == 0 && stepc_is_aligned<8>(b0);
+            const int each = wide ? 1 : 256;
+            for (long long at = lo + (long long)0 * 2048 + (wide ? thread * 8 : thread); at < hi; at += (long long)1 * 2048) {
+                const long long i0 = at;
+                const long long left = wide ? hi - at : (hi - at + 255) / 256;
+                const int count = left < 8 ? (int)left : 8;
+                const bool whole = wide && count == 8;
+                stepc_few<unsigned short, 8> out0;
+                #pragma unroll
+                for (int k = 0; k < 8; k++) {
+                    const long long i0 = at + (k < count ? k : count - 1) * each;
+                    const int v5 = (int)(i0);
+                    const unsigned v6 = (unsigned)v5;
+                    const unsigned v7 = stepc_threefry(v2, v3, v4, v6, 0);
+                    const unsigned v8 = stepc_threefry(v2, v3, v4, v6, 1);
+                    const unsigned v9 = (unsigned)(v7 ^ v8);
+                    const unsigned v11 = (unsigned)(v9 & v10);
+                    const unsigned v13 = stepc_shr(v11, v12);
+                    const unsigned v15 = stepc_shl(v13, v14);
+                    const unsigned v17 = (unsigned)(v15 | v16);
+                    const float v18 = stepc_bits<float>(v17);
+                    const float v20 = v18 - v19;
+                    const float v22 = v20 * v21;
+                    const float v23 = stepc_bf16_round((float)v22);
+                    const float v24 = (float)v23;
+                    const float v25 = v24 + v1;
+                    const float v26 = stepc_bf16_round((float)v25);
+                    const float v27 = (float)v26;
+                    const float v28 = stepc_max(v1, v27);
+                    const float v29 = fabsf(v28);
+                    const bool v30 = v29 == v19;
+                    const float v32 = v28 * v31;
+                    const float v33 = v28 * v28;
+                    const float v34 = -v33;
+                    const float v35 = log1pf(v34);
+                    const float v36 = -v35;
+                    const bool v38 = v36 < v37;
+                    const float v41 = v38 ? v39 : v40;
+                    const float v44 = v38 ? v42 : v43;
+                    const float v47 = v38 ? v45 : v46;
+                    const float v50 = v38 ? v48 : v49;
+                    const float v53 = v38 ? v51 : v52;
+                    const float v56 = v38 ? v54 : v55;
+                    const float v59 = v38 ? v57 : v58;
+                    const float v62 = v38 ? v60 : v61;
+                    const float v65 = v38 ? v63 : v64;
+                    const float v67 = v36 - v66;
+                    const float v68 = sqrtf(v36);
+                    const float v70 = v68 - v69;
+                    const float v71 = v38 ? v67 : v70;
+                    const float v72 = v65 * v71;
+                    const float v73 = v62 + v72;
+                    const float v74 = v73 * v71;
+                    const float v75 = v59 + v74;
+                    const float v76 = v75 * v71;
+                    const float v77 = v56 + v76;
+                    const float v78 = v77 * v71;
+                    const float v79 = v53 + v78;
+                    const float v80 = v79 * v71;
+                    const float v81 = v50 + v80;
+                    const float v82 = v81 * v71;
+                    const float v83 = v47 + v82;
+                    const float v84 = v83 * v71;
+                    const float v85 = v44 + v84;
+                    const float v86 = v85 * v71;
+                    const float v87 = v41 + v86;
+                    const float v88 = v87 * v28;
+                    const float v89 = v30 ? v32 : v88;
+                    const float v90 = stepc_bf16_round((float)v89);
+                    const float v91 = (float)v90;
+                    const float v93 = v91 * v92;
+                    const float v94 = stepc_bf16_round((float)v93);
+                    const float v95 = (float)v94;
+                    const float v97 = v95 * v96;
+                    const float v98 = stepc_bf16_round((float)v97);
+                    out0.item[k] = stepc_bf16_bits(v98);
+                }
+                stepc_store_few(b0 + (i0), out0, count, each, whole);
+            }
+            at += 5;
+            break;
+        }
+        case 8: {
+            if (threadIdx.x < 32) {
+                const unsigned thread = threadIdx.x % 32;
+                int *const b0 = (int *)stepc_global(table.word[at + 0]);
+                const long long lo = 0, hi = (long long)table.word[at + 2];
+                const int v1 = (int)0ll;
+                if (thread == 0) b0[0] = v1;
+            }
+            at += 3;
+            break;
+        }
+        default: { /* what is moved */
+            stepc_move(table.word + at, threadIdx.x, 256);
+            at += 1 + 3 * (unsigned)table.word[at];
+        }
+        }
+        __syncthreads();
     }
 }
 

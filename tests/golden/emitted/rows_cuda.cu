@@ -1,7 +1,7 @@
 extern "C" __global__ void __launch_bounds__(256) kernel_0(const float *__restrict__ b0, const float *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b3, float *__restrict__ b4, long long lo, long long hi)
 {
-    __shared__ __align__(16) float of_teams_5[8][96];
-    float *const b5 = of_teams_5[threadIdx.x / 32];
+    __shared__ __align__(16) float b5_of[8][96];
+    float *const b5 = b5_of[threadIdx.x / 32];
     const unsigned thread = threadIdx.x % 32;
     const float v1 = -stepc_bits<float>(0x7f800000u);
     const float v8 = 0.0f;
@@ -142,156 +142,6 @@ extern "C" __global__ void __launch_bounds__(128) kernel_3(const float *__restri
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128) kernel_4(const __grid_constant__ stepc_table<9> table)
-{
-    const stepc_member member = stepc_find_member(table.word, 4);
-    const float *const b0 = (const float *)stepc_global(table.word[member.at + 0]);
-    float *const b1 = (float *)stepc_global(table.word[member.at + 1]);
-    const long long lo = 0, hi = member.extent;
-    const unsigned thread = threadIdx.x;
-    const float v1 = 0.0f;
-    float r0[1];
-    for (int i = 0; i < 1; i++) r0[i] = v1;
-    #pragma unroll 8
-    for (long long i0 = 0; i0 < 64ll; i0++) {
-         {
-            const long long i1 = 0;
-            if (thread < 96) {
-                const long long i2 = thread;
-                const float v2 = b0[96ll * i0 + i2];
-                r0[0] = r0[0] + v2;
-            }
-        }
-    }
-     {
-        const long long i3 = 0;
-        if (thread < 96) {
-            const long long i4 = thread;
-            const float v3 = r0[0];
-            b1[i4] = v3;
-        }
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(32) kernel_5(const int *b0, const int *b1, int *b2, float *__restrict__ b3, float *__restrict__ b4, int *b5, long long lo, long long hi)
-{
-    const unsigned thread = threadIdx.x;
-    const int v1 = b1[0];
-    const int v2 = (int)2147483647ll;
-    const bool v3 = v1 < v2;
-    const int v4 = (int)1ll;
-    const int v5 = (int)((unsigned)v1 + (unsigned)v4);
-    const int v6 = v3 ? v5 : v2;
-    const float v7 = 0.9f;
-    const float v8 = (float)v6;
-    const float v9 = powf(v7, v8);
-    const float v10 = 0.999f;
-    const float v11 = powf(v10, v8);
-    const int v12 = b0[0];
-    const bool v13 = v12 < v2;
-    const int v14 = (int)((unsigned)v12 + (unsigned)v4);
-    const int v15 = v13 ? v14 : v2;
-    __syncthreads();
-    if (thread == 0) b2[0] = v6;
-    if (thread == 0) b3[0] = v9;
-    if (thread == 0) b4[0] = v11;
-    if (thread == 0) b5[0] = v15;
-}
-
-extern "C" __global__ void __launch_bounds__(256) kernel_6(const float *b0, const float *b1, const double *__restrict__ b2, const float *b3, const float *b4, const float *b5, const float *b6, const float *__restrict__ b7, const float *__restrict__ b8, const float *__restrict__ b9, const float *__restrict__ b10, float *b11, float *b12, float *b13, float *b14, float *b15, float *b16, long long lo, long long hi, unsigned *flag)
-{
-    const unsigned thread = threadIdx.x;
-    bool bad = false;
-    const float v1 = 0.1f;
-    const float v4 = 0.9f;
-    const float v8 = 0.001f;
-    const float v11 = 0.999f;
-    const double v26 = b2[0];
-    const double v27 = -v26;
-    const float v28 = (float)v27;
-    const float v29 = 1.0f;
-    const float v30 = b9[0];
-    const float v31 = v29 - v30;
-    const float v33 = b10[0];
-    const float v34 = v29 - v33;
-    const float v37 = 1e-08f;
-    const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b8) && stepc_is_aligned<4>(b3) && stepc_is_aligned<4>(b5) && stepc_is_aligned<4>(b7) && stepc_is_aligned<4>(b4) && stepc_is_aligned<4>(b6) && stepc_is_aligned<4>(b0) && stepc_is_aligned<4>(b1) && stepc_is_aligned<4>(b11) && stepc_is_aligned<4>(b12) && stepc_is_aligned<4>(b13) && stepc_is_aligned<4>(b14) && stepc_is_aligned<4>(b15) && stepc_is_aligned<4>(b16);
-    const int each = wide ? 1 : 256;
-    for (long long at = lo + (long long)blockIdx.x * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)gridDim.x * 1024) {
-        const long long i0 = at;
-        const long long left = wide ? hi - at : (hi - at + 255) / 256;
-        const int count = left < 4 ? (int)left : 4;
-        const bool whole = wide && count == 4;
-        const auto few2 = stepc_load_few<4>(b8 + (i0), count, each, whole);
-        const auto few5 = stepc_load_few<4>(b3 + (i0), count, each, whole);
-        const auto few12 = stepc_load_few<4>(b5 + (i0), count, each, whole);
-        const auto few15 = stepc_load_few<4>(b7 + (i0), count, each, whole);
-        const auto few17 = stepc_load_few<4>(b4 + (i0), count, each, whole);
-        const auto few22 = stepc_load_few<4>(b6 + (i0), count, each, whole);
-        const auto few25 = stepc_load_few<4>(b0 + (i0), count, each, whole);
-        const auto few42 = stepc_load_few<4>(b1 + (i0), count, each, whole);
-        stepc_few<float, 4> out11;
-        stepc_few<float, 4> out12;
-        stepc_few<float, 4> out13;
-        stepc_few<float, 4> out14;
-        stepc_few<float, 4> out15;
-        stepc_few<float, 4> out16;
-        #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const long long i0 = at + (k < count ? k : count - 1) * each;
-            const float v2 = few2.item[k];
-            const float v3 = v1 * v2;
-            const float v5 = few5.item[k];
-            const float v6 = v4 * v5;
-            const float v7 = v3 + v6;
-            const float v9 = v2 * v2;
-            const float v10 = v8 * v9;
-            const float v12 = few12.item[k];
-            const float v13 = v11 * v12;
-            const float v14 = v10 + v13;
-            const float v15 = few15.item[k];
-            const float v16 = v1 * v15;
-            const float v17 = few17.item[k];
-            const float v18 = v4 * v17;
-            const float v19 = v16 + v18;
-            const float v20 = v15 * v15;
-            const float v21 = v8 * v20;
-            const float v22 = few22.item[k];
-            const float v23 = v11 * v22;
-            const float v24 = v21 + v23;
-            const float v25 = few25.item[k];
-            const float v32 = v7 / v31;
-            const float v35 = v14 / v34;
-            const float v36 = sqrtf(v35);
-            const float v38 = v36 + v37;
-            const float v39 = v32 / v38;
-            const float v40 = v28 * v39;
-            const float v41 = v25 + v40;
-            const float v42 = few42.item[k];
-            const float v43 = v19 / v31;
-            const float v44 = v24 / v34;
-            const float v45 = sqrtf(v44);
-            const float v46 = v45 + v37;
-            const float v47 = v43 / v46;
-            const float v48 = v28 * v47;
-            const float v49 = v42 + v48;
-            { out11.item[k] = v7; bad |= stepc_not_finite(v7); }
-            { out12.item[k] = v14; bad |= stepc_not_finite(v14); }
-            { out13.item[k] = v19; bad |= stepc_not_finite(v19); }
-            { out14.item[k] = v24; bad |= stepc_not_finite(v24); }
-            { out15.item[k] = v41; bad |= stepc_not_finite(v41); }
-            { out16.item[k] = v49; bad |= stepc_not_finite(v49); }
-        }
-        stepc_store_few(b11 + (i0), out11, count, each, whole);
-        stepc_store_few(b12 + (i0), out12, count, each, whole);
-        stepc_store_few(b13 + (i0), out13, count, each, whole);
-        stepc_store_few(b14 + (i0), out14, count, each, whole);
-        stepc_store_few(b15 + (i0), out15, count, each, whole);
-        stepc_store_few(b16 + (i0), out16, count, each, whole);
-    }
-    if (bad) *flag |= 1;
-}
-
 extern "C" __global__ void __launch_bounds__(256) kernel_7(const float *b0, const double *__restrict__ b1, const float *b2, const float *b3, const float *__restrict__ b4, const float *__restrict__ b5, float *b6, float *b7, float *b8, long long lo, long long hi, unsigned *flag)
 {
     const unsigned thread = threadIdx.x;
@@ -407,8 +257,8 @@ extern "C" __global__ void __launch_bounds__(256) kernel_9(const __grid_constant
 
 extern "C" __global__ void __launch_bounds__(256) kernel_10(const float *__restrict__ b0, const float *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b3, long long lo, long long hi)
 {
-    __shared__ __align__(16) float of_teams_4[8][96];
-    float *const b4 = of_teams_4[threadIdx.x / 32];
+    __shared__ __align__(16) float b4_of[8][96];
+    float *const b4 = b4_of[threadIdx.x / 32];
     const unsigned thread = threadIdx.x % 32;
     const float v1 = -stepc_bits<float>(0x7f800000u);
     const float v8 = 0.0f;
@@ -473,6 +323,201 @@ extern "C" __global__ void __launch_bounds__(256) kernel_11(const float *__restr
             out1.item[k] = v1;
         }
         stepc_store_few(b1 + (i0), out1, count, each, whole);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) sequence(const __grid_constant__ stepc_table<508> table)
+{
+    for (unsigned at = 1; at < table.word[0];) {
+        switch (table.word[at++]) {
+        case 4: {
+            if (threadIdx.x < 128) {
+                const unsigned thread = threadIdx.x % 128;
+                for (unsigned member = 0; member < table.word[at]; member++) {
+                    const unsigned first = at + 1 + member * 4;
+                    const float *const b0 = (const float *)stepc_global(table.word[first + 0]);
+                    float *const b1 = (float *)stepc_global(table.word[first + 1]);
+                    const long long lo = 0, hi = (long long)table.word[first + 2];
+                    const float v1 = 0.0f;
+                    float r0[1];
+                    for (int i = 0; i < 1; i++) r0[i] = v1;
+                    #pragma unroll 8
+                    for (long long i0 = 0; i0 < 64ll; i0++) {
+                         {
+                            const long long i1 = 0;
+                            if (thread < 96) {
+                                const long long i2 = thread;
+                                const float v2 = b0[96ll * i0 + i2];
+                                r0[0] = r0[0] + v2;
+                            }
+                        }
+                    }
+                     {
+                        const long long i3 = 0;
+                        if (thread < 96) {
+                            const long long i4 = thread;
+                            const float v3 = r0[0];
+                            b1[i4] = v3;
+                        }
+                    }
+                }
+            }
+            at += 9;
+            break;
+        }
+        case 5: {
+            if (threadIdx.x < 32) {
+                const unsigned thread = threadIdx.x % 32;
+                const int *const b0 = (const int *)stepc_global(table.word[at + 0]);
+                const int *const b1 = (const int *)stepc_global(table.word[at + 1]);
+                int *const b2 = (int *)stepc_global(table.word[at + 2]);
+                float *const b3 = (float *)stepc_global(table.word[at + 3]);
+                float *const b4 = (float *)stepc_global(table.word[at + 4]);
+                int *const b5 = (int *)stepc_global(table.word[at + 5]);
+                const long long lo = 0, hi = (long long)table.word[at + 7];
+                const int v1 = b1[0];
+                const int v2 = (int)2147483647ll;
+                const bool v3 = v1 < v2;
+                const int v4 = (int)1ll;
+                const int v5 = (int)((unsigned)v1 + (unsigned)v4);
+                const int v6 = v3 ? v5 : v2;
+                const float v7 = 0.9f;
+                const float v8 = (float)v6;
+                const float v9 = powf(v7, v8);
+                const float v10 = 0.999f;
+                const float v11 = powf(v10, v8);
+                const int v12 = b0[0];
+                const bool v13 = v12 < v2;
+                const int v14 = (int)((unsigned)v12 + (unsigned)v4);
+                const int v15 = v13 ? v14 : v2;
+                __syncwarp();
+                if (thread == 0) b2[0] = v6;
+                if (thread == 0) b3[0] = v9;
+                if (thread == 0) b4[0] = v11;
+                if (thread == 0) b5[0] = v15;
+            }
+            at += 8;
+            break;
+        }
+        case 6: {
+            const unsigned thread = threadIdx.x % 256;
+            unsigned *const flag = (unsigned *)stepc_global(table.word[at + 19]);
+            bool bad = false;
+            const float *const b0 = (const float *)stepc_global(table.word[at + 0]);
+            const float *const b1 = (const float *)stepc_global(table.word[at + 1]);
+            const double *const b2 = (const double *)stepc_global(table.word[at + 2]);
+            const float *const b3 = (const float *)stepc_global(table.word[at + 3]);
+            const float *const b4 = (const float *)stepc_global(table.word[at + 4]);
+            const float *const b5 = (const float *)stepc_global(table.word[at + 5]);
+            const float *const b6 = (const float *)stepc_global(table.word[at + 6]);
+            const float *const b7 = (const float *)stepc_global(table.word[at + 7]);
+            const float *const b8 = (const float *)stepc_global(table.word[at + 8]);
+            const float *const b9 = (const float *)stepc_global(table.word[at + 9]);
+            const float *const b10 = (const float *)stepc_global(table.word[at + 10]);
+            float *const b11 = (float *)stepc_global(table.word[at + 11]);
+            float *const b12 = (float *)stepc_global(table.word[at + 12]);
+            float *const b13 = (float *)stepc_global(table.word[at + 13]);
+            float *const b14 = (float *)stepc_global(table.word[at + 14]);
+            float *const b15 = (float *)stepc_global(table.word[at + 15]);
+            float *const b16 = (float *)stepc_global(table.word[at + 16]);
+            const long long lo = 0, hi = (long long)table.word[at + 18];
+            const float v1 = 0.1f;
+            const float v4 = 0.9f;
+            const float v8 = 0.001f;
+            const float v11 = 0.999f;
+            const double v26 = b2[0];
+            const double v27 = -v26;
+            const float v28 = (float)v27;
+            const float v29 = 1.0f;
+            const float v30 = b9[0];
+            const float v31 = v29 - v30;
+            const float v33 = b10[0];
+            const float v34 = v29 - v33;
+            const float v37 = 1e-08f;
+            const bool wide = lo % 4 == 0 && stepc_is_aligned<4>(b8) && stepc_is_aligned<4>(b3) && stepc_is_aligned<4>(b5) && stepc_is_aligned<4>(b7) && stepc_is_aligned<4>(b4) && stepc_is_aligned<4>(b6) && stepc_is_aligned<4>(b0) && stepc_is_aligned<4>(b1) && stepc_is_aligned<4>(b11) && stepc_is_aligned<4>(b12) && stepc_is_aligned<4>(b13) && stepc_is_aligned<4>(b14) && stepc_is_aligned<4>(b15) && stepc_is_aligned<4>(b16);
+            const int each = wide ? 1 : 256;
+            for (long long at = lo + (long long)0 * 1024 + (wide ? thread * 4 : thread); at < hi; at += (long long)1 * 1024) {
+                const long long i0 = at;
+                const long long left = wide ? hi - at : (hi - at + 255) / 256;
+                const int count = left < 4 ? (int)left : 4;
+                const bool whole = wide && count == 4;
+                const auto few2 = stepc_load_few<4>(b8 + (i0), count, each, whole);
+                const auto few5 = stepc_load_few<4>(b3 + (i0), count, each, whole);
+                const auto few12 = stepc_load_few<4>(b5 + (i0), count, each, whole);
+                const auto few15 = stepc_load_few<4>(b7 + (i0), count, each, whole);
+                const auto few17 = stepc_load_few<4>(b4 + (i0), count, each, whole);
+                const auto few22 = stepc_load_few<4>(b6 + (i0), count, each, whole);
+                const auto few25 = stepc_load_few<4>(b0 + (i0), count, each, whole);
+                const auto few42 = stepc_load_few<4>(b1 + (i0), count, each, whole);
+                stepc_few<float, 4> out11;
+                stepc_few<float, 4> out12;
+                stepc_few<float, 4> out13;
+                stepc_few<float, 4> out14;
+                stepc_few<float, 4> out15;
+                stepc_few<float, 4> out16;
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const long long i0 = at + (k < count ? k : count - 1) * each;
+                    const float v2 = few2.item[k];
+                    const float v3 = v1 * v2;
+                    const float v5 = few5.item[k];
+                    const float v6 = v4 * v5;
+                    const float v7 = v3 + v6;
+                    const float v9 = v2 * v2;
+                    const float v10 = v8 * v9;
+                    const float v12 = few12.item[k];
+                    const float v13 = v11 * v12;
+                    const float v14 = v10 + v13;
+                    const float v15 = few15.item[k];
+                    const float v16 = v1 * v15;
+                    const float v17 = few17.item[k];
+                    const float v18 = v4 * v17;
+                    const float v19 = v16 + v18;
+                    const float v20 = v15 * v15;
+                    const float v21 = v8 * v20;
+                    const float v22 = few22.item[k];
+                    const float v23 = v11 * v22;
+                    const float v24 = v21 + v23;
+                    const float v25 = few25.item[k];
+                    const float v32 = v7 / v31;
+                    const float v35 = v14 / v34;
+                    const float v36 = sqrtf(v35);
+                    const float v38 = v36 + v37;
+                    const float v39 = v32 / v38;
+                    const float v40 = v28 * v39;
+                    const float v41 = v25 + v40;
+                    const float v42 = few42.item[k];
+                    const float v43 = v19 / v31;
+                    const float v44 = v24 / v34;
+                    const float v45 = sqrtf(v44);
+                    const float v46 = v45 + v37;
+                    const float v47 = v43 / v46;
+                    const float v48 = v28 * v47;
+                    const float v49 = v42 + v48;
+                    { out11.item[k] = v7; bad |= stepc_not_finite(v7); }
+                    { out12.item[k] = v14; bad |= stepc_not_finite(v14); }
+                    { out13.item[k] = v19; bad |= stepc_not_finite(v19); }
+                    { out14.item[k] = v24; bad |= stepc_not_finite(v24); }
+                    { out15.item[k] = v41; bad |= stepc_not_finite(v41); }
+                    { out16.item[k] = v49; bad |= stepc_not_finite(v49); }
+                }
+                stepc_store_few(b11 + (i0), out11, count, each, whole);
+                stepc_store_few(b12 + (i0), out12, count, each, whole);
+                stepc_store_few(b13 + (i0), out13, count, each, whole);
+                stepc_store_few(b14 + (i0), out14, count, each, whole);
+                stepc_store_few(b15 + (i0), out15, count, each, whole);
+                stepc_store_few(b16 + (i0), out16, count, each, whole);
+            }
+            if (bad) *flag |= 1;
+            at += 20;
+            break;
+        }
+        default: { /* what is moved */
+            stepc_move(table.word + at, threadIdx.x, 256);
+            at += 1 + 3 * (unsigned)table.word[at];
+        }
+        }
+        __syncthreads();
     }
 }
 

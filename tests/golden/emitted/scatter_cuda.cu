@@ -1,29 +1,3 @@
-extern "C" __global__ void __launch_bounds__(32) kernel_0(const int *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b2, float *__restrict__ b3, long long lo, long long hi)
-{
-    const unsigned thread = threadIdx.x;
-    const float v1 = 0.0f;
-    float r0[1];
-    for (int i = 0; i < 1; i++) r0[i] = v1;
-    const int v3 = (int)299ll;
-    const int v5 = (int)0ll;
-    for (long long i0 = 0; i0 < 150ll; i0++) {
-        const int v2 = b0[i0];
-        const int v4 = stepc_min(v2, v3);
-        const int v6 = stepc_max(v4, v5);
-        if (thread < 24) {
-            const long long i1 = thread;
-            const float v7 = b1[i1 + 24ll * (long long)v6];
-            const float v8 = v7 * v7;
-            r0[0] = r0[0] + v8;
-            b2[24ll * i0 + i1] = v7;
-        }
-    }
-    const float v9 = stepc_fold<32>(0, r0[0], [](float x, float y) -> float { return x + y; });
-    const float v10 = 3600.0f;
-    const float v11 = v9 / v10;
-    if (thread == 0) b3[0] = v11;
-}
-
 extern "C" __global__ void __launch_bounds__(32) kernel_1(const int *__restrict__ b0, const float *__restrict__ b1, float *b2, long long lo, long long hi)
 {
     const unsigned thread = threadIdx.x;
@@ -128,19 +102,6 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(const float *b0, cons
         stepc_store_few(b3 + (i0), out3, count, each, whole);
     }
     if (bad) *flag |= 1;
-}
-
-extern "C" __global__ void __launch_bounds__(32) kernel_3(const int *b0, int *b1, long long lo, long long hi)
-{
-    const unsigned thread = threadIdx.x;
-    const int v1 = b0[0];
-    const int v2 = (int)2147483647ll;
-    const bool v3 = v1 < v2;
-    const int v4 = (int)1ll;
-    const int v5 = (int)((unsigned)v1 + (unsigned)v4);
-    const int v6 = v3 ? v5 : v2;
-    __syncthreads();
-    if (thread == 0) b1[0] = v6;
 }
 
 extern "C" __global__ void __launch_bounds__(32) kernel_4(float *__restrict__ b0, long long lo, long long hi)
@@ -291,6 +252,70 @@ extern "C" __global__ void __launch_bounds__(32) kernel_7(const int *__restrict_
             const float v6 = b1[i1 + 24ll * (long long)v5];
             b2[24ll * i0 + i1] = v6;
         }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) sequence(const __grid_constant__ stepc_table<508> table)
+{
+    for (unsigned at = 1; at < table.word[0];) {
+        switch (table.word[at++]) {
+        case 0: {
+            if (threadIdx.x < 32) {
+                const unsigned thread = threadIdx.x % 32;
+                const int *const b0 = (const int *)stepc_global(table.word[at + 0]);
+                const float *const b1 = (const float *)stepc_global(table.word[at + 1]);
+                float *const b2 = (float *)stepc_global(table.word[at + 2]);
+                float *const b3 = (float *)stepc_global(table.word[at + 3]);
+                const long long lo = 0, hi = (long long)table.word[at + 5];
+                const float v1 = 0.0f;
+                float r0[1];
+                for (int i = 0; i < 1; i++) r0[i] = v1;
+                const int v3 = (int)299ll;
+                const int v5 = (int)0ll;
+                for (long long i0 = 0; i0 < 150ll; i0++) {
+                    const int v2 = b0[i0];
+                    const int v4 = stepc_min(v2, v3);
+                    const int v6 = stepc_max(v4, v5);
+                    if (thread < 24) {
+                        const long long i1 = thread;
+                        const float v7 = b1[i1 + 24ll * (long long)v6];
+                        const float v8 = v7 * v7;
+                        r0[0] = r0[0] + v8;
+                        b2[24ll * i0 + i1] = v7;
+                    }
+                }
+                const float v9 = stepc_fold<32>(0, r0[0], [](float x, float y) -> float { return x + y; });
+                const float v10 = 3600.0f;
+                const float v11 = v9 / v10;
+                if (thread == 0) b3[0] = v11;
+            }
+            at += 6;
+            break;
+        }
+        case 3: {
+            if (threadIdx.x < 32) {
+                const unsigned thread = threadIdx.x % 32;
+                const int *const b0 = (const int *)stepc_global(table.word[at + 0]);
+                int *const b1 = (int *)stepc_global(table.word[at + 1]);
+                const long long lo = 0, hi = (long long)table.word[at + 3];
+                const int v1 = b0[0];
+                const int v2 = (int)2147483647ll;
+                const bool v3 = v1 < v2;
+                const int v4 = (int)1ll;
+                const int v5 = (int)((unsigned)v1 + (unsigned)v4);
+                const int v6 = v3 ? v5 : v2;
+                __syncwarp();
+                if (thread == 0) b1[0] = v6;
+            }
+            at += 4;
+            break;
+        }
+        default: { /* what is moved */
+            stepc_move(table.word + at, threadIdx.x, 256);
+            at += 1 + 3 * (unsigned)table.word[at];
+        }
+        }
+        __syncthreads();
     }
 }
 
