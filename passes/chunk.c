@@ -11,8 +11,8 @@
 #include <string.h>
 
 /* Automatic: rows of a chunk, with which products are as fast as whole ones and a gradient of weights is not added to
- * too often. */
-enum { ROWS = 1024 };
+ * too often: on a GPU that takes as long as the product. */
+enum { ROWS = 1024, ROWS_OF_BLOCKS = 4096 };
 
 struct chunk {
     const struct chunk_region *r;
@@ -319,7 +319,8 @@ static bool find(struct pass *p, struct ir_module *m, const struct ir_func *f, u
         for (uint32_t i = 0; i < 2; i++) {
             side[i] = (struct chunk_region){.pass = p, .f = f, .live = live, .seed = v};
             if (!chunk_region_of(&side[i], i)) continue;
-            side[i].size = size_of(&side[i], p->options->chunk_rows ? p->options->chunk_rows : ROWS);
+            int64_t rows = p->options->blocks ? ROWS_OF_BLOCKS : ROWS;
+            side[i].size = size_of(&side[i], p->options->chunk_rows ? p->options->chunk_rows : rows);
             *r = side[i];
             if (r->size) return true;
             side[i].why = "its rows cannot be cut into equal parts of about that size", side[i].blamed = v;
