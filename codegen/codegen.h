@@ -16,7 +16,10 @@ struct cg_sites {
     const struct diag_source *source; /* of the document, NULL: it is not at hand */
 };
 
-enum { CG_CUDA_BLOCKS = 264 }; /* which keep a GPU busy: two for each of 132 multiprocessors */
+enum {
+    CG_CUDA_BLOCKS = 264,      /* which keep a GPU busy: two for each of 132 multiprocessors */
+    CG_CUDA_SHARED = 47 << 10, /* bytes of shared memory that a block has, beside what folds need */
+};
 
 struct cg_target {
     const char *cpu;             /* LLVM's name, "native" resolved */

@@ -67,6 +67,7 @@ struct cuda_access {
     const struct nest_stmt *stmt, *vector; /* vector: the loop around it; NULL: all threads read, thread 0 writes */
     bool solo;                             /* the vector loop is run by thread 0 alone */
     bool before;                           /* before the parallel loop */
+    uint32_t few;                          /* neighbours in the vector loop that are one thread's */
 };
 /* What an int32 value is of a loop's variable: (variable / by) % count. count 0: it is not known to be that. */
 struct cuda_digit {

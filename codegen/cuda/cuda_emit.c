@@ -50,7 +50,11 @@ static struct cuda_access access_of(const struct cuda_emitter *e, const struct n
                                     const struct nest_stmt *vector, bool solo)
 {
     bool whole = e->nest->parallel_extent == 1 && !e->nest->flat;
-    return (struct cuda_access){.stmt = s, .vector = vector, .solo = solo, .before = !e->in_parallel && !whole};
+    return (struct cuda_access){.stmt = s,
+                                .vector = vector,
+                                .solo = solo,
+                                .before = !e->in_parallel && !whole,
+                                .few = vector ? e->fews[vector->var] : 1};
 }
 
 /* Does one access in these statements, at whatever depth, meet one that is open? */
@@ -120,7 +124,7 @@ static void print_lanes(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     e->vector = s;
     e->stores.count = 0;
-    if (!e->nest->flat) cuda_find_stores(e->nest, s, e->calls, e->arena, &e->stores);
+    if (!e->nest->flat && e->few == 1) cuda_find_stores(e->nest, s, e->calls, e->arena, &e->stores);
     print_body(e, s->body.items, s->body.count);
     e->vector = NULL;
 }
@@ -134,6 +138,32 @@ static const char *wide_text(const struct cuda_emitter *e, const struct nest_stm
         if (cuda_is_side_by_side(e, s, s->body.items[i]))
             str_addf(&aligned, " && stepc_is_aligned<%u>(b%u)", e->few, s->body.items[i]->buffer);
     return arena_format(e->arena, "lo %% %u == 0%s", e->few, str_text(&aligned));
+}
+
+/* Those of a loop that lie side by side, loaded by one access each, or waiting to be stored by one. */
+static void print_few_loads(struct cuda_emitter *e, const struct nest_stmt *s, const char *load, const char *how)
+{
+    for (size_t i = 0; i < s->body.count; i++) {
+        const struct nest_stmt *one = s->body.items[i];
+        const struct nest_buffer *buffer = &e->nest->buffers.items[one->buffer];
+        if (!cuda_is_side_by_side(e, s, one)) continue;
+        if (one->kind == NEST_LOAD)
+            cuda_line(e, "const auto few%u = %s<%u>(b%u + (%s), %s);", one->result, load, e->few, one->buffer,
+                      cuda_index_text(e, &one->index), how);
+        else
+            cuda_line(e, "stepc_few<%s, %u> out%u;", cuda_memory_type((enum ir_dtype)buffer->dtype), e->few,
+                      one->buffer);
+    }
+}
+
+static void print_few_stores(struct cuda_emitter *e, const struct nest_stmt *s, const char *store, const char *how)
+{
+    for (size_t i = 0; i < s->body.count; i++) {
+        const struct nest_stmt *one = s->body.items[i];
+        if (one->kind == NEST_STORE)
+            cuda_line(e, "%s(b%u + (%s), out%u, %s);", store, one->buffer, cuda_index_text(e, &one->index), one->buffer,
+                      how);
+    }
 }
 
 /* The loop of a flat map by a few elements: their loads, the work for each of them, their stores. They are neighbours;
@@ -151,30 +181,36 @@ static void print_few(struct cuda_emitter *e, const struct nest_stmt *s)
     cuda_line(e, "const long long left = wide ? hi - at : (hi - at + %u) / %u;", e->team - 1, e->team);
     cuda_line(e, "const int count = left < %u ? (int)left : %u;", few, few);
     cuda_line(e, "const bool whole = wide && count == %u;", few);
-    for (size_t i = 0; i < s->body.count; i++) {
-        const struct nest_stmt *one = s->body.items[i];
-        const struct nest_buffer *buffer = &e->nest->buffers.items[one->buffer];
-        if (!cuda_is_side_by_side(e, s, one)) continue;
-        if (one->kind == NEST_LOAD)
-            cuda_line(e, "const auto few%u = stepc_load_few<%u>(b%u + (%s), count, each, whole);", one->result, few,
-                      one->buffer, cuda_index_text(e, &one->index));
-        else cuda_line(e, "stepc_few<%s, %u> out%u;", cuda_memory_type((enum ir_dtype)buffer->dtype), few, one->buffer);
-    }
+    print_few_loads(e, s, "stepc_load_few", "count, each, whole");
     cuda_line(e, "#pragma unroll");
     cuda_open_brace(e, arena_format(e->arena, "for (int k = 0; k < %u; k++)", few));
     cuda_line(e, "const long long i%u = at + (k < count ? k : count - 1) * each;", s->var);
     print_lanes(e, s);
     cuda_close_brace(e);
-    for (size_t i = 0; i < s->body.count; i++) {
-        const struct nest_stmt *one = s->body.items[i];
-        if (one->kind == NEST_STORE)
-            cuda_line(e, "stepc_store_few(b%u + (%s), out%u, count, each, whole);", one->buffer,
-                      cuda_index_text(e, &one->index), one->buffer);
-    }
+    print_few_stores(e, s, "stepc_store_few", "count, each, whole");
     cuda_close_brace(e);
 }
 
 enum { UNROLLED = 8 /* steps of a thread, whose loads are then under way together */ };
+
+/* A row by a few neighbours, of which it has a multiple. */
+static void print_row(struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    uint32_t threads = e->team;
+    int64_t steps = s->extent / e->few;
+    if (steps % threads == 0 && steps / threads <= UNROLLED) cuda_line(e, "#pragma unroll");
+    cuda_open_brace(e, arena_format(e->arena, "for (long long from = thread * %u; from < %lldll; from += %u)", e->few,
+                                    (long long)s->extent, threads * e->few));
+    cuda_line(e, "const long long i%u = from;", s->var);
+    print_few_loads(e, s, "stepc_load_whole", "true");
+    cuda_line(e, "#pragma unroll");
+    cuda_open_brace(e, arena_format(e->arena, "for (int k = 0; k < %u; k++)", e->few));
+    cuda_line(e, "const long long i%u = from + k;", s->var);
+    print_lanes(e, s);
+    cuda_close_brace(e);
+    print_few_stores(e, s, "stepc_store_whole", "true");
+    cuda_close_brace(e);
+}
 
 static void print_vector(struct cuda_emitter *e, const struct nest_stmt *s)
 {
@@ -185,6 +221,12 @@ static void print_vector(struct cuda_emitter *e, const struct nest_stmt *s)
     if (e->quiet) return;
     if (s->extent < 0 && e->few > 1) {
         print_few(e, s);
+        return;
+    }
+    if (e->fews[s->var] > 1) {
+        e->few = e->fews[s->var];
+        print_row(e, s);
+        e->few = 1;
         return;
     }
     if (s->extent < 0)
@@ -657,6 +699,7 @@ static struct cuda_emitter begin(struct str *out, const struct nest *nest, const
                                   arena_new_array(arena, const struct nest_stmt *, nest->value_count + 1)};
     e.regs = arena_new_array(arena, struct cuda_register, nest->reg_count + 1);
     e.runs = arena_new_array(arena, struct cuda_run, nest->value_count + 1);
+    e.fews = arena_new_array(arena, uint32_t, nest->var_count + 1);
     cuda_survey(&e, nest->body.items, nest->body.count, false);
     e.kernel = (struct cuda_kernel){.name = name, .argument_count = nest->argument_count, .flat = nest->flat};
     e.lives = arena_new_array(arena, bool, nest->value_count + 1);

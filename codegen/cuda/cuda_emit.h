@@ -27,11 +27,12 @@ struct cuda_emitter {
     bool *run_lives;       /* by the first value of a run */
     cuda_stores stores;    /* of the vector loop */
     bool folds, in_parallel;
-    bool warps;    /* an iteration of the parallel loop is a warp's, else a block's */
-    bool meets;    /* of a sequence: a barrier is of a team, not of the block */
-    uint32_t team; /* threads that an iteration has */
-    uint32_t few;  /* of a flat map: elements that a thread has at a time */
-    bool strays;   /* of which something is loaded that does not lie side by side */
+    bool warps;     /* an iteration of the parallel loop is a warp's, else a block's */
+    bool meets;     /* of a sequence: a barrier is of a team, not of the block */
+    uint32_t team;  /* threads that an iteration has */
+    uint32_t few;   /* neighbours that a thread has at a time in a flat map, or in the row at hand */
+    uint32_t *fews; /* by variable: in its loop, of a row */
+    bool strays;    /* of which something is loaded that does not lie side by side */
     const struct nest_stmt *vector;
     VEC(struct cuda_access) open; /* since the last barrier */
 };

@@ -1,7 +1,7 @@
 /* Where barriers are needed. Threads of a block meet at the same element of a buffer in three ways: all of them read it
  * (outside vector loops), thread 0 writes it (there too), or a lane reads or writes it inside a vector loop. Lanes are
- * bound to threads by i % threads in every vector loop, so two lane accesses are by the same thread if the element
- * determines the lane and does so alike in both. Everything that is not proven safe is a conflict. */
+ * bound to threads by i / few % threads in every vector loop, so two lane accesses are by the same thread if the
+ * element determines the lane and does so alike in both. Everything that is not proven safe is a conflict. */
 #include "codegen/cuda/cuda.h"
 #include <string.h>
 
@@ -229,6 +229,7 @@ static bool never_meet(const struct cuda_order *o, const struct cuda_access *a, 
 static bool same_lanes(const struct cuda_order *o, const struct cuda_access *a, const struct cuda_access *b)
 {
     struct lane_form x, y;
+    if (a->few != b->few) return false;
     bool forms = lane_form(o, a, &x) && lane_form(o, b, &y);
     return (forms && lanes_between_steps(&x, &y)) || same_digits(o, a, b);
 }

@@ -108,10 +108,15 @@ static uint32_t choose_teams(const struct cuda_emitter *e, const struct lengths 
 bool cuda_is_side_by_side(const struct cuda_emitter *e, const struct nest_stmt *loop, const struct nest_stmt *s)
 {
     const struct nest_index *index = &s->index;
-    if ((s->kind != NEST_LOAD && s->kind != NEST_STORE) || s->cond || s->word || index->term_count != 1) return false;
+    int64_t along = 0;
+    if ((s->kind != NEST_LOAD && s->kind != NEST_STORE) || s->cond || s->word) return false;
+    for (uint32_t i = 0; i < index->term_count; i++) {
+        if (index->terms[i].var == loop->var) along += index->terms[i].scale;
+        else if (index->terms[i].scale % e->few) return false;
+    }
     for (uint32_t i = 0; i < index->scaled_count; i++)
         if (e->order.varies[index->scaled[i].value] || index->scaled[i].scale % e->few) return false;
-    return index->terms[0].var == loop->var && index->terms[0].scale == 1 && index->offset % e->few == 0;
+    return along == 1 && index->offset % e->few == 0;
 }
 
 /* A load of another element for every step of the loop. */
@@ -147,6 +152,41 @@ static void choose_few(struct cuda_emitter *e)
         if (loop->body.items[i]->kind == NEST_STORE && !cuda_is_side_by_side(e, loop, loop->body.items[i])) e->few = 1;
 }
 
+/* What moves along the row lies side by side and begins where an access of 16 bytes may. */
+static bool is_wide_row(const struct cuda_emitter *e, const struct nest_stmt *row)
+{
+    for (size_t i = 0; i < row->body.count; i++) {
+        const struct nest_stmt *s = row->body.items[i];
+        bool is_access = s->kind == NEST_STORE || walks(e, row, s);
+        if (s->body.count || s->kind == NEST_ADD_TO || s->kind == NEST_REG) return false;
+        if (!is_access) continue;
+        bool aligned = s->buffer >= e->nest->argument_count || (e->calls->aligned && e->calls->aligned[s->buffer]);
+        if (!aligned || !cuda_is_side_by_side(e, row, s)) return false;
+    }
+    return true;
+}
+
+/* Rows of which a thread has several elements are walked by neighbours, too. */
+static void choose_rows(struct cuda_emitter *e, struct nest_stmt *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        uint64_t widest = 0;
+        choose_rows(e, s->body.items, s->body.count);
+        if (s->kind != NEST_FOR || s->loop != NEST_VECTOR || s->extent <= (int64_t)e->team) continue;
+        for (size_t k = 0; k < s->body.count; k++) {
+            const struct nest_stmt *one = s->body.items[k];
+            bool is_access = one->kind == NEST_STORE || one->kind == NEST_LOAD;
+            uint64_t bytes = is_access ? ir_dtype_bytes((enum ir_dtype)e->nest->buffers.items[one->buffer].dtype) : 0;
+            widest = bytes > widest ? bytes : widest;
+        }
+        for (e->few = widest ? CUDA_ACCESS / (uint32_t)widest : 1; e->few > 1; e->few /= 2)
+            if (s->extent % e->few == 0 && is_wide_row(e, s)) break;
+        e->fews[s->var] = e->few ? e->few : 1;
+        e->few = 1;
+    }
+}
+
 void cuda_choose_threads(struct cuda_emitter *e)
 {
     struct lengths lengths = {0, 0};
@@ -161,6 +201,8 @@ void cuda_choose_threads(struct cuda_emitter *e)
     e->team = e->warps ? CUDA_WARP : threads;
     e->kernel.teams = e->warps ? teams : 1;
     e->kernel.threads = e->team * e->kernel.teams;
+    for (uint32_t i = 0; i <= e->nest->var_count; i++) e->fews[i] = 1;
+    if (!e->nest->flat) choose_rows(e, e->nest->body.items, e->nest->body.count);
 }
 
 /* Of members, which may be small, each takes as many warps as it can use. */

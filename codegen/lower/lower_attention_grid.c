@@ -26,8 +26,7 @@ enum {
     UNIT_ACROSS = 4,
     PIECES = 3,      /* of 8 bits: those of float32 */
     REGISTERS = 128, /* for scores and sums; the rest is for what is on its way */
-    UNIT_REGISTERS = 160,
-    SHARED = 47 << 10 /* bytes of a block, beside what folds need */
+    UNIT_REGISTERS = 160
 };
 
 /* Lanes and steps of a tile, the largest first: operands are read the less often. */
@@ -516,7 +515,7 @@ static bool fits(const struct lower_attention_grid *g, uint32_t weights)
     int64_t shared = attention_shared_words(g, true) + attention_shared_words(g, false) + 4 * 4 * a->width;
     if (!g->unit) shared += weights * a->steps * g->row;
     return sums * a->width * bytes <= (g->unit ? UNIT_REGISTERS : REGISTERS) * ATTENTION_THREADS * 4 &&
-           shared * bytes <= SHARED && (g->unit || a->s.batch * a->blocks >= CG_CUDA_BLOCKS);
+           shared * bytes <= CG_CUDA_SHARED && (g->unit || a->s.batch * a->blocks >= CG_CUDA_BLOCKS);
 }
 
 /* The largest tile that fits, else the last one. */

@@ -24,6 +24,7 @@ struct reduction {
     bool laid_out; /* ... whose terms are computed by the lanes and laid out in a local row first */
     int64_t leaf;  /* of sums that are trees; 0: there are none */
     uint32_t passes;
+    int64_t kept;               /* bytes of locals for values */
     VEC(ir_value) sums;         /* the reductions */
     struct lower_reduced *of;   /* by value */
     struct lower_pos full, row; /* of the loops open now */
@@ -125,8 +126,11 @@ static void mark_kept(struct reduction *r, ir_value v, uint32_t pass)
     if (!l->member[v] || l->argument[v] || is_reduce(node) || r->of[v].keep || r->of[v].marked > pass) return;
     r->of[v].marked = pass + 1; /* what an earlier pass needs and could keep, this one does too */
     bool pointwise = ir_ops[node->op].emit == EMIT_ewise;
-    if (pointwise && ir_ops[node->op].cost >= 8 && r->of[v].stage < pass) {
+    int64_t bytes = r->columns * (int64_t)ir_dtype_bytes((enum ir_dtype)node->type.dtype);
+    bool has_room = !l->target->cuda || r->kept + bytes <= CG_CUDA_SHARED; /* its other memory takes longer */
+    if (pointwise && ir_ops[node->op].cost >= 8 && r->of[v].stage < pass && has_room) {
         r->of[v].keep = true;
+        r->kept += bytes;
         return;
     }
     for (uint32_t i = 0; i < node->arg_count && (pointwise || node->op == OP_reshape); i++)

@@ -7,6 +7,7 @@ the data in the last bits changes a result more than the tolerance, the case say
 
     tests/fuzz/agree.py --stepc build/stepc --cases 200 --seed 7 --keep disagreeing
     tests/fuzz/agree.py --stepc build/stepc --cases 200 --seed 7 --quickly        one object of each document, drawn: most time goes into LLVM
+    tests/fuzz/agree.py --stepc build/stepc --cases 200 --quickly --compile-args "--target cuda --cuda-arch text"   on the stand-in of the driver
     tests/fuzz/agree.py --stepc build/stepc --control                            a planted difference must be noticed
 
 It needs numpy alone. A document that stepc refuses is drawn again; too many of those are a failure too.
@@ -338,7 +339,7 @@ def play(options, document, folder, seed):
         runner.write_json(os.path.join(folder, "model.json"), sharded.on_a_mesh(document, shapes, d))
     ways = r.choices(("optimised", "by half", "unoptimised"), (1, 2, 1)) if options.quickly else ["optimised", "unoptimised"]
     for way in ways:
-        runner.compile_document(options.stepc, folder, OBJECTS[way], way + ".so", 600)
+        runner.compile_document(options.stepc, folder, OBJECTS[way] + options.compile_args.split(), way + ".so", 600)
     parts = other_parts(document, r)
     if parts:
         runner.write_json(os.path.join(folder, "parts.json"), parts)
@@ -401,6 +402,7 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("-j", type=int, default=os.cpu_count() or 1)
     p.add_argument("--quickly", action="store_true", help="one object of each document")
+    p.add_argument("--compile-args", default="", help="of all objects")
     p.add_argument("--control", action="store_true", help="one case, one number of which is changed")
     options = p.parse_args()
     options.cases = 1 if options.control else options.cases

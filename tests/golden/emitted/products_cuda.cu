@@ -1058,9 +1058,15 @@ extern "C" __global__ void __launch_bounds__(256) sequence(const __grid_constant
             const float v1 = 0.0f;
             float r0[1];
             for (int i = 0; i < 1; i++) r0[i] = v1;
-            for (long long i0 = thread; i0 < 2450ll; i0 += 256) {
-                const float v2 = b0[i0];
-                r0[0] = r0[0] + v2;
+            for (long long from = thread * 2; from < 2450ll; from += 512) {
+                const long long i0 = from;
+                const auto few2 = stepc_load_whole<2>(b0 + (i0), true);
+                #pragma unroll
+                for (int k = 0; k < 2; k++) {
+                    const long long i0 = from + k;
+                    const float v2 = few2.item[k];
+                    r0[0] = r0[0] + v2;
+                }
             }
             const float v3 = stepc_fold<256>(folded, r0[0], [](float x, float y) -> float { return x + y; });
             const float v4 = b1[0];
@@ -1079,12 +1085,17 @@ extern "C" __global__ void __launch_bounds__(256) sequence(const __grid_constant
             const float v1 = 0.0f;
             float r0[1];
             for (int i = 0; i < 1; i++) r0[i] = v1;
-            #pragma unroll
-            for (long long i0 = thread; i0 < 768ll; i0 += 256) {
-                const float v2 = b0[i0];
-                const float v3 = stepc_bf16_round((float)v2);
-                const float v4 = (float)v3;
-                r0[0] = r0[0] + v4;
+            for (long long from = thread * 4; from < 768ll; from += 1024) {
+                const long long i0 = from;
+                const auto few2 = stepc_load_whole<4>(b0 + (i0), true);
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const long long i0 = from + k;
+                    const float v2 = few2.item[k];
+                    const float v3 = stepc_bf16_round((float)v2);
+                    const float v4 = (float)v3;
+                    r0[0] = r0[0] + v4;
+                }
             }
             const float v5 = stepc_fold<256>(folded, r0[0], [](float x, float y) -> float { return x + y; });
             if (thread == 0) b1[0] = v5;

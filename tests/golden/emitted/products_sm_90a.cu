@@ -248,10 +248,16 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_1(const unsigned short
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[1];
         for (int i = 0; i < 1; i++) r0[i] = v1;
-        for (long long i1 = thread; i1 < 6400ll; i1 += 1024) {
-            const float v2 = stepc_bf16_value(b0[6400ll * i0 + i1]);
-            const float v3 = (float)v2;
-            r0[0] = r0[0] + v3;
+        for (long long from = thread * 8; from < 6400ll; from += 8192) {
+            const long long i1 = from;
+            const auto few2 = stepc_load_whole<8>(b0 + (6400ll * i0 + i1), true);
+            #pragma unroll
+            for (int k = 0; k < 8; k++) {
+                const long long i1 = from + k;
+                const float v2 = stepc_bf16_value(few2.item[k]);
+                const float v3 = (float)v2;
+                r0[0] = r0[0] + v3;
+            }
         }
         const float v4 = stepc_fold<1024>(folded, r0[0], [](float x, float y) -> float { return x + y; });
         if (thread == 0) b1[i0] = v4;

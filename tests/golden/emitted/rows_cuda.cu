@@ -9,61 +9,90 @@ extern "C" __global__ void __launch_bounds__(256) kernel_0(const float *__restri
     for (long long i0 = lo + (long long)blockIdx.x * 8 + threadIdx.x / 32; i0 < hi; i0 += (long long)gridDim.x * 8) {
         float r0[1];
         for (int i = 0; i < 1; i++) r0[i] = v1;
-        #pragma unroll
-        for (long long i1 = thread; i1 < 96ll; i1 += 32) {
-            const float v2 = b0[96ll * i0 + i1];
-            const float v3 = b1[i1];
-            const float v4 = v2 * v3;
-            const float v5 = b2[i1];
-            const float v6 = v4 + v5;
-            r0[0] = stepc_max(r0[0], v6);
+        for (long long from = thread * 4; from < 96ll; from += 128) {
+            const long long i1 = from;
+            const auto few2 = stepc_load_whole<4>(b0 + (96ll * i0 + i1), true);
+            const auto few3 = stepc_load_whole<4>(b1 + (i1), true);
+            const auto few5 = stepc_load_whole<4>(b2 + (i1), true);
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const long long i1 = from + k;
+                const float v2 = few2.item[k];
+                const float v3 = few3.item[k];
+                const float v4 = v2 * v3;
+                const float v5 = few5.item[k];
+                const float v6 = v4 + v5;
+                r0[0] = stepc_max(r0[0], v6);
+            }
         }
         const float v7 = stepc_fold<32>(0, r0[0], [](float x, float y) -> float { return stepc_max(x, y); });
         float r1[1];
         for (int i = 0; i < 1; i++) r1[i] = v8;
-        #pragma unroll
-        for (long long i2 = thread; i2 < 96ll; i2 += 32) {
-            const float v9 = b0[96ll * i0 + i2];
-            const float v10 = b1[i2];
-            const float v11 = v9 * v10;
-            const float v12 = b2[i2];
-            const float v13 = v11 + v12;
-            const float v14 = v13 - v7;
-            const float v15 = expf(v14);
-            r1[0] = r1[0] + v15;
-            b5[i2] = v15;
+        for (long long from = thread * 4; from < 96ll; from += 128) {
+            const long long i2 = from;
+            const auto few9 = stepc_load_whole<4>(b0 + (96ll * i0 + i2), true);
+            const auto few10 = stepc_load_whole<4>(b1 + (i2), true);
+            const auto few12 = stepc_load_whole<4>(b2 + (i2), true);
+            stepc_few<float, 4> out5;
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const long long i2 = from + k;
+                const float v9 = few9.item[k];
+                const float v10 = few10.item[k];
+                const float v11 = v9 * v10;
+                const float v12 = few12.item[k];
+                const float v13 = v11 + v12;
+                const float v14 = v13 - v7;
+                const float v15 = expf(v14);
+                r1[0] = r1[0] + v15;
+                out5.item[k] = v15;
+            }
+            stepc_store_whole(b5 + (i2), out5, true);
         }
         const float v16 = stepc_fold<32>(0, r1[0], [](float x, float y) -> float { return x + y; });
         float r2[1];
         for (int i = 0; i < 1; i++) r2[i] = v8;
         float r3[1];
         for (int i = 0; i < 1; i++) r3[i] = v8;
-        #pragma unroll
-        for (long long i3 = thread; i3 < 96ll; i3 += 32) {
-            const float v17 = b5[i3];
-            const float v18 = v17 / v16;
-            const float v19 = v18 * v18;
-            r2[0] = r2[0] + v19;
-            const float v21 = v20 * v18;
-            const float v22 = v21 + v21;
-            const float v23 = v22 / v16;
-            const float v24 = v23 * v18;
-            const float v25 = -v24;
-            r3[0] = r3[0] + v25;
+        for (long long from = thread * 4; from < 96ll; from += 128) {
+            const long long i3 = from;
+            const auto few17 = stepc_load_whole<4>(b5 + (i3), true);
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const long long i3 = from + k;
+                const float v17 = few17.item[k];
+                const float v18 = v17 / v16;
+                const float v19 = v18 * v18;
+                r2[0] = r2[0] + v19;
+                const float v21 = v20 * v18;
+                const float v22 = v21 + v21;
+                const float v23 = v22 / v16;
+                const float v24 = v23 * v18;
+                const float v25 = -v24;
+                r3[0] = r3[0] + v25;
+            }
         }
         const float v26 = stepc_fold<32>(0, r2[0], [](float x, float y) -> float { return x + y; });
         const float v27 = stepc_fold<32>(0, r3[0], [](float x, float y) -> float { return x + y; });
-        #pragma unroll
-        for (long long i4 = thread; i4 < 96ll; i4 += 32) {
-            const float v28 = b5[i4];
-            const float v29 = v28 / v16;
-            const float v30 = v20 * v29;
-            const float v31 = v30 + v30;
-            const float v32 = v31 / v16;
-            const float v33 = v32 + v27;
-            const float v34 = b5[i4];
-            const float v35 = v33 * v34;
-            b4[96ll * i0 + i4] = v35;
+        for (long long from = thread * 4; from < 96ll; from += 128) {
+            const long long i4 = from;
+            const auto few28 = stepc_load_whole<4>(b5 + (i4), true);
+            const auto few34 = stepc_load_whole<4>(b5 + (i4), true);
+            stepc_few<float, 4> out4;
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const long long i4 = from + k;
+                const float v28 = few28.item[k];
+                const float v29 = v28 / v16;
+                const float v30 = v20 * v29;
+                const float v31 = v30 + v30;
+                const float v32 = v31 / v16;
+                const float v33 = v32 + v27;
+                const float v34 = few34.item[k];
+                const float v35 = v33 * v34;
+                out4.item[k] = v35;
+            }
+            stepc_store_whole(b4 + (96ll * i0 + i4), out4, true);
         }
         if (thread == 0) b3[i0] = v26;
     }
@@ -77,9 +106,15 @@ extern "C" __global__ void __launch_bounds__(1024) kernel_1(const float *__restr
     float r0[1];
     for (int i = 0; i < 1; i++) r0[i] = v1;
     #pragma unroll
-    for (long long i0 = thread; i0 < 4096ll; i0 += 1024) {
-        const float v2 = b0[i0];
-        r0[0] = r0[0] + v2;
+    for (long long from = thread * 4; from < 4096ll; from += 4096) {
+        const long long i0 = from;
+        const auto few2 = stepc_load_whole<4>(b0 + (i0), true);
+        #pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const long long i0 = from + k;
+            const float v2 = few2.item[k];
+            r0[0] = r0[0] + v2;
+        }
     }
     const float v3 = stepc_fold<1024>(folded, r0[0], [](float x, float y) -> float { return x + y; });
     const float v4 = 0.00024414062f;
@@ -97,10 +132,16 @@ extern "C" __global__ void __launch_bounds__(256) kernel_2(const float *__restri
     const float v1 = 0.0f;
     float r0[1];
     for (int i = 0; i < 1; i++) r0[i] = v1;
-    for (long long i0 = thread; i0 < 2050ll; i0 += 256) {
-        const float v2 = b0[i0];
-        const float v3 = fabsf(v2);
-        r0[0] = r0[0] + v3;
+    for (long long from = thread * 2; from < 2050ll; from += 512) {
+        const long long i0 = from;
+        const auto few2 = stepc_load_whole<2>(b0 + (i0), true);
+        #pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const long long i0 = from + k;
+            const float v2 = few2.item[k];
+            const float v3 = fabsf(v2);
+            r0[0] = r0[0] + v3;
+        }
     }
     const float v4 = stepc_fold<256>(folded, r0[0], [](float x, float y) -> float { return x + y; });
     if (thread == 0) b1[0] = v4;
@@ -265,39 +306,60 @@ extern "C" __global__ void __launch_bounds__(256) kernel_10(const float *__restr
     for (long long i0 = lo + (long long)blockIdx.x * 8 + threadIdx.x / 32; i0 < hi; i0 += (long long)gridDim.x * 8) {
         float r0[1];
         for (int i = 0; i < 1; i++) r0[i] = v1;
-        #pragma unroll
-        for (long long i1 = thread; i1 < 96ll; i1 += 32) {
-            const float v2 = b0[96ll * i0 + i1];
-            const float v3 = b1[i1];
-            const float v4 = v2 * v3;
-            const float v5 = b2[i1];
-            const float v6 = v4 + v5;
-            r0[0] = stepc_max(r0[0], v6);
+        for (long long from = thread * 4; from < 96ll; from += 128) {
+            const long long i1 = from;
+            const auto few2 = stepc_load_whole<4>(b0 + (96ll * i0 + i1), true);
+            const auto few3 = stepc_load_whole<4>(b1 + (i1), true);
+            const auto few5 = stepc_load_whole<4>(b2 + (i1), true);
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const long long i1 = from + k;
+                const float v2 = few2.item[k];
+                const float v3 = few3.item[k];
+                const float v4 = v2 * v3;
+                const float v5 = few5.item[k];
+                const float v6 = v4 + v5;
+                r0[0] = stepc_max(r0[0], v6);
+            }
         }
         const float v7 = stepc_fold<32>(0, r0[0], [](float x, float y) -> float { return stepc_max(x, y); });
         float r1[1];
         for (int i = 0; i < 1; i++) r1[i] = v8;
-        #pragma unroll
-        for (long long i2 = thread; i2 < 96ll; i2 += 32) {
-            const float v9 = b0[96ll * i0 + i2];
-            const float v10 = b1[i2];
-            const float v11 = v9 * v10;
-            const float v12 = b2[i2];
-            const float v13 = v11 + v12;
-            const float v14 = v13 - v7;
-            const float v15 = expf(v14);
-            r1[0] = r1[0] + v15;
-            b4[i2] = v15;
+        for (long long from = thread * 4; from < 96ll; from += 128) {
+            const long long i2 = from;
+            const auto few9 = stepc_load_whole<4>(b0 + (96ll * i0 + i2), true);
+            const auto few10 = stepc_load_whole<4>(b1 + (i2), true);
+            const auto few12 = stepc_load_whole<4>(b2 + (i2), true);
+            stepc_few<float, 4> out4;
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const long long i2 = from + k;
+                const float v9 = few9.item[k];
+                const float v10 = few10.item[k];
+                const float v11 = v9 * v10;
+                const float v12 = few12.item[k];
+                const float v13 = v11 + v12;
+                const float v14 = v13 - v7;
+                const float v15 = expf(v14);
+                r1[0] = r1[0] + v15;
+                out4.item[k] = v15;
+            }
+            stepc_store_whole(b4 + (i2), out4, true);
         }
         const float v16 = stepc_fold<32>(0, r1[0], [](float x, float y) -> float { return x + y; });
         float r2[1];
         for (int i = 0; i < 1; i++) r2[i] = v8;
-        #pragma unroll
-        for (long long i3 = thread; i3 < 96ll; i3 += 32) {
-            const float v17 = b4[i3];
-            const float v18 = v17 / v16;
-            const float v19 = v18 * v18;
-            r2[0] = r2[0] + v19;
+        for (long long from = thread * 4; from < 96ll; from += 128) {
+            const long long i3 = from;
+            const auto few17 = stepc_load_whole<4>(b4 + (i3), true);
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const long long i3 = from + k;
+                const float v17 = few17.item[k];
+                const float v18 = v17 / v16;
+                const float v19 = v18 * v18;
+                r2[0] = r2[0] + v19;
+            }
         }
         const float v20 = stepc_fold<32>(0, r2[0], [](float x, float y) -> float { return x + y; });
         if (thread == 0) b3[i0] = v20;
