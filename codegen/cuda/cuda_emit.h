@@ -49,6 +49,10 @@ bool cuda_is_solo(const struct cuda_emitter *, const struct nest_stmt *vector, s
 bool cuda_is_side_by_side(const struct cuda_emitter *, const struct nest_stmt *loop, const struct nest_stmt *);
 int64_t cuda_local_bytes(const struct nest_buffer *);
 
+/* cuda_frame.c: what stands before the statements of a kernel, or of a part of a sequence, with its braces. */
+void cuda_open_kernel(struct cuda_emitter *);
+void cuda_open_part(struct cuda_emitter *);
+
 /* cuda_bits.c: where a load finds its element; a value by the bits that were loaded, NULL: it is none; what is used. */
 bool cuda_is_half(const struct cuda_emitter *, const struct nest_stmt *load); /* of 16 bits */
 const char *cuda_loaded_text(struct cuda_emitter *, const struct nest_stmt *load);
