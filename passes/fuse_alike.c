@@ -128,5 +128,5 @@ uint64_t fuse_likeness(const struct fuse *z, const struct plan_group *g, uint32_
     }
     for (size_t i = 0; i < g->inputs.count; i++) number[g->inputs.items[i]] = 0;
     for (size_t i = 0; i < g->nodes.count; i++) number[g->nodes.items[i]] = 0;
-    return small && z->f->entry ? h | 1 : 0;
+    return small && (z->f->entry || launches) ? h | 1 : 0;
 }

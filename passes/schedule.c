@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* One command for many tensors: at least how many, and elements at most, because their gradients live until it runs. */
-enum { BATCH_LEAST = 16, BATCH_LEAST_LAUNCHES = 2, BATCH_ELEMENTS = 1 << 22 };
+enum { BATCH_LEAST = 16, BATCH_LEAST_LAUNCHES = 2, BATCH_ELEMENTS = 1 << 22, BATCH_ELEMENTS_LAUNCHES = 1 << 25 };
 /* Bytes that are joined: of what is gathered; of sums at most, and what part of all of them. */
 enum { SMALL_BYTES = 1 << 16, BUCKET_BYTES = 1 << 20, BUCKETS = 4 };
 /* What a group makes is little if it reads so many times as much. */
@@ -249,6 +249,17 @@ static void add_to_batch(struct schedule *s, uint32_t into, uint32_t u)
     unit->done = true;
 }
 
+/* Elements of the largest tensor that waits for a unit's command, or is made by it. */
+static int64_t elements_of(const struct plan_group *g)
+{
+    int64_t most = ir_type_elements(ir_type(g->func, g->outputs.items[0]));
+    for (size_t i = 0; i < g->inputs.count; i++) {
+        int64_t here = ir_type_elements(ir_type(g->func, g->inputs.items[i]));
+        if (here > most) most = here;
+    }
+    return most;
+}
+
 /* Puts units of the same code and height together, as long as not too much memory waits for the last of them. */
 static void batch(struct schedule *s)
 {
@@ -257,7 +268,9 @@ static void batch(struct schedule *s)
     uint64_t *key = arena_new_array(&s->pass->scratch, uint64_t, count + 1);
     const uint32_t *alike = count_alike(s, heights(s), key);
     int64_t *elements = arena_new_array(&s->pass->scratch, int64_t, count + 1);
-    uint32_t least = s->pass->options->blocks ? BATCH_LEAST_LAUNCHES : BATCH_LEAST;
+    bool launches = s->pass->options->blocks;
+    uint32_t least = launches ? BATCH_LEAST_LAUNCHES : BATCH_LEAST;
+    int64_t most = launches ? BATCH_ELEMENTS_LAUNCHES : BATCH_ELEMENTS;
     for (uint32_t u = 0; u < count; u++) {
         struct unit *unit = &s->units.items[u];
         unit->hard = unit->computed = 0;
@@ -265,8 +278,8 @@ static void batch(struct schedule *s)
         if (alike[u] < least) continue;
         const struct plan_group *g = group_of_unit(s, unit);
         uint32_t into = map_get_number(&open, key[u]);
-        int64_t here = ir_type_elements(ir_type(g->func, g->outputs.items[0]));
-        if (into == MAP_NONE || elements[into] + here > BATCH_ELEMENTS) map_set_number(&open, key[u], into = u);
+        int64_t here = launches ? elements_of(g) : ir_type_elements(ir_type(g->func, g->outputs.items[0]));
+        if (into == MAP_NONE || elements[into] + here > most) map_set_number(&open, key[u], into = u);
         else add_to_batch(s, into, u);
         elements[into] += here;
     }
