@@ -14,9 +14,12 @@ enum {
     TILE_ROWS = 128,
     TILE_COLUMNS = 64, /* codegen/lower/lower_dot_grid.c: the largest */
     NARROW = 16,       /* and the widest of those for few rows or columns */
-    LEAST_STEPS = 128, /* of a part */
-    LAUNCH_STEPS = 256 /* at least that many fewer one after the other, for another launch */
+    LEAST_STEPS = 128  /* of a part */
 };
+/* Of a GPU, in nanoseconds: another launch with what its blocks wait for; a step of a small tile by multiply-adds, and
+ * by the unit of 16-bit products; an element of a part, which is written and read. */
+enum { LAUNCH_TIME = 2200, STEP_TIME = 12, UNIT_STEP_TIME = 6 };
+static const double element_time = 0.0016;
 /* Of a CPU: rows and columns at least, columns of few rows at most, columns at least where steps are not so many, steps
  * of a part at least and about, parts, elements of all results at most; batches (more are parts enough, but for groups
  * of few columns, which share lines of memory), columns of one of several. */
@@ -129,6 +132,21 @@ static struct fuse_cut cut_for_workers(const int64_t *extent, uint32_t count, in
     return best;
 }
 
+/* Into as many parts, up to `most`, as take least: each has fewer steps, and all are written and added. */
+static struct fuse_cut cut_for_blocks(const struct ir_type *x, const struct ir_node *n, int64_t steps,
+                                      const int64_t *extent, int64_t most)
+{
+    struct fuse_cut best = {.all = 1};
+    double step = ir_dtype_bytes((enum ir_dtype)x->dtype) == 2 ? UNIT_STEP_TIME : STEP_TIME;
+    double all = (double)steps * step, part = element_time * (double)ir_type_elements(&n->type), least = all;
+    for (int64_t parts = 2; parts <= most; parts++) {
+        struct fuse_cut cut = fuse_find_cut(extent, n->attr[2].n, parts);
+        double time = all / (double)cut.all + part * (double)cut.all + LAUNCH_TIME;
+        if (cut.all > 1 && time < least) best = cut, least = time;
+    }
+    return best;
+}
+
 static struct fuse_cut cut_of(const struct pass_options *o, const struct ir_type *x, const struct ir_type *y,
                               const struct ir_node *n)
 {
@@ -144,9 +162,7 @@ static struct fuse_cut cut_of(const struct pass_options *o, const struct ir_type
         return cut.all >= LEAST_PARTS ? cut : none;
     }
     int64_t tiles = batch * tiles_of(ir_type_elements(x) / (steps * batch), ir_type_elements(y) / (steps * batch));
-    int64_t wanted = o->blocks / tiles;
-    struct fuse_cut cut = fuse_find_cut(extent, n->attr[2].n, wanted < most ? wanted : most);
-    return steps - steps / cut.all >= LAUNCH_STEPS ? cut : none;
+    return cut_for_blocks(x, n, steps, extent, o->blocks / tiles < most ? o->blocks / tiles : most);
 }
 
 bool fuse_wants_split(const struct pass_options *o, const struct ir_func *f, ir_value v, struct arena *scratch)
