@@ -312,9 +312,9 @@ static void report(struct ir_module *m, const struct chunk_region *r)
 /* The next region of the function, from a value on; false: there is none. */
 static bool find(struct pass *p, struct ir_module *m, const struct ir_func *f, uint64_t least, struct chunk_region *r)
 {
-    const bool *live = ir_live(f, &p->scratch);
+    const bool *live = ir_live(f, &p->scratch), *is_projection = chunk_projections(p, f);
     for (ir_value v = 1; v < f->count; v++) {
-        if (!live[v] || !chunk_is_projection(f, v) || chunk_bytes(f, v) < least) continue;
+        if (!is_projection[v] || chunk_bytes(f, v) < least) continue;
         struct chunk_region side[2];
         for (uint32_t i = 0; i < 2; i++) {
             side[i] = (struct chunk_region){.pass = p, .f = f, .live = live, .seed = v};

@@ -29,7 +29,7 @@ struct chunk_region {
 bool chunk_region_of(struct chunk_region *, uint32_t side);
 uint64_t chunk_bytes(const struct ir_func *, ir_value);
 /* Is it a product of rows with one matrix; the least bytes of those that are chunked. */
-bool chunk_is_projection(const struct ir_func *, ir_value);
+bool *chunk_projections(struct pass *, const struct ir_func *);
 uint64_t chunk_least_bytes(struct pass *, const struct ir_func *);
 /* chunk_cut.c */
 struct ir_module *chunk_cut(struct pass *, struct ir_module *);

@@ -2,6 +2,7 @@
  * Everything inside is row by row or a sum over rows; sums are read outside only. Rows are told from node to node by
  * the factors of the sharding rules (shard_rules.c): what may be split over devices may be split over time. */
 #include "passes/chunk.h"
+#include "passes/fuse.h"
 #include "passes/shard_int.h"
 #include <string.h>
 
@@ -14,20 +15,25 @@ uint64_t chunk_bytes(const struct ir_func *f, ir_value v)
     return t->dtype == IR_TUPLE ? 0 : (uint64_t)ir_type_elements(t) * ir_dtype_bytes((enum ir_dtype)t->dtype);
 }
 
-/* A product of rows with one matrix: attention, which has one for each head, is no case for chunks. */
-bool chunk_is_projection(const struct ir_func *f, ir_value v)
+/* By value: products of rows with one matrix. Attention, which has one for each head, is no case for chunks; nor is
+ * what a convolution's image gets from its taps, which fusing makes a convolution and never stores. */
+bool *chunk_projections(struct pass *p, const struct ir_func *f)
 {
-    return ir_get(f, v)->op == OP_dot && !ir_get(f, v)->attr[0].n;
+    const bool *live = ir_live(f, &p->scratch), *of_taps = fuse_tap_products(p->options, f, &p->scratch);
+    bool *is = arena_new_array(&p->scratch, bool, f->count);
+    for (ir_value v = 1; v < f->count; v++)
+        is[v] = live[v] && !of_taps[v] && ir_get(f, v)->op == OP_dot && !ir_get(f, v)->attr[0].n;
+    return is;
 }
 
 /* The least bytes of a product that is to be chunked: where a number of rows is asked for, the largest ones are. */
 uint64_t chunk_least_bytes(struct pass *p, const struct ir_func *f)
 {
-    const bool *live = ir_live(f, &p->scratch);
     uint64_t most = 0;
     if (!p->options->chunk_rows) return LARGE;
+    const bool *is_projection = chunk_projections(p, f);
     for (ir_value v = 1; v < f->count; v++)
-        if (live[v] && chunk_is_projection(f, v) && chunk_bytes(f, v) > most) most = chunk_bytes(f, v);
+        if (is_projection[v] && chunk_bytes(f, v) > most) most = chunk_bytes(f, v);
     return most / 2 + 1;
 }
 

@@ -172,6 +172,7 @@ struct fuse_transposed {
     ir_value rest[FUSE_MOST_TAPS]; /* what else is added */
 };
 bool fuse_is_transposed(struct fuse_transposed *, const struct ir_func *, ir_value);
+bool *fuse_tap_products(const struct pass_options *, const struct ir_func *, struct arena *); /* by value: of these */
 ir_value fuse_transpose(struct fuse_transposed *, struct ir_builder *, const struct ir_func *, ir_value,
                         const ir_value *map);
 

@@ -328,6 +328,16 @@ bool fuse_is_transposed(struct fuse_transposed *t, const struct ir_func *f, ir_v
     return recognise(t, f, v, from);
 }
 
+bool *fuse_tap_products(const struct pass_options *options, const struct ir_func *f, struct arena *arena)
+{
+    bool *is = arena_new_array(arena, bool, f->count);
+    struct fuse_transposed *t = arena_new(arena, struct fuse_transposed);
+    t->options = options;
+    for (ir_value v = 1; v < f->count; v++)
+        if (fuse_is_transposed(t, f, v) && t->product) is[t->product - f->nodes] = true;
+    return is;
+}
+
 ir_value fuse_transpose(struct fuse_transposed *t, struct ir_builder *b, const struct ir_func *f, ir_value v,
                         const ir_value *map)
 {
