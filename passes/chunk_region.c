@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* Of a region: a whole network is for microbatches. Automatic: values of so many bytes are not to exist whole. */
-enum { MOST_PRODUCTS = 8, LARGE = 64 << 20 };
+/* Bytes of a product that is chunked, at least; of a GPU, where each chunk is launches. */
+enum { MOST_PRODUCTS = 8, LARGE = 64 << 20, LARGE_OF_BLOCKS = 256 << 20 };
 
 uint64_t chunk_bytes(const struct ir_func *f, ir_value v)
 {
@@ -30,7 +31,7 @@ bool *chunk_projections(struct pass *p, const struct ir_func *f)
 uint64_t chunk_least_bytes(struct pass *p, const struct ir_func *f)
 {
     uint64_t most = 0;
-    if (!p->options->chunk_rows) return LARGE;
+    if (!p->options->chunk_rows) return p->options->blocks ? LARGE_OF_BLOCKS : LARGE;
     const bool *is_projection = chunk_projections(p, f);
     for (ir_value v = 1; v < f->count; v++)
         if (is_projection[v] && chunk_bytes(f, v) > most) most = chunk_bytes(f, v);
