@@ -140,6 +140,16 @@ class Partial(runner.SharedCase):
         self.stepc("run", self.path("all8.so"), "--steps", "2", "--shuffle=3", "--data", self.path("all.st"), "--init", self.path("half.st"), "--metrics", self.path("rest.jsonl"))
         self.assertEqual(runner.metrics(self.path("rest.jsonl")), lines[4:])
 
+    def test_no_rows(self):
+        runner.write_json(self.path("none.json"), document(FULL, metrics={"of": "mean(model)"}, partial_batches=True))
+        self.stepc("compile", self.path("none.json"), "-o", self.path("none.so"))
+        for rows, code in ((0, 1), (-1, 1), (1, 0), (FULL + 1, 0)):
+            safetensors.write(self.path("none.st"), {"x": np.ones((1, FULL, WIDE), "f4"), "y": np.zeros((1, FULL), "i4"), "w": np.ones((1, FULL), "f4"), "batch.rows": np.array([rows], "i4")})
+            for made in ("none.json", "none.so"):
+                done, text = self.run_stepc("run", self.path(made), "--steps", "1", "--data", self.path("none.st"))
+                self.assertEqual(done, code, text)
+                self.assertEqual('input "batch.rows" is %d; expected 1 <= value' % rows in text, code == 1, text)
+
     def test_refused(self):
         for said, loss, more in (("rows that depend on each other", "max(model) + mean(model)", {}), ("rows that depend on each other", "mean(cumsum(model, axis=0))", {}),
                                  ("rows that depend on each other", "mean(model[1:] - model[:-1])", {}), ("may count rows", "sum(model) / 16", {}),
