@@ -1000,7 +1000,7 @@ class Step:
         another dtype. params_only: parameters alone; all else is as `init` leaves it, or keeps its values in a training.
         verify=False: checksums are not compared. prefix: parameters are the tensors of that prefix: "ema." takes the averages, with
         running statistics.
-        What fails leaves the state as it was: STEP_EIO, STEP_ECORRUPT (the place is named), STEP_ENOTFOUND and STEP_ESHAPE (the tensor is)."""
+        What fails leaves the state as it was: STEP_EIO, STEP_ECORRUPT (the place is named), STEP_ENOTFOUND, STEP_ESHAPE and STEP_ERANGE (the tensor is)."""
         path = os.fspath(path)
         with tempfile.TemporaryDirectory() as folder:
             if prefix:
