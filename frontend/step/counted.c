@@ -55,7 +55,7 @@ static bool reduces(const struct ir_node *n)
     return n->op == OP_reduce_sum || n->op == OP_reduce_prod || n->op == OP_reduce_max || n->op == OP_reduce_min;
 }
 
-static void compare(struct pair *, struct ir_func *, const struct ir_func *);
+static void compare(struct pair *, struct ir_func *, const struct ir_func *, int64_t rows);
 
 /* Remembers what of an operand counts rows. */
 static void note(struct pair *p, struct ir_func *f, ir_value v, uint32_t operand, unsigned what)
@@ -107,7 +107,7 @@ static bool computed(const struct side *s, ir_value v, struct arena *arena, stru
         struct ir_node n = *ir_get(s->f, u);
         if (!needed[u]) continue;
         if (ir_has_body((enum ir_op)n.op) || n.arg_count > IR_EVAL_OPERANDS || n.op == OP_proj ||
-            ir_dtype_bytes((enum ir_dtype)n.type.dtype) > 4 || ir_type_elements(&n.type) > MOST_ELEMENTS)
+            n.type.dtype == IR_I64 || n.type.dtype == IR_U64 || ir_type_elements(&n.type) > MOST_ELEMENTS)
             return false;
         made[u] = (struct ir_tensor){n.type, arena_new_array(arena, double, ir_type_elements(&n.type))};
         for (uint32_t i = 0; i < n.arg_count; i++) args[i] = made[n.args[i]];
@@ -143,6 +143,17 @@ static bool begins_with(const struct ir_tensor *x, const struct ir_tensor *y)
     return true;
 }
 
+/* Whether two values of constants alone are the same as far as the first one goes. */
+static bool same_table(const struct side *f, const struct side *g, ir_value v, ir_value w)
+{
+    struct ir_tensor a, b;
+    struct arena scratch = {0};
+    bool same = f->fixed[v] && g->fixed[w] && computed(f, v, &scratch, &a) && computed(g, w, &scratch, &b) &&
+                begins_with(&a, &b);
+    arena_free(&scratch);
+    return same;
+}
+
 /* Are both sides' operands numbers that are known here? Where one is a constant and the other still has to be computed
  * (small ones are when they are made), or both are tables, by their elements. A table that is another one is refused.
  */
@@ -157,20 +168,24 @@ static bool numbers(struct pair *p, const struct side *f, const struct side *g, 
     if ((one && two) || (!given && !other) || !f->fixed[v] || !g->fixed[w]) return one && two;
     bool known = computed(f, v, &scratch, &a) && computed(g, w, &scratch, &b),
          both = known && repeats(&a, x) && repeats(&b, y);
-    if (known && !both && !has_own_count(f->f, n, operand) && !begins_with(&a, &b))
+    if (!both && !has_own_count(f->f, n, operand) && !(known && begins_with(&a, &b)))
         refuse(p, n->place,
                "numbers that are others for another number of rows: they would stay those of a full batch");
     arena_free(&scratch);
     return both;
 }
 
-/* Operands of one node; what they are paired with goes into `other`. */
+/* Operands of one node; what they are paired with goes into `other`. Of a single row nothing can be left out. */
 static void compare_nodes(struct pair *p, struct ir_func *f, const struct side *here, const struct side *there,
-                          ir_value v, const struct ir_node *m, ir_value *other)
+                          ir_value v, const struct ir_node *m, int64_t rows, ir_value *other)
 {
     const struct ir_func *g = there->f;
     const struct ir_node *n = ir_get(f, v);
-    bool same = n->op == m->op && n->arg_count == m->arg_count; /* else it cannot be told */
+    bool same = n->op == m->op && n->arg_count == m->arg_count;
+    if (!same && rows > 1 && n->type.dtype != IR_U32 && !same_table(here, there, v, other[v]))
+        refuse(p, n->place,
+               arena_format(&p->module->arena, "what is computed otherwise for another number of rows than %lld",
+                            (long long)rows));
     for (uint32_t i = 0; same && i < n->arg_count; i++) {
         double x = 0, y = 0;
         note(p, f, v, i, extents(ir_type(f, n->args[i]), ir_type(g, m->args[i])));
@@ -180,20 +195,21 @@ static void compare_nodes(struct pair *p, struct ir_func *f, const struct side *
         else refuse_number(p, n->place, x, y);
     }
     for (uint32_t i = 0; same && reduces(n) && here->fixed[n->args[0]] && i < n->attr[0].n; i++) {
-        int64_t dim = n->attr[0].v[i], rows = ir_type(f, n->args[0])->dim[dim];
-        if (i < m->attr[0].n && rows != ir_type(g, m->args[0])->dim[dim])
+        int64_t dim = n->attr[0].v[i], extent = ir_type(f, n->args[0])->dim[dim];
+        if (i < m->attr[0].n && extent != ir_type(g, m->args[0])->dim[dim])
             refuse(p, n->place,
                    arena_format(&p->module->arena,
                                 "what no input is in, over %lld rows: it would stay that of a full batch",
-                                (long long)rows));
+                                (long long)extent));
     }
     if (same && ir_has_body((enum ir_op)n->op))
-        compare(p, p->module->funcs.items[n->func], p->twice->funcs.items[m->func]);
+        compare(p, p->module->funcs.items[n->func], p->twice->funcs.items[m->func],
+                n->op == OP_accumulate ? rows / n->attr[1].v[0] : rows);
 }
 
 /* From the results on, along operands: constants that are equal for one number of rows are not for the other, so nodes
  * do not stand at the same places. */
-static void compare(struct pair *p, struct ir_func *f, const struct ir_func *g)
+static void compare(struct pair *p, struct ir_func *f, const struct ir_func *g, int64_t rows)
 {
     if (!map_set_number(&p->done, ir_func_index(f), 1) || f->results.count != g->results.count) return;
     ir_value *other = arena_new_array(p->fe->arena, ir_value, f->count);
@@ -207,16 +223,21 @@ static void compare(struct pair *p, struct ir_func *f, const struct ir_func *g)
             refuse_number(p, slot >= 0 ? p->module->slots.items[slot].place : ir_get(f, v)->place, x, y);
     }
     for (ir_value v = f->count; --v > 0;)
-        if (other[v]) compare_nodes(p, f, &here, &there, v, ir_get(g, other[v]), other);
+        if (other[v]) compare_nodes(p, f, &here, &there, v, ir_get(g, other[v]), rows, other);
 }
 
 void fe_step_counted(struct fe *fe, struct ir_module *module, const struct ir_module *twice)
 {
     static const char *const entries[] = {"step", "eval"}; /* the others take whole batches */
     struct pair p = {.fe = fe, .module = module, .twice = twice, .done = MAP(fe->arena)};
+    int64_t rows = 0; /* of a batch */
+    for (size_t i = 0; i < module->slots.count && !rows; i++) {
+        const struct ir_slot *s = &module->slots.items[i];
+        if (s->role == IR_ROLE_INPUT && s->batch_dims) rows = s->type.dim[__builtin_ctz(s->batch_dims)];
+    }
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         struct ir_func *f = ir_func_find(module, entries[i]);
         const struct ir_func *g = ir_func_find(twice, entries[i]);
-        if (f && g) compare(&p, f, g);
+        if (f && g) compare(&p, f, g, rows);
     }
 }

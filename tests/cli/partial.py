@@ -164,6 +164,10 @@ class Partial(runner.SharedCase):
             runner.write_json(self.path("refused.json"), document(FULL, loss=loss, metrics={"of": "mean(model)"}, partial_batches=True, **more))
             _, text = self.run_stepc("check", self.path("refused.json"))
             self.assertRegex(text, r"refused.json:\d+:\d+: error\[E0436\].*" + said, loss)
+        for loss in ("sum(model) / sqrt(len(x))", "mean(hanning(len(x)) * model[:, 0])", "mean(var(model, axis=0, ddof=1))"):  # 1, 1.0 and powers of two are folded away
+            runner.write_json(self.path("refused.json"), document(2, loss=loss, metrics={"of": "mean(model)"}, partial_batches=True))
+            _, text = self.run_stepc("check", self.path("refused.json"))
+            self.assertRegex(text, r"refused.json:\d+:\d+: error\[E0436\].*another number of rows", loss)
         runner.write_json(self.path("refused.json"), document(FULL, loss="mean(model)", metrics={"first": "mean(x)", "second": "sum(x)"}, partial_batches=True, **MICRO))
         _, text = self.run_stepc("check", self.path("refused.json"))
         self.assertIn("at /metrics/second", text)  # the sum is a part of the mean before it, too
