@@ -31,6 +31,7 @@ struct fe_options {
     uint64_t values; /* of the IR, to which the document may unfold; 0: any number */
     bool twice;      /* batches and microbatches have twice as many rows as the document says: see step/counted.c */
     bool invariant;  /* --numerics invariant: the number of microbatches changes no bit; not mesh-invariant */
+    bool regrouped; /* other microbatches than the document's, to need less memory: they may change no number's scale */
 };
 
 /* What "precision" says of dtypes; IR_BOOL: nothing. */

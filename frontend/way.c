@@ -79,6 +79,7 @@ int way_read_options(const struct way *w, struct fe_options *options)
     options->text.values = w->limits.json < UINT32_MAX ? (uint32_t)w->limits.json : UINT32_MAX;
     options->values = w->limits.values;
     options->invariant = is_invariant(cli);
+    options->regrouped = w->regrouped;
     return 0;
 }
 
@@ -391,12 +392,16 @@ static const struct plan_module *try_plans(void *user, const char *text, size_t 
     *t = (struct way){.cli = w->cli,
                       .cuda = w->cuda,
                       .second = w->second,
+                      .regrouped = setting.why != NULL,
                       .limits = w->limits,
                       .diags = {.arena = w->cli->arena},
                       .options = w->options};
     if (!cli_count(w->cli, "chunk-rows")) t->options.chunk_rows = setting.chunk_rows;
     if (!cli_count(w->cli, "remat")) t->options.remat = setting.remat;
-    return way_plan_text(t, trial->path, text, length) ? NULL : t->plans;
+    if (!way_plan_text(t, trial->path, text, length)) return t->plans;
+    const struct diag *first = t->diags.list.count ? &t->diags.list.items[0] : NULL;
+    if (setting.why && first && strcmp(first->code, "E0434") == 0) *setting.why = first->message;
+    return NULL;
 }
 
 int way_fit_memory(struct way *w, const char *path, const char *text, size_t length)

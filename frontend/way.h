@@ -16,6 +16,7 @@ struct way {
     struct pass_options options;
     struct plan_module *plans;
     bool cuda;                   /* for GPUs */
+    bool regrouped;              /* fe_options */
     bool second;                 /* of an object that has both: what is told of the first one is not told again */
     VEC(struct pass_time) times; /* of what is no pass */
 };

@@ -190,7 +190,9 @@ struct ir_func {
     VEC(struct ir_result) results;
     struct ir_module *module;
     struct map shared; /* hash of a pure node -> value */
-    ir_value turn;     /* from pass remat on: what is made again comes behind it; 0: nothing is */
+    uint16_t *
+        *counts;   /* per node and operand: what of it counts rows (enum ir_counts); NULL: nothing. Up to pass rows */
+    ir_value turn; /* from pass remat on: what is made again comes behind it; 0: nothing is */
 };
 
 struct ir_place {
@@ -264,6 +266,8 @@ struct ir_memory {
     bool microbatches;  /* others may be tried */
     uint32_t place;
 };
+
+enum ir_counts { IR_COUNTS_EXTENT = 1 /* of dimension 0, shifted by others */, IR_COUNTS_DIVISOR = 1 << IR_MAX_RANK };
 
 struct ir_counted { /* a number of rows that would stay that of a full batch (pass rows) */
     uint32_t place;

@@ -96,6 +96,12 @@ static bool is_of_model(const struct scope *s, const struct ir_node *n)
     return at && (strncmp(at, "/model", 6) == 0 || strncmp(at, "/define", 7) == 0);
 }
 
+/* What of each operand counts rows, where the frontend could tell. */
+static const uint16_t *counts_of(const struct scope *s, ir_value v)
+{
+    return s->from->counts ? s->from->counts[v] : NULL;
+}
+
 /* Is an operand of the node a number that would be another for another number of rows? *sum: a mean divides this
  * operand by it (by a power of two: multiplies by the inverse, which is the same). */
 static bool counts(struct scope *s, const struct ir_node *n, ir_value *sum)
@@ -185,6 +191,37 @@ static bool of_rows(struct scope *s, const struct ir_node *n, struct fact *f, ui
             return false;
         }
     return refuse(s, n->place, "rows that depend on each other"), false;
+}
+
+/* What no row of the batch is in may have extents that count rows all the same: ones((len(x), 3)), a number for every
+ * row. What is done along such a dimension, element by element, stays as it is; what takes its elements together means
+ * those of the rows that count, so the operand is one with rows for this node. *operand: which one; false: there is
+ * none, or this is refused. */
+static bool over_counts(struct scope *s, ir_value v, uint32_t *operand, struct fact *as)
+{
+    const struct ir_node *n = ir_get(s->from, v);
+    const uint16_t *counts = counts_of(s, v);
+    struct shard_rule rule;
+    int found = -1, rows = -1; /* factors */
+    if (!counts) return false;
+    shard_rule_of(s->from, n, &s->r->pass->scratch, &rule);
+    uint32_t together = rule.extremum | rule.whole | rule.window | rule.summed;
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        if (s->facts[n->args[i]].kind == ROW) rows = rule.arg[i][s->facts[n->args[i]].dim];
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        const struct ir_type *type = ir_type(s->from, n->args[i]);
+        const struct fact *x = &s->facts[n->args[i]];
+        for (uint32_t d = 0; type->dtype != IR_U32 && d < type->rank; d++) { /* random bits: of the whole batch */
+            if (!(counts[i] & IR_COUNTS_EXTENT << d) || (x->kind == ROW && d == (uint32_t)x->dim)) continue;
+            int factor = rule.arg[i][d];
+            if (factor >= 0 && (!(together >> factor & 1) || factor == rows || factor == found)) continue;
+            if (factor < 0 || rows >= 0 || found >= 0 || type->dim[d] != s->batch || !s->mask)
+                return refuse(s, n->place, "rows that depend on each other"), false;
+            found = factor, *operand = i;
+            *as = (struct fact){.kind = ROW, .dim = (int8_t)d, .behind = x->behind};
+        }
+    }
+    return found >= 0;
 }
 
 /* ---------------------------------------------------------------- bodies */
@@ -312,6 +349,30 @@ static ir_value gradient(struct scope *s, const struct ir_node *n, struct fact *
 
 /* ---------------------------------------------------------------- a function */
 
+/* x / 6, or x * (1 / 6), where 6 is known to be so many times the rows of a batch: so many times those that count. */
+static bool divided(struct scope *s, ir_value v, ir_value *out)
+{
+    const struct ir_node *n = ir_get(s->from, v);
+    const uint16_t *counts = counts_of(s, v);
+    double number, batch = (double)s->batch;
+    for (uint32_t i = 0; counts && i < n->arg_count; i++) {
+        if (!(counts[i] & IR_COUNTS_DIVISOR) || !pass_number(s->from, n->args[i], &number)) continue;
+        enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
+        const struct fact *x = &s->facts[n->args[1 - i]];
+        bool whole = !ir_dtype_is_float(dtype);
+        if (!s->mask || (whole && (n->op == OP_mul || (int64_t)number % s->batch)))
+            return refuse(s, n->place, "a number that counts rows: it would stay that of a full batch"), false;
+        ir_value of = s->map[n->args[1 - i]], all = counted_rows(s, dtype);
+        double times = n->op == OP_mul ? number * batch : number / batch;
+        if (n->op == OP_mul) of = ir_binary(&s->b, OP_mul, of, ir_number_like(&s->b, of, times));
+        else all = ir_binary(&s->b, OP_mul, all, ir_scalar(&s->b, dtype, times));
+        s->facts[v] = x->kind == ROW ? *x : (struct fact){.kind = COUNTED, .behind = x->behind};
+        *out = ir_binary(&s->b, OP_div, of, ir_broadcast_to(&s->b, all, n->type.rank, n->type.dim));
+        return true;
+    }
+    return false;
+}
+
 static ir_value node(struct scope *s, ir_value v)
 {
     const struct ir_node *n = ir_get(s->from, v);
@@ -328,7 +389,10 @@ static ir_value node(struct scope *s, ir_value v)
         *f = s->facts[n->args[0]].parts[n->attr[0].v[0]];
         return pass_remake(p, &s->b, n, s->map);
     }
-    if (counts(s, n, &sum) && !sum)
+    bool number = counts(s, n, &sum);
+    ir_value by_count;
+    if (!sum && divided(s, v, &by_count)) return by_count;
+    if (number && !sum)
         refuse(s, n->place,
                text(s,
                     "a number that may count rows: of a batch of %lld it would stay that of a full one; "
@@ -342,14 +406,24 @@ static ir_value node(struct scope *s, ir_value v)
         *f = (struct fact){.kind = COUNTED};
         return ir_binary(&s->b, OP_div, s->map[sum], ir_broadcast_to(&s->b, all, n->type.rank, n->type.dim));
     }
+    struct fact as, *counting = NULL;
+    if (over_counts(s, v, &operand, &as)) {
+        counting = &s->facts[n->args[operand]];
+        struct fact kept = *counting;
+        *counting = as, as = kept;
+    }
+    if (s->r->failed) return 0;
     if (!has_rows(s, n)) {
         *f = of_sums(s, n);
         return n->op == OP_constant || n->arg_count || n->op == OP_iota ? pass_remake(p, &s->b, n, s->map) : s->map[v];
     }
-    if (!of_rows(s, n, f, &operand)) return s->r->failed ? 0 : pass_remake(p, &s->b, n, s->map);
+    bool summed = of_rows(s, n, f, &operand);
+    int64_t dim = s->facts[n->args[operand]].dim;
+    if (counting) *counting = as;
+    if (!summed) return s->r->failed ? 0 : pass_remake(p, &s->b, n, s->map);
     struct ir_node made = *n;
     ir_value args[2] = {s->map[n->args[0]], n->arg_count > 1 ? s->map[n->args[1]] : 0};
-    args[operand] = masked(s, args[operand], s->facts[n->args[operand]].dim);
+    args[operand] = masked(s, args[operand], dim);
     made.args = args;
     return ir_make(&s->b, made);
 }

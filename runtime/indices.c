@@ -13,8 +13,8 @@ static step_status range_error(struct step_instance *t, const struct stepc_slot 
     int n = 0;
     for (int32_t i = 0; i < rank && n >= 0 && (size_t)n < sizeof place; i++)
         n += snprintf(place + n, sizeof place - (size_t)n, i ? ", %lld" : "%lld", (long long)at[i]);
-    return rt_fail(t, STEP_ERANGE, "input \"%s\"[%s] is %.0f; expected %.0f <= value < %lld", s->name, place, value,
-                   s->initial, (long long)s->index_limit);
+    return rt_fail(t, STEP_ERANGE, "input \"%s\"%s%s%s is %.0f; expected %.0f <= value < %lld", s->name,
+                   rank ? "[" : "", place, rank ? "]" : "", value, s->initial, (long long)s->index_limit);
 }
 
 static step_status near_range(struct step_instance *t, const struct stepc_slot *s, const char *base,

@@ -570,13 +570,15 @@ class Step:
     fork opens its own; nothing of it can be pickled: save and load."""
 
     def __init__(self, path: Path, threads: int = 0, devices: Optional[str] = None) -> None:
-        """Opens an object. threads: per device (0: all cores); devices: "cpu", or GPUs as "cuda:0,1" (STEPC_DEVICES, else what the
+        """Opens an object. threads: per device (0: all cores, to 4096); devices: "cpu", or GPUs as "cuda:0,1" (STEPC_DEVICES, else what the
         object was compiled for). STEP_EIO: no such file; STEP_ECORRUPT: no object of stepc, or damaged;
         STEP_EVERSION: of another interface; STEP_EDEVICE: this machine lacks a device or a feature that it was compiled for."""
         self._instance, self._ready, self._process = _p(), False, os.getpid()
         self._inside, self._living, self._said = threading.Lock(), threading.RLock(), threading.local()
         self._calls: Dict[Tuple[str, ...], List[_Call]] = {}  # that ended, to be filled again
         path = os.fspath(path)
+        if not 0 <= threads <= 4096:  # else ctypes would cut it to 32 bits
+            raise StepError(1, "threads: expected 0 (all cores) to 4096, found %d" % threads)
         library = _library(path)
         library.step_query.restype = ctypes.POINTER(_Api)
         api = library.step_query(_u32(1), _u32(2))
@@ -998,7 +1000,7 @@ class Step:
         another dtype. params_only: parameters alone; all else is as `init` leaves it, or keeps its values in a training.
         verify=False: checksums are not compared. prefix: parameters are the tensors of that prefix: "ema." takes the averages, with
         running statistics.
-        What fails leaves the state as it was: STEP_EIO, STEP_ECORRUPT (the place is named), STEP_ENOTFOUND and STEP_ESHAPE (the tensor is)."""
+        What fails leaves the state as it was: STEP_EIO, STEP_ECORRUPT (the place is named), STEP_ENOTFOUND, STEP_ESHAPE and STEP_ERANGE (the tensor is)."""
         path = os.fspath(path)
         with tempfile.TemporaryDirectory() as folder:
             if prefix:
@@ -1035,7 +1037,7 @@ class Step:
         """Bytes by class on one device: parameters, averages, optimizer_state, other_state, gradients, activations, workspace,
         communication, code; planned_peak and measured_peak of its arena, lower_bound. STEP_ENOTFOUND: no such device here."""
         m = _Memory()
-        self._check(self._memory(self._instance, _u32(device), ctypes.byref(m)))
+        self._check(self._memory(self._instance, _u32(min(max(device, -1), 2**32 - 1)), ctypes.byref(m)))
         return m
 
     def bind(self, **values: Any) -> Callable[[], Bound]:

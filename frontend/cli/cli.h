@@ -137,6 +137,8 @@ const char *cli_gradient_document(struct cli *, const char *text, size_t length)
 struct cli_setting {
     int64_t chunk_rows;
     int remat;
+    const char *
+        *why; /* the microbatches are others than the document's: set to why they may not be; NULL: they are its */
 };
 struct plan_module;
 typedef const struct plan_module *cli_planner(void *user, const char *text, size_t length, struct cli_setting);

@@ -1,6 +1,6 @@
 /* --max-memory and "memory" of a document: the cheapest of a list of settings whose plan fits. Rows of chunks and what
  * is made again change no number but by rounding; means over microbatches depend on their size, so other ones are only
- * chosen where the document lets them, else proposed. */
+ * chosen where the document lets them, else proposed: none by which something is shown to be scaled, a mean of sums. */
 #include "frontend/cli/cli.h"
 #include "frontend/fe.h"
 #include "ir/plan.h"
@@ -9,8 +9,9 @@
 #include <string.h>
 
 /* Rows of chunks (0: by size) and levels of remat, from the setting that costs least on. */
-static const struct cli_setting settings[] = {{0, 0},   {256, 0}, {0, 1}, {256, 1}, {0, 2}, {256, 2}, {0, 3},
-                                              {256, 3}, {64, 3},  {0, 4}, {64, 4},  {0, 6}, {64, 6}};
+static const struct cli_setting settings[] = {
+    {0, 0, NULL},   {256, 0, NULL}, {0, 1, NULL}, {256, 1, NULL}, {0, 2, NULL}, {256, 2, NULL}, {0, 3, NULL},
+    {256, 3, NULL}, {64, 3, NULL},  {0, 4, NULL}, {64, 4, NULL},  {0, 6, NULL}, {64, 6, NULL}};
 enum { SETTINGS = sizeof settings / sizeof *settings, SHOWN = 3 };
 
 struct search {
@@ -21,6 +22,7 @@ struct search {
     uint64_t most, least;            /* allowed; the least that was found */
     struct cli_setting at, best;     /* the last one tried, that of the least */
     const char *alive;               /* at the peak of the least */
+    const char *why;                 /* microbatches may not be others; NULL: they may */
 };
 
 static const char *size_text(struct arena *arena, uint64_t bytes)
@@ -114,10 +116,11 @@ static int64_t rows_of(struct cli *cli, const struct ir_module *m, const char *t
 /* Halves microbatches until it fits. Returns their size, 0: it does not. */
 static int64_t try_microbatches(struct search *s, int64_t rows, const char *text, size_t length)
 {
-    struct cli_setting best = s->best;
-    while (rows > 1 && rows % 2 == 0) {
+    struct cli_setting best = s->best, usual = settings[0];
+    best.why = usual.why = &s->why;
+    while (rows > 1 && rows % 2 == 0 && !s->why) {
         const char *other = cli_with_microbatches(s->cli, text, length, rows /= 2);
-        if (other && (fits(s, other, strlen(other), settings[0]) || fits(s, other, strlen(other), best))) return rows;
+        if (other && (fits(s, other, strlen(other), usual) || fits(s, other, strlen(other), best))) return rows;
     }
     return 0;
 }
@@ -165,6 +168,7 @@ int cli_fit_memory(struct cli *cli, const struct plan_module *plans, const char 
         plans->state_bytes >= asked.most
             ? "a mesh that splits it, or an optimizer with less of it, need less"
             : "fewer rows, a mesh that splits the tensors, or an optimizer with less state need less");
+    if (s.why) d->hint = arena_format(cli->arena, "smaller microbatches would change what is trained: %s", s.why);
     if (rows)
         d->hint = arena_format(
             cli->arena,

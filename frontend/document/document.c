@@ -214,8 +214,12 @@ static bool read_inputs(struct fe *fe, fe_json inputs)
 /* "partial_batches": the input that says how many rows count; what has rows says so from here on. */
 static bool add_rows_input(struct fe *fe, fe_json json)
 {
-    struct ir_slot rows = {
-        .name = IR_ROWS_INPUT, .role = IR_ROLE_INPUT, .type = ir_type_scalar(IR_I32), .place = fe_place(fe, json)};
+    struct ir_slot rows = {.name = IR_ROWS_INPUT,
+                           .role = IR_ROLE_INPUT,
+                           .type = ir_type_scalar(IR_I32),
+                           .initial = 1, /* without a row there is no mean; more than there are: all */
+                           .index_limit = (int64_t)INT32_MAX + 1,
+                           .place = fe_place(fe, json)};
     bool any = false;
     for (uint32_t i = 0; i < fe->input_count; i++) {
         struct ir_slot *slot = &fe->module->slots.items[fe->inputs[i]];

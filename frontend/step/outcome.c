@@ -189,16 +189,18 @@ static const char *scale_of_rows(struct fe_step *s, struct fe_trace *trace, bool
 
 /* --numerics invariant keeps the bits for any number of microbatches, but where a mean of them is of sums over rows,
  * what the document says depends on it: known of examples, and of rows by a microbatch of twice as many, which need not
- * be possible. */
-static void warn_of_scale(struct fe_step *s, struct fe_trace *trace, bool grads, const struct traced *t)
+ * be possible. Microbatches that were chosen to need less memory may not be so. */
+static bool check_scale(struct fe_step *s, struct fe_trace *trace, bool grads, const struct traced *t)
 {
     const char *why = !t->inner.kinds         ? scale_of_rows(s, trace, grads, &t->part)
                       : !s->accumulate.weight ? scale_of_examples(s, t)
                                               : NULL;
-    if (!why) return;
+    if (!why) return true;
+    if (s->fe->options->regrouped) return fe_wrong(s->fe, s->accumulate.json, "E0434", "%s", why);
     struct diag *d = fe_warning(s->fe, s->accumulate.json, "W0437",
                                 "--numerics invariant: %s: it depends on the number of microbatches", why);
     d->hint = "\"accumulator\": \"sum\" is for sums over rows, \"mean\" for means over rows";
+    return true;
 }
 
 /* What a microbatch of so many rows is compared with: one as the document asks for it. Where that has a single row, or
@@ -253,7 +255,8 @@ static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grad
                                    (long long)rows, (long long)rows);
         }
         s->module->funcs.count = funcs;
-    } else if (good && fe->options->invariant && count > 1 && !clipped && !a->real) warn_of_scale(s, trace, grads, &t);
+    } else if ((fe->options->invariant || fe->options->regrouped) && count > 1 && !clipped && !a->real)
+        good = good && check_scale(s, trace, grads, &t);
     if (!good) return false;
     ir_value real = fe_step_real_parts(s, trace, a->real, count);
     if (!real) return false;

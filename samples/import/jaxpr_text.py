@@ -68,6 +68,8 @@ CLAMPS = ("CLIP", "PROMISE_IN_BOUNDS")  # what XLA does with indices that are pr
 
 def _number(x):
     x = np.asarray(x).item()
+    if isinstance(x, complex):
+        raise NotCovered("complex numbers in the traced call")
     if isinstance(x, float) and not np.isfinite(x):
         return "nan" if x != x else "inf" if x > 0 else "(-inf)"
     return repr(x) if isinstance(x, bool) or x >= 0 else "(%r)" % x

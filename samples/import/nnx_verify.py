@@ -89,15 +89,17 @@ def verify(document, weights, model, inputs, call, loss, stepc):
         for _, node in nnx.iter_graph(module):
             for rate in {"rate", "dropout_rate"} & set(vars(node) if isinstance(node, (nnx.Dropout, nnx.MultiHeadAttention)) else ()):
                 setattr(node, rate, 0.0)
-        return call(module, **{k: jnp.asarray(v) for k, v in inputs.items()})
+        out = call(module, **{k: jnp.asarray(v) for k, v in inputs.items()})
+        return out, nnx.split(module, nnx.Param, ...)[1]  # what a step changes is what the call leaves (nnx.WeightNorm)
 
-    shape = jax.eval_shape(out_of, moved, others)
+    shape, _ = jax.eval_shape(out_of, moved, others)
     named = {"model." + k: i for i, k in enumerate(results_of(shape))} or {"model": 0}
     of = lambda out, key: jax.tree_util.tree_leaves(out)[key]
     probes = {text: random.standard_normal(of(shape, key).shape).astype(np.float32) for text, key in named.items()}
     probed = lambda out: sum(jnp.sum(of(out, key).astype(jnp.float32) * probes[text]) for text, key in named.items())
-    with_out = jax.value_and_grad(lambda *of: (lambda out: (probed(out), out))(out_of(*of)), has_aux=True)
-    (value, out), gradient = jax.jit(with_out)(moved, others)
+    with_out = jax.value_and_grad(lambda *of: (lambda out, left: (probed(out), (out, left)))(*out_of(*of)), has_aux=True)
+    (value, (out, left)), gradient = jax.jit(with_out)(moved, others)
+    left = {path_of(keys): np.asarray(p, np.float32) for keys, p in jax.tree_util.tree_flatten_with_path(left)[0]}
     document = _quiet(copy.deepcopy(document))
     document.update(optimizer={"type": "sgd", "learning_rate": 1.0}, metrics={"given_loss": document["loss"]} if callable(loss) else {})
     data = {**inputs, **{"probe%d" % i: p for i, p in enumerate(probes.values())}}
@@ -114,6 +116,6 @@ def verify(document, weights, model, inputs, call, loss, stepc):
     gradients = {path_of(keys): np.asarray(g, np.float32) for keys, g in jax.tree_util.tree_flatten_with_path(gradient)[0]}
     most = max(float(np.max(np.abs(g), initial=0.0)) for g in gradients.values())
     for path, g in gradients.items():
-        before = np.asarray(weights[path], np.float32)
+        before = left[path]
         rounding = np.max(np.abs(before), initial=0.0) * (0.1 if narrow else 1e-3)  # of p - (p - g)
         _same("the gradient of " + path, before - after[path], g, 5 * tolerance, max(most * 1e-3, scale * 1e-4, rounding))

@@ -742,6 +742,15 @@ class Checkpoint(runner.Case):
                 self.train(option, "wide.safetensors", "--cast", "--save", "got.safetensors", "--all-state", what=what, steps=STEPS if option == "--resume" else 0)
                 for path, value in safetensors.read(self.path("got.safetensors")).items():
                     np.testing.assert_array_equal(value, saved[path], path)
+        kernel = wide["layers.0.kernel"]
+        kernel[0, 0] = np.inf
+        safetensors.write(self.path("wide.safetensors"), {**wide, "layers.0.kernel": kernel})
+        self.train("--init", "wide.safetensors", "--cast", steps=0)
+        kernel[0, 0] = -1e300  # which would be infinite, too, but is not
+        safetensors.write(self.path("wide.safetensors"), {**wide, "layers.0.kernel": kernel})
+        for what in (self.model, self.so):
+            for more in (("--cast",), ("--params-only",)):
+                self.assertIn('"layers.0.kernel": -1e+300 does not fit into float32', self.train("--init", "wide.safetensors", *more, what=what, steps=0, code=1).stderr)
         for option in ("--params-only", "--init-partial", "--cast"):
             self.assertIn(option + " needs --init", self.train(option, steps=1, code=2).stderr)
         self.assertIn("takes all of the state", self.train("--resume", "wide.safetensors", "--params-only", code=2).stderr)

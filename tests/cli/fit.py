@@ -103,6 +103,18 @@ def main():
         for value, says in (("1KiB", r"E0501.*a step needs .* on one device, 1 KiB are allowed; with --chunk-rows \d+ --remat \d+ at the peak, command \d+ of \"\w+\".*hint: [\d.]+ KiB of it are state: a mesh"), ("much", "whole number of bytes")):
             done = runner.attempt(stepc, "compile", os.path.join(tmp, "model.json"), "-o", os.path.join(tmp, "none.so"), "--max-memory", value)
             assert done.returncode and re.search(says, done.stderr, re.S) and not os.path.exists(os.path.join(tmp, "none.so")), done
+        halves = {"x": rng.standard_normal((2, 64, D), "f4")}
+        for loss, kind, scaled in (("mean(model ** 2)", "mean", False), ("sum(model ** 2) / 1e4", "sum", False), ("sum(model ** 2) / 1e4", "mean", True), ("mean(model ** 2)", "sum", True)):
+            document = dict(TALL, inputs={"x": {"shape": [64, D], "axes": ["batch", None]}}, loss=loss, accumulate={"microbatch_size": 32, "accumulator": kind})
+            (_, _, (weights, _)), (most, _, _) = (trained(document=dict(document, accumulate=dict(document["accumulate"], microbatch_size=n)), data=halves) for n in (32, 2))
+            fit = dict(document, memory={"max": str(most), "microbatches": True})
+            runner.write_document(tmp, fit, halves)
+            done = runner.attempt(stepc, "compile", os.path.join(tmp, "model.json"), "-o", os.path.join(tmp, "step.so"))
+            assert bool(done.returncode) == scaled, (loss, kind, done)
+            if scaled:
+                assert re.search("E0501.*smaller microbatches would change what is trained: .* is no %s over rows" % kind, done.stderr, re.S), done
+            else:
+                comparison.all_agree(runner.train(stepc, tmp, 3, "step.so")[0], weights, rtol=1e-4, atol=1e-6)
     return 0
 
 

@@ -37,6 +37,9 @@ CASES = {
     "variance": {"loss": "var(model) + mean(abs(model))"},
     "root": {"loss": "sqrt(mean((model[:, 0] - w)**2)) + exp(mean(model))"},
     "numbers of rows": {"loss": "0.3 * sum(model**2) / model.size + 0.1 * sum(w * mean(model, axis=-1)) / len(w)", "metrics": {"of": "mean(ones_like(w) * w)"}},
+    "penalty by rows": {"loss": "mean((model - w[:, None])**2) + 0.3 * sum(params.layers.0.kernel**2) / len(x) + mean(params.layers.2.kernel / len(x))"},
+    "tables of rows": {"loss": "mean(tri(len(x)) @ model) + mean(exp(eye(len(x)) @ model)) + mean(model * (arange(len(x)) / len(x))[:, None])",
+                       "metrics": {"of": "sum(ones((len(x), len(x))) @ model)", "copies": "sum(mean(model) * ones(len(x)))"}},
     "gram": {"loss": "mean((transpose(model) @ model / 3)**2) + mean(model**2)"},
     "batch norm": {"optimizer": "sgd", "layers": [{"type": "linear", "features": 16}, {"type": "batch_norm"}, {"type": "relu"}, LINEAR]},
     "layer norm, residual, remat": {"layers": [{"type": "linear", "features": 16}, {"type": "repeat", "count": 2, "block": {"type": "residual", "layers": [
@@ -57,7 +60,7 @@ MICRO = {"accumulate": {"microbatch_size": 2}}
 MODES = {"interpreted": {}, "compiled": {}, "microbatches": MICRO, "contiguous": {"accumulate": {"microbatch_size": 4, "split": "contiguous"}},
          "mesh": {"mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]}},
          "single rows": {"accumulate": {"microbatch_size": 1}}, "mesh of 4": {"mesh": {"axes": {"data": 4}}, "sharding": {"rules": [["batch", "data"]]}, **MICRO}}
-NOT_IN_PARTS = {"sum", "weighted", "variance", "root", "gram", "batch norm", "per example", "squares and penalty", "bfloat16"}
+NOT_IN_PARTS = {"sum", "weighted", "variance", "root", "gram", "batch norm", "per example", "squares and penalty", "penalty by rows", "tables of rows", "bfloat16"}
 
 
 class Partial(runner.SharedCase):
@@ -137,18 +140,34 @@ class Partial(runner.SharedCase):
         self.stepc("run", self.path("all8.so"), "--steps", "2", "--shuffle=3", "--data", self.path("all.st"), "--init", self.path("half.st"), "--metrics", self.path("rest.jsonl"))
         self.assertEqual(runner.metrics(self.path("rest.jsonl")), lines[4:])
 
+    def test_no_rows(self):
+        runner.write_json(self.path("none.json"), document(FULL, metrics={"of": "mean(model)"}, partial_batches=True))
+        self.stepc("compile", self.path("none.json"), "-o", self.path("none.so"))
+        for rows, code in ((0, 1), (-1, 1), (1, 0), (FULL + 1, 0)):
+            safetensors.write(self.path("none.st"), {"x": np.ones((1, FULL, WIDE), "f4"), "y": np.zeros((1, FULL), "i4"), "w": np.ones((1, FULL), "f4"), "batch.rows": np.array([rows], "i4")})
+            for made in ("none.json", "none.so"):
+                done, text = self.run_stepc("run", self.path(made), "--steps", "1", "--data", self.path("none.st"))
+                self.assertEqual(done, code, text)
+                self.assertEqual('input "batch.rows" is %d; expected 1 <= value' % rows in text, code == 1, text)
+
     def test_refused(self):
         for said, loss, more in (("rows that depend on each other", "max(model) + mean(model)", {}), ("rows that depend on each other", "mean(cumsum(model, axis=0))", {}),
                                  ("rows that depend on each other", "mean(model[1:] - model[:-1])", {}), ("may count rows", "sum(model) / 16", {}),
                                  ("may count rows", "mean(model) * shape(model)[0]", {}), ("may count rows", "sum((model - mean(model))**2) / (size(model) - 1)", {}),
                                  ("may count rows", "0.1 * sum(model) / (size(model) - 1)", {}), ("counts rows, 0.8", "mean(model) + 0.1 * len(x) * mean(w)", {}),
                                  ("counts rows, 8 ", "mean(model) + sum(ones_like(w))", {}), ("no input is in, over 8 rows", "mean(model) + sum(arange(len(x)))", {}),
+                                 ("others for another number", "mean(abs(fft(model, axis=0)))", {}), ("rows that depend on each other", "sum(one_hot(y, len(x)) * model[:, :1])", {}),
+                                 ("counts rows, 0.125", "sum(softmax(zeros((len(x), len(x))), axis=-1) @ model)", {}), ("rows that depend on each other", "sum(max(transpose(model) @ eye(len(x)), axis=1))", {}),
                                  ("counts rows, 0.2", "mean(model) + 0.1 * len(x) * mean(w)", MICRO), ("may count rows", "sum(model / 8)", {}), ("mean over microbatches of sums", "sum(model)", MICRO),
                                  ("sum over microbatches of means", "mean(model)", {"accumulate": {"microbatch_size": 2, "accumulator": "sum"}})):
             self.assertEqual(document(FULL)["inputs"]["x"]["shape"][0], 8)
             runner.write_json(self.path("refused.json"), document(FULL, loss=loss, metrics={"of": "mean(model)"}, partial_batches=True, **more))
             _, text = self.run_stepc("check", self.path("refused.json"))
             self.assertRegex(text, r"refused.json:\d+:\d+: error\[E0436\].*" + said, loss)
+        for loss in ("sum(model) / sqrt(len(x))", "mean(hanning(len(x)) * model[:, 0])", "mean(var(model, axis=0, ddof=1))"):  # 1, 1.0 and powers of two are folded away
+            runner.write_json(self.path("refused.json"), document(2, loss=loss, metrics={"of": "mean(model)"}, partial_batches=True))
+            _, text = self.run_stepc("check", self.path("refused.json"))
+            self.assertRegex(text, r"refused.json:\d+:\d+: error\[E0436\].*another number of rows", loss)
         runner.write_json(self.path("refused.json"), document(FULL, loss="mean(model)", metrics={"first": "mean(x)", "second": "sum(x)"}, partial_batches=True, **MICRO))
         _, text = self.run_stepc("check", self.path("refused.json"))
         self.assertIn("at /metrics/second", text)  # the sum is a part of the mean before it, too

@@ -102,11 +102,15 @@ with stepc.Step(sys.argv[3], threads=1) as m:  # a first moment in bfloat16, a s
     assert m["hyperparameters.transforms.a.learning_rate"] == 0.5
     refused(1, lambda: m.set("transforms.b.learning_rate", 0.5))  # it follows a schedule
     refused(2, lambda: m.set("learning_rate", 0.5))
+for threads in (-1, 4097, 2**32 + 1):
+    refused(1, lambda: stepc.Step(sys.argv[4], threads=threads))
 with stepc.Step(sys.argv[4], threads=1) as m:  # several outputs, files of parameters alone, what must be refused
     rng = np.random.default_rng(1)
     batch = {"tokens": rng.integers(0, 7, (4, 3)).astype("i4"), "x": rng.normal(size=(4, 2)).astype("f4"), "y": rng.normal(size=4).astype("f4")}
     given = {k: batch[k] for k in ("tokens", "x")}
     refused(1, lambda: m.infer(**given))
+    for device in (-1, 1, 2**32):
+        refused(2, lambda: m.memory(device))
     m.init()
     for _ in range(4):
         m.step(**batch)

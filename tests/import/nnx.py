@@ -134,6 +134,7 @@ class Conversion(unittest.TestCase):
         self.refused(["0", "a name"], convert, nnx.Dict({"0": linear()}), None, lambda m, x: m["0"](x))
         self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: ((m(x), x), x)))
         self.refused(["x", "another one"], lambda: convert(nnx.Dict({"x": nnx.BatchNorm(4, rngs=nnx.Rngs(0))}), call=lambda m, x: jnp.sin(m["x"](x))))
+        self.refused(["complex numbers"], lambda: convert(linear(), call=lambda m, x: jnp.real(jnp.exp(1j * m(x)))))
         self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(40000.0, dtype=np.float32).reshape(10000, 1, 4)))
 
 
@@ -227,6 +228,7 @@ class Conversion(unittest.TestCase):
         _, weights = convert(nnx.Sequential(layer, nnx.Dropout(0.5, rngs=nnx.Rngs(1)), nnx.Linear(4, 4, param_dtype=jnp.bfloat16, rngs=nnx.Rngs(0))))
         np.testing.assert_array_equal(weights["layers.0.kernel"] * 2, layer.kernel.value)
         convert(nnx.Linear(4, 4, rngs=nnx.Rngs(0)), lambda out, x: (out ** 2).mean(), lambda model, x: model(x) + x)
+        convert(nnx.Sequential(nnx.WeightNorm(nnx.Linear(4, 4, rngs=nnx.Rngs(0)), rngs=nnx.Rngs(1)), nnx.relu))  # which leaves another kernel
         model = nnx.Sequential(nnx.Linear(4, 4, rngs=nnx.Rngs(0)), lambda x: nnx.relu(jnp.sin(x)))
         table = nnx_to_stepc.nnx_layers
         with unittest.mock.patch.dict(jaxpr_text.UNARY, sin="cos"):
