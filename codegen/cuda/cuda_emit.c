@@ -431,27 +431,55 @@ static void print_register(struct cuda_emitter *e, const struct nest_stmt *s)
                                   : combine_text(e, s, place, cuda_name_of(e, s->args[0])));
 }
 
+static const char *half_name(const struct nest_stmt *s) { return s->dtype == IR_BF16 ? "bf16" : "f16"; }
+
 static void print_matrix(struct cuda_emitter *e, const struct nest_stmt *s)
 {
-    cuda_line(e, "stepc_matrix_%s<%u, %u>(r%u, r%u, r%u);", s->dtype == IR_BF16 ? "bf16" : "f16",
-              e->regs[s->from[0]].count / 4, e->regs[s->from[1]].count / 2, s->reg, s->from[0], s->from[1]);
+    cuda_line(e, "stepc_matrix_%s<%u, %u>(r%u, r%u, r%u);", half_name(s), e->regs[s->from[0]].count / 4,
+              e->regs[s->from[1]].count / 2, s->reg, s->from[0], s->from[1]);
+}
+
+/* 0: neighbouring steps lie side by side, else so many rows. */
+static int rows_beside(const struct cuda_emitter *e, const struct nest_panels *p, int which)
+{
+    return p->steps_first[which] ? 0 : e->nest->buffers.items[p->from[which]].swizzle / 2;
 }
 
 /* What it reads was made ready by the wait before it, and is left alone until the one behind it: the lowering has a
- * panel for each of two products that follow each other. */
-static void print_warpgroup(struct cuda_emitter *e, const struct nest_stmt *s)
+ * panel for each of two products that follow each other, or as many as are under way. */
+static void print_panels(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     static const char *const words[] = {"false", "true"};
     const struct nest_panels *p = s->panels;
-    cuda_line(e, "stepc_warpgroup_%s<%u, %lld, %s, %s>(r%u, b%u + (%s), b%u + (%s));",
-              s->dtype == IR_BF16 ? "bf16" : "f16", p->columns, (long long)p->steps, words[p->steps_first[0]],
-              words[p->steps_first[1]], s->reg, p->from[0], cuda_index_text(e, &p->at[0]), p->from[1],
-              cuda_index_text(e, &p->at[1]));
+    const char *x = cuda_index_text(e, &p->at[0]), *y = cuda_index_text(e, &p->at[1]);
+    if (s->kind == NEST_WARPGROUP)
+        cuda_line(e, "stepc_warpgroup_%s<%u, %lld, %s, %s>(r%u, b%u + (%s), b%u + (%s));", half_name(s), p->columns,
+                  (long long)p->steps, words[p->steps_first[0]], words[p->steps_first[1]], s->reg, p->from[0], x,
+                  p->from[1], y);
+    else
+        cuda_line(e, "stepc_panels_%s<%u, %u, %u, %lld, %d, %d>(r%u, b%u, %s, b%u, %s);", half_name(s), p->rows,
+                  p->columns, p->across, (long long)p->steps, rows_beside(e, p, 0), rows_beside(e, p, 1), s->reg,
+                  p->from[0], x, p->from[1], y);
 }
 
 static void print_warpgroup_wait(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     cuda_line(e, "stepc_warpgroup_wait<%u>(r%u);", e->regs[s->reg].count, s->reg);
+    barrier(e);
+}
+
+/* Of memory that does not begin as one access wants it, element by element, and at once. */
+static void print_copy(struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    bool aligned = e->calls->aligned && e->calls->aligned[s->from[0]];
+    cuda_line(e, "stepc_copy%s(&%s, b%u + (%s), %s);", aligned ? "" : "_each",
+              cuda_element(e, 'b', s->buffer, &s->index), s->from[0], cuda_index_text(e, s->source),
+              s->cond ? cuda_name_of(e, s->cond) : "true");
+}
+
+static void print_arrived(struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    cuda_line(e, "stepc_copies_wait<%lld>();", (long long)s->extent);
     barrier(e);
 }
 
@@ -473,7 +501,11 @@ static void print_stmt(struct cuda_emitter *e, const struct nest_stmt *s)
     case NEST_SET:
     case NEST_REDUCE: print_register(e, s); break;
     case NEST_MATRIX: print_matrix(e, s); break;
-    case NEST_WARPGROUP: print_warpgroup(e, s); break;
+    case NEST_PANELS:
+    case NEST_WARPGROUP: print_panels(e, s); break;
+    case NEST_COPY: print_copy(e, s); break;
+    case NEST_COPIES: cuda_line(e, "stepc_copies_end();"); break;
+    case NEST_ARRIVED: print_arrived(e, s); break;
     case NEST_WARPGROUP_WAIT: print_warpgroup_wait(e, s); break;
     case NEST_PREFETCH: break;
     case NEST_LOCAL: break; /* at the kernel's head */
@@ -556,6 +588,7 @@ static bool is_read(struct nest_stmt *const *items, size_t count, uint32_t argum
     for (size_t i = 0; i < count; i++) {
         const struct nest_stmt *s = items[i];
         if ((s->kind == NEST_LOAD || s->kind == NEST_ADD_TO) && s->buffer == argument) return true;
+        if (s->kind == NEST_COPY && s->from[0] == argument) return true;
         if (is_read(s->body.items, s->body.count, argument)) return true;
     }
     return false;

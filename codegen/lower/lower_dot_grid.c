@@ -9,12 +9,17 @@
  *
  * With float32, and what else has no matrix unit, a piece is groups of up to GROUP neighbours: a thread's columns are
  * so far apart that the threads of a warp read shared memory, and write their results, side by side. Of 16 bits a warp
- * has rows of its own, of which its threads hold what the matrix unit wants (NEST_MATRIX). Where warpgroups multiply
- * what is in shared memory themselves (NEST_WARPGROUP), this has two halves: in a block of k what has come is stored in
- * one of them, the product of the other one is waited for, which is the only barrier, the next product is begun, and
- * the block behind it fetched. Where tiles stick out, what is outside is neither read nor written. A result with few
- * rows or few columns has narrow tiles, whose columns they are. The taps of a convolution are read where they stand in
- * the image: their places are divided into digits. */
+ * has rows and columns of its own, whose sums its threads hold as the matrix unit makes them.
+ *
+ * Wider than WIDE, these come by panels of shared memory, which hold several blocks of k (NEST_PANELS): operands that
+ * stand in memory as they are wanted are copied there by nobody's registers (NEST_COPY), two blocks ahead, others wait
+ * in registers as above; a block has one barrier. So do products of warpgroups (NEST_WARPGROUP), whose panels have two
+ * halves, and which go on while the block behind is fetched. Before sm_80, where nothing is copied so, and for few
+ * columns, threads read what the matrix unit wants one by one (NEST_MATRIX).
+ *
+ * Where tiles stick out, what is outside is neither read nor written. A result with few rows or few columns has narrow
+ * tiles, whose columns they are. The taps of a convolution are read where they stand in the image: their places are
+ * divided into digits. */
 #include "codegen/lower/lower_dot_grid.h"
 
 enum {
@@ -24,19 +29,35 @@ enum {
     GROUP = GRID_GROUP,
     STEPS = 16, /* of k that are in shared memory at a time */
     UNIT_AT_ONCE = 2 * NEST_UNIT_STEPS,
-    PADDING = 4,       /* between the rows of shared memory: other banks */
-    UNIT_PADDING = 8,  /* of 16 bits */
+    PADDING = 4,      /* between the rows of shared memory: other banks */
+    UNIT_PADDING = 8, /* of 16 bits */
+    STAGES = 3, /* blocks of k in shared memory, where they are copied: one is multiplied, the others are under way */
     LEAST_WORK = 2048, /* products; of fewer a tile would be mostly empty */
     FEW_PARTS = 8      /* of a concatenation, each of which an element asks whether it is its own */
 };
 
 /* Tiles by their columns, the largest first: operands are read the less often. Narrow ones are for at most that many
  * rows or columns. Those of more than THREADS threads are for warpgroups. */
+enum way { BY_ALL, BY_PANELS, BY_WARPGROUPS };
 static const struct tile {
     int64_t rows, columns, threads;
-} tiles[] = {{128, 128, 2 * THREADS}, {128, 64, THREADS}, {64, 64, THREADS}, {64, 32, THREADS}, {128, 16, THREADS},
-             {64, 16, THREADS},       {32, 16, THREADS},  {128, 8, THREADS}, {64, 8, THREADS}};
+    enum way way;
+} tiles[] = {{128, 128, 2 * THREADS, BY_WARPGROUPS},
+             {128, 128, THREADS, BY_PANELS},
+             {128, 64, THREADS, BY_ALL},
+             {64, 64, THREADS, BY_ALL},
+             {64, 32, THREADS, BY_ALL},
+             {128, 16, THREADS, BY_ALL},
+             {64, 16, THREADS, BY_ALL},
+             {32, 16, THREADS, BY_ALL},
+             {128, 8, THREADS, BY_ALL},
+             {64, 8, THREADS, BY_ALL}};
 enum { WIDE = 32 };
+
+/* What a multiprocessor does in a cycle: multiply-adds of 16 bits, bytes from and to its shared memory, bytes that come
+ * from the second cache (published of sm_80; measured of sm_80 and sm_90 by others). */
+enum { HALF = 2, UNIT_RATE = 1024, SHARED_RATE = 128, FAR_RATE = 28, ENOUGH_WARPS = 8 };
+#define ALONE 1.33
 
 /* Read where it stands, or made element by element, but not of many parts that lie anywhere. */
 static bool plain(const struct lower *l, ir_value v)
@@ -225,10 +246,10 @@ static void place_side(const struct lower_dot_grid *g, struct lower_dot_side *s)
 {
     bool turned = g->panels && !s->steps_first;
     s->word_steps = g->unit && !turned ? 2 : 1, s->word_along = turned ? 2 : 1;
-    s->part = turned ? NEST_PANEL : s->size;
+    s->part = turned && s->size > NEST_PANEL ? NEST_PANEL : s->size;
     s->along_apart = 1, s->step_apart = s->size + (g->unit ? UNIT_PADDING : PADDING);
     if (g->unit && s->steps_first) s->along_apart = g->steps / 2 + (g->panels ? 0 : PADDING), s->step_apart = 1;
-    if (turned) s->step_apart = NEST_PANEL / 2, s->part_apart = g->steps * NEST_PANEL / 2;
+    if (turned) s->step_apart = s->part / 2, s->part_apart = g->steps * s->part / 2;
 }
 
 /* Warps side by side across a tile, where they read the less from shared memory so: of so many rows and columns each.
@@ -248,13 +269,15 @@ static int64_t warps_across(int64_t rows, int64_t columns, int64_t warps)
 static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct tile *tile)
 {
     int64_t rows = tile->rows, columns = tile->columns;
-    g->threads = tile->threads, g->panels = tile->threads > THREADS;
+    g->threads = tile->threads, g->warpgroups = tile->way == BY_WARPGROUPS;
+    g->panels = g->unit && (g->warpgroups || (g->p->l->target->copies && columns >= WIDE));
     struct lower_dot_side r = side_of(g->p, row_axis, rows),
                           c = side_of(g->p, row_axis == AXIS_M ? AXIS_N : AXIS_M, columns);
     struct lower_dot_side *sides[] = {&r, &c};
     if (g->unit) {
-        int64_t warps = g->threads / WARP, beside = g->panels ? 1 : warps_across(rows, columns, warps),
+        int64_t warps = g->threads / WARP, beside = g->warpgroups ? 1 : warps_across(rows, columns, warps),
                 high = rows / (warps / beside), wide = columns / beside, across = wide / NEST_UNIT_COLUMNS;
+        g->across = beside;
         r.loop[0].extent = high / NEST_UNIT_ROWS, r.loop[0].place = NEST_UNIT_ROWS, r.loop[0].number = 4 * across;
         r.loop[1].extent = 2, r.loop[1].place = NEST_UNIT_ROWS / 2, r.loop[1].number = 2;
         r.digit[0].by = WARP * beside, r.digit[0].count = warps / beside, r.digit[0].place = high;
@@ -273,7 +296,10 @@ static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct t
         c.loop[1].extent = GROUP, c.loop[1].place = 1, c.loop[1].number = 1;
         c.digit[0].by = 1, c.digit[0].count = across, c.digit[0].place = GROUP;
     }
-    for (int i = 0; i < 2; i++) place_side(g, sides[i]);
+    for (int i = 0; i < 2; i++) {
+        place_side(g, sides[i]);
+        sides[i]->copied = g->panels && !g->warpgroups && grid_may_copy(g, sides[i]);
+    }
     g->rows = r, g->columns = c;
 }
 
@@ -284,26 +310,56 @@ static int64_t count_tiles(const struct lower_dot_grid *g)
     return tiles_of(&g->rows) * tiles_of(&g->columns) * g->p->l->axes[AXIS_B].extent;
 }
 
-/* The largest tiles of which there are enough, else the smallest: also where sums take two registers. Those that two
- * blocks of threads make count twice. */
+/* Does a tile suit the narrower extent of the result, where warpgroups are wanted for `groups` blocks or more, or not
+ * (0)? What the matrix unit takes of the rows is the least that a warp has. */
+static bool suits(const struct lower_dot_grid *g, const struct tile *t, int64_t narrow, int64_t groups)
+{
+    bool group = t->way == BY_WARPGROUPS, panels = t->way == BY_PANELS;
+    int64_t width = narrow <= 8 ? 8 : narrow <= 16 ? 16 : WIDE;
+    if (g->unit ? t->rows < NEST_UNIT_ROWS * t->threads / WARP || (group && !groups) : group || panels) return false;
+    if (panels && !g->p->l->target->copies) return false;
+    return width < WIDE ? t->columns == width || (group && groups == 1) : t->columns >= WIDE;
+}
+
+/* What the busiest multiprocessor needs for its tiles, in cycles for a step of k: its matrix unit, its shared memory,
+ * or the second cache. One tile alone with few warps leaves it waiting at barriers and for what is loaded. */
+static double cost_of(const struct lower_dot_grid *g)
+{
+    int64_t rows = g->rows.size, columns = g->columns.size, warps = g->threads / WARP;
+    int64_t each = (count_tiles(g) + CG_CUDA_MULTIPROCESSORS - 1) / CG_CUDA_MULTIPROCESSORS;
+    double read = (double)(HALF * (warps / g->across * columns + g->across * rows)),
+           came = (double)(HALF * (rows + columns));
+    double unit = (double)(rows * columns) / UNIT_RATE, shared = (read + came) / SHARED_RATE, far = came / FAR_RATE;
+    double most = unit > shared ? unit : shared;
+    return (double)each * (most > far ? most : far) * (each * warps < ENOUGH_WARPS ? ALONE : 1);
+}
+
+/* Of the matrix unit the tiles that cost least. Others: the largest ones of which there are enough, else the smallest:
+ * also where sums take two registers. Those of warpgroups, which two blocks of threads make, count twice. */
 static void choose_shape(struct lower_dot_grid *g)
 {
     struct lower_dot_product *p = g->p;
     const struct lower_axis *axes = p->l->axes;
     int64_t m = axes[AXIS_M].extent, n = axes[AXIS_N].extent, narrow = m < n ? m : n;
-    int64_t width = narrow <= 8 ? 8 : narrow <= 16 ? 16 : WIDE;
     bool wide = ir_dtype_bytes(p->sum) > 4, full = false;
+    double least = 0;
     g->unit = find_unit(p);
     g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
     int64_t groups = g->unit ? p->l->target->warpgroups : 0;
+    const struct tile *best = NULL;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles && !full; i++) {
         const struct tile *t = &tiles[i];
-        bool group = t->threads > THREADS, all = group && groups == 1;
-        bool fits = width < WIDE ? t->columns == width || all : t->columns >= WIDE && (groups || !group);
-        if (!fits || (g->unit && t->rows < NEST_UNIT_ROWS * t->threads / WARP)) continue;
-        shape_of(g, width < WIDE && m < n ? AXIS_N : AXIS_M, t);
-        full = !wide && count_tiles(g) * t->threads / THREADS >= (group ? groups : CG_CUDA_BLOCKS);
+        if (!suits(g, t, narrow, groups)) continue;
+        shape_of(g, narrow <= WIDE / 2 && m < n ? AXIS_N : AXIS_M, t);
+        bool group = t->way == BY_WARPGROUPS;
+        full = !wide && (!g->unit || group) &&
+               count_tiles(g) * t->threads / THREADS >= (group ? groups : CG_CUDA_BLOCKS);
+        double cost = g->unit && !full ? cost_of(g) : 0;
+        if (group && !full) continue;
+        if (best && g->unit && cost >= least && !full) continue;
+        best = t, least = cost;
     }
+    shape_of(g, narrow <= WIDE / 2 && m < n ? AXIS_N : AXIS_M, best);
 }
 
 static void declare(struct lower_dot_grid *g, struct lower_dot_side *s)
@@ -311,7 +367,7 @@ static void declare(struct lower_dot_grid *g, struct lower_dot_side *s)
     struct lower_dot_product *p = g->p;
     struct nest_builder *b = &p->l->b;
     int64_t pairs = s->loop[0].extent * (s == &g->rows ? 4 : 2);
-    s->staged = nest_reg(b, g->unit ? IR_U32 : p->factor, (uint32_t)grid_staged(g, s), true, 0);
+    if (!s->copied) s->staged = nest_reg(b, g->unit ? IR_U32 : p->factor, (uint32_t)grid_staged(g, s), true, 0);
     if (g->panels) return;
     s->reg = nest_reg(b, g->unit ? IR_U32 : p->sum, (uint32_t)(g->unit ? pairs : s->loop[0].extent * s->loop[1].extent),
                       true, 0);
@@ -348,25 +404,118 @@ static void multiply(struct lower_dot_grid *g)
     else each_sum(g);
 }
 
-/* By warpgroups, once the product of the block before is done; it goes on while the next block is fetched, and stored
- * in the other half. */
+/* By warps, or by warpgroups, which go on meanwhile. */
 static void multiply_panels(struct lower_dot_grid *g, const struct lower_pos *at)
 {
     struct nest_builder *b = &g->p->l->b;
     struct nest_index from[] = {lower_pos_index(g->p->l, &at[0]), lower_pos_index(g->p->l, &at[1])};
-    struct nest_panels panels = {.columns = (uint32_t)g->columns.size,
+    int64_t down = g->threads / WARP / g->across;
+    struct nest_panels panels = {.rows = (uint32_t)(g->rows.size / down),
+                                 .columns = (uint32_t)(g->columns.size / g->across),
+                                 .across = (uint32_t)g->across,
                                  .from = {g->rows.local, g->columns.local},
                                  .steps = g->steps,
                                  .steps_first = {g->rows.steps_first, g->columns.steps_first},
                                  .at = {from[0], from[1]}};
-    nest_warpgroup_wait(b, g->sum);
-    nest_warpgroup(b, g->p->factor, g->sum, &panels);
+    (g->warpgroups ? nest_warpgroup : nest_multiply_panels)(b, g->p->factor, g->sum, &panels);
+}
+
+static void fetch_block(struct lower_dot_grid *g, const struct lower_pos *from)
+{
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    for (int i = 0; i < 2; i++)
+        if (!sides[i]->copied) grid_fetch(g, sides[i], from);
+}
+
+static void fetch_next(struct lower_dot_grid *g, nest_var block)
+{
+    struct lower *l = g->p->l;
+    uint32_t depth = l->b.depth;
+    if (g->blocks == 1 || (g->rows.copied && g->columns.copied)) return;
+    struct lower_pos from = lower_next_block(l, block, g->blocks, g->steps);
+    fetch_block(g, &from);
+    nest_close_to(&l->b, depth);
+}
+
+/* Block number `number` to its stage. */
+static void copy_block(struct lower_dot_grid *g, const struct lower_pos *number)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    struct lower_pos from = lower_pos_constant(0), stage = from;
+    lower_pos_add(l, &from, number, g->steps);
+    if (number->scaled_count) lower_pos_add_scaled(l, &stage, lower_pos_rest(l, number, g->stages), 1, g->stages - 1);
+    else stage.offset = number->offset % g->stages;
+    for (int i = 0; i < 2; i++) {
+        struct lower_pos to = lower_pos_constant(0);
+        lower_pos_add(l, &to, &stage, grid_words(g, sides[i]));
+        if (sides[i]->copied) grid_copy(g, sides[i], &from, &to);
+    }
+}
+
+static void copy_ahead(struct lower_dot_grid *g, nest_var block)
+{
+    struct lower *l = g->p->l;
+    uint32_t depth = l->b.depth;
+    if (!g->rows.copied && !g->columns.copied) return;
+    if (g->blocks >= g->stages) {
+        struct lower_pos number = lower_block_ahead(l, block, g->blocks, g->stages - 1);
+        copy_block(g, &number);
+        nest_close_to(&l->b, depth);
+    }
+    nest_copies(&l->b); /* a group for every block, of nothing for the last ones */
+}
+
+/* Blocks of k through the stages of shared memory, with one barrier each: behind it this block is there for all
+ * threads, and all are done with the one before, whose stage is free then. */
+static void by_panels(struct lower_dot_grid *g)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    struct lower_pos zero = lower_pos_constant(0), to[] = {zero, zero};
+    bool copied = g->rows.copied || g->columns.copied;
+    if (!g->warpgroups) nest_arrived(&l->b, 0); /* those of the tile before are done, too */
+    for (int64_t i = 0; i + 1 < g->stages && copied; i++) {
+        struct lower_pos number = lower_pos_constant(i);
+        if (i < g->blocks) copy_block(g, &number);
+        nest_copies(&l->b);
+    }
+    fetch_block(g, &zero);
+    struct lower_dot_place before = dot_place(g->p);
+    nest_var block = lower_open(l, NEST_SERIAL, g->blocks);
+    for (int i = 0; i < 2; i++) {
+        lower_pos_add_digit(l, &to[i], block, g->blocks, 1, g->stages, grid_words(g, sides[i]));
+        if (!sides[i]->copied) grid_put(g, sides[i], &to[i]);
+    }
+    if (g->warpgroups) nest_warpgroup_wait(&l->b, g->sum);
+    else nest_arrived(&l->b, g->stages - 2);
+    if (g->warpgroups) multiply_panels(g, to);
+    copy_ahead(g, block);
+    fetch_next(g, block);
+    if (!g->warpgroups) multiply_panels(g, to);
+    dot_return(g->p, &before);
+    if (g->warpgroups) nest_warpgroup_wait(&l->b, g->sum);
+}
+
+/* What has come is stored, and the next block fetched while this one is multiplied. */
+static void by_words(struct lower_dot_grid *g)
+{
+    struct lower *l = g->p->l;
+    struct lower_pos zero = lower_pos_constant(0);
+    fetch_block(g, &zero);
+    struct lower_dot_place before = dot_place(g->p);
+    nest_var block = lower_open(l, NEST_SERIAL, g->blocks);
+    grid_put(g, &g->rows, &zero);
+    grid_put(g, &g->columns, &zero);
+    fetch_next(g, block);
+    multiply(g);
+    dot_return(g->p, &before);
 }
 
 static uint32_t local_of(struct lower_dot_grid *g, const struct lower_dot_side *s)
 {
     struct nest_builder *b = &g->p->l->b;
-    if (g->panels) return nest_panel(b, 2 * grid_words(g, s), s->steps_first, g->steps);
+    if (g->panels) return nest_panel(b, g->stages * grid_words(g, s), s->steps_first ? g->steps : s->part);
     return nest_local(b, g->unit ? IR_U32 : g->p->factor, grid_words(g, s));
 }
 
@@ -377,7 +526,8 @@ void dot_grid(struct lower_dot_product *p)
     struct lower_dot_side *sides[] = {&g.rows, &g.columns};
     choose_shape(&g);
     l->b.nest->lanes = (uint32_t)g.threads;
-    int64_t blocks = (l->axes[AXIS_K].extent + g.steps - 1) / g.steps;
+    g.blocks = (l->axes[AXIS_K].extent + g.steps - 1) / g.steps;
+    g.stages = g.rows.copied || g.columns.copied ? STAGES : 2;
     for (int i = 0; i < 2; i++) {
         grid_choose_patch(&g, sides[i]);
         sides[i]->local = local_of(&g, sides[i]);
@@ -385,24 +535,7 @@ void dot_grid(struct lower_dot_product *p)
     open_tiles(&g);
     g.sum = nest_reg(&l->b, p->sum, (uint32_t)(g.rows.size * g.columns.size / g.threads), true, 0);
     for (int i = 0; i < 2; i++) declare(&g, sides[i]);
-    struct lower_pos from = lower_pos_constant(0), to[] = {from, from};
-    for (int i = 0; i < 2; i++) grid_fetch(&g, sides[i], &from);
-    struct lower_dot_place before = dot_place(p);
-    nest_var block = lower_open(l, NEST_SERIAL, blocks);
-    for (int i = 0; i < 2; i++) {
-        if (g.panels) lower_pos_add_digit(l, &to[i], block, blocks, 1, 2, grid_words(&g, sides[i]));
-        grid_put(&g, sides[i], &to[i]);
-    }
-    if (g.panels) multiply_panels(&g, to);
-    if (blocks > 1) {
-        uint32_t depth = l->b.depth;
-        from = lower_next_block(l, block, blocks, g.steps);
-        for (int i = 0; i < 2; i++) grid_fetch(&g, sides[i], &from);
-        nest_close_to(&l->b, depth);
-    }
-    if (!g.panels) multiply(&g);
-    dot_return(p, &before);
-    if (g.panels) nest_warpgroup_wait(&l->b, g.sum);
+    (g.panels ? by_panels : by_words)(&g);
     finish(&g);
     nest_close_to(&l->b, 0);
 }

@@ -15,6 +15,7 @@ struct lower_dot_side {
     bool steps_first;                 /* neighbours in memory are steps of k */
     int64_t word_along, word_steps;   /* elements of a word */
     int64_t patch_along, patch_steps; /* elements that a thread fetches at a time, neighbours of one access */
+    bool copied;                      /* to shared memory by itself, as it stands in memory */
     uint32_t staged, local, reg;
     int64_t part;                                /* rows that lie together, all of them unless a panel is turned */
     int64_t part_apart, along_apart, step_apart; /* in shared memory, between parts, and words in them */
@@ -33,9 +34,11 @@ struct lower_dot_grid {
     struct lower_dot_product *p;
     struct lower_dot_side rows, columns;
     int64_t threads;
-    bool unit;     /* by the matrix unit */
-    bool panels;   /* which reads shared memory itself, as warpgroups have it */
-    int64_t steps; /* in shared memory */
+    bool unit;       /* by the matrix unit */
+    bool panels;     /* of panels in shared memory, which hold `stages` blocks of k */
+    bool warpgroups; /* by warpgroups, which read these themselves */
+    int64_t across;  /* warps side by side in a tile */
+    int64_t steps, stages, blocks /* of k: in a block, in shared memory, in all */;
     uint32_t sum;
     nest_var thread;
 };
@@ -51,6 +54,10 @@ void grid_choose_patch(struct lower_dot_grid *, struct lower_dot_side *);
 int64_t grid_staged(const struct lower_dot_grid *, const struct lower_dot_side *);
 void grid_fetch(struct lower_dot_grid *, const struct lower_dot_side *, const struct lower_pos *from);
 void grid_put(struct lower_dot_grid *, const struct lower_dot_side *, const struct lower_pos *to);
+/* May its panels be copied, 16 bytes by 16 bytes as they stand in memory? By nobody's registers, to there. */
+bool grid_may_copy(const struct lower_dot_grid *, const struct lower_dot_side *);
+void grid_copy(struct lower_dot_grid *, const struct lower_dot_side *, const struct lower_pos *from,
+               const struct lower_pos *to);
 struct lower_pos grid_shared(struct lower_dot_grid *, const struct lower_dot_side *, const struct lower_pos *along,
                              const struct lower_pos *step);
 int64_t grid_words(const struct lower_dot_grid *, const struct lower_dot_side *); /* of shared memory, for one block */

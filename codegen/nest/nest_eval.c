@@ -175,23 +175,41 @@ static double panel_of(struct machine *m, const struct nest_stmt *s, int which, 
 {
     const struct nest_panels *p = s->panels;
     bool first = p->steps_first[which];
-    int64_t at = first ? row * p->steps + step : (row / NEST_PANEL * p->steps + step) * NEST_PANEL + row % NEST_PANEL;
+    int64_t beside = m->nest->buffers.items[p->from[which]].swizzle / 2;
+    int64_t at = first ? row * p->steps + step : (row / beside * p->steps + step) * beside + row % beside;
     int64_t pair = index_of(m, &p->at[which]) + at / 2;
     if (pair < 0 || (pair + 1) * 4 > (int64_t)m->bytes[p->from[which]]) return m->ok = false;
     return half_of((enum ir_dtype)s->dtype, (double)((const uint32_t *)m->buffers[p->from[which]])[pair],
                    (int)(at % 2));
 }
 
-static void warpgroup(struct machine *m, const struct nest_stmt *s)
+static void panels(struct machine *m, const struct nest_stmt *s)
 {
-    for (int64_t number = 0; number < s->panels->columns / 2; number++)
+    const struct nest_panels *p = s->panels;
+    for (int64_t number = 0; number < p->rows * p->columns / 32; number++)
         for (uint32_t lane = 0; lane < m->nest->lanes; lane++) {
-            int64_t row = lane / 32 * 16 + lane % 32 / 4 + number / 2 % 2 * 8,
-                    column = number / 4 * 8 + lane % 4 * 2 + number % 2;
+            uint32_t warp = lane / 32, tiles = p->columns / NEST_UNIT_COLUMNS;
+            int64_t row = warp / p->across * p->rows + number / 4 / tiles * NEST_UNIT_ROWS + number / 2 % 2 * 8 +
+                          lane % 32 / 4,
+                    column = warp % p->across * p->columns + number / 4 % tiles * NEST_UNIT_COLUMNS + lane % 4 * 2 +
+                             number % 2;
             double *sum = &m->reg[s->reg][number * m->nest->lanes + lane];
-            for (int64_t k = 0; k < s->panels->steps; k++)
+            for (int64_t k = 0; k < p->steps; k++)
                 *sum = (double)fmaf((float)panel_of(m, s, 0, row, k), (float)panel_of(m, s, 1, column, k), (float)*sum);
         }
+}
+
+/* At once, as early as it may be. */
+static void copy(struct machine *m, const struct nest_stmt *s, bool live)
+{
+    size_t size = ir_dtype_bytes((enum ir_dtype)m->nest->buffers.items[s->from[0]].dtype);
+    int64_t to = index_of(m, &s->index) * 4, from = index_of(m, s->source) * (int64_t)size;
+    bool inside = to >= 0 && to + 16 <= (int64_t)m->bytes[s->buffer] &&
+                  (!live || (from >= 0 && from + 16 <= (int64_t)m->bytes[s->from[0]]));
+    m->ok = m->ok && inside;
+    if (!inside) return;
+    if (live) memcpy((char *)m->buffers[s->buffer] + to, (const char *)m->buffers[s->from[0]] + from, 16);
+    else memset((char *)m->buffers[s->buffer] + to, 0, 16);
 }
 
 /* A pair of an operand: row (or column) and step. */
@@ -265,7 +283,11 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
     case NEST_MATRIX: matrix(m, s); return;
-    case NEST_WARPGROUP: warpgroup(m, s); return;
+    case NEST_PANELS:
+    case NEST_WARPGROUP: panels(m, s); return;
+    case NEST_COPY: copy(m, s, live); return;
+    case NEST_COPIES:
+    case NEST_ARRIVED:
     case NEST_WARPGROUP_WAIT: return;
     case NEST_TILES: tiles(m, s); return;
     case NEST_SPREAD: spread(m, s); return;
