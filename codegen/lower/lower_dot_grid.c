@@ -32,6 +32,8 @@ enum {
     PADDING = 4,      /* between the rows of shared memory: other banks */
     UNIT_PADDING = 8, /* of 16 bits */
     STAGES = 3, /* blocks of k in shared memory, where they are copied: one is multiplied, the others are under way */
+    MANY_SUMS = 64,    /* of a thread */
+    TOGETHER = 16,     /* tiles of rows, at most, that follow each other */
     LEAST_WORK = 2048, /* products; of fewer a tile would be mostly empty */
     FEW_PARTS = 8      /* of a concatenation, each of which an element asks whether it is its own */
 };
@@ -195,18 +197,43 @@ static struct lower_dot_end end_of(struct lower_dot_grid *g, struct piece row, s
     return end;
 }
 
-/* Neighbours of a thread together, so that each of their loads and stores may be one access. */
+/* All sums by so many places, which those before them leave. */
+static void move_up(struct lower_dot_grid *g, int64_t places)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_place before = dot_place(g->p);
+    int64_t all = g->rows.size * g->columns.size / g->threads;
+    nest_var number = lower_open(l, NEST_UNROLL, all - places);
+    lower_open(l, NEST_VECTOR, g->threads);
+    struct lower_pos to = lower_pos_constant(0), from = lower_pos_constant(places);
+    lower_pos_add_term(l, &to, number, 1);
+    lower_pos_add_term(l, &from, number, 1);
+    nest_set(&l->b, g->sum, lower_pos_index(l, &to), nest_get(&l->b, g->sum, lower_pos_index(l, &from)));
+    dot_return(g->p, &before);
+}
+
+/* Neighbours of a thread together, so that each of their loads and stores may be one access. Of many sums those of the
+ * matrix unit's rows go by in a loop, whose code is there once, as much of it as there was for smaller tiles: registers
+ * have no addresses, so the sums move to where the loop has them. */
 static void finish(struct lower_dot_grid *g)
 {
     struct lower_dot_place before = dot_place(g->p);
+    bool loops = g->panels && !g->warpgroups && g->rows.size * g->columns.size / g->threads >= MANY_SUMS;
+    int64_t places = g->rows.loop[0].number;
+    if (loops) g->rows.loop[0].number = 0;
     bool down = g->rows.axis == AXIS_N && g->rows.loop[1].place == 1;
     struct lower_dot_side *along = down ? &g->rows : &g->columns, single_rows = g->rows, single_columns = g->columns;
     struct lower_dot_end end[GROUP];
     (down ? &single_rows : &single_columns)->loop[1].extent = 1;
-    struct piece row = open_piece(g, &single_rows), column = open_piece(g, &single_columns);
+    nest_var outer = lower_open(g->p->l, loops ? NEST_SERIAL : NEST_UNROLL, single_rows.loop[0].extent);
+    struct lower_dot_place inside = dot_place(g->p);
+    struct piece row = {outer, lower_open(g->p->l, NEST_UNROLL, single_rows.loop[1].extent)},
+                 column = open_piece(g, &single_columns);
     g->thread = lower_open(g->p->l, NEST_VECTOR, g->threads);
     for (int64_t i = 0; i < along->loop[1].extent; i++) end[i] = end_of(g, row, column, along, i);
     for (int64_t i = 0; i < along->loop[1].extent; i++) dot_store(g->p, &end[i]);
+    dot_return(g->p, &inside);
+    if (loops) move_up(g, places);
     dot_return(g->p, &before);
 }
 
@@ -373,21 +400,32 @@ static void declare(struct lower_dot_grid *g, struct lower_dot_side *s)
                       true, 0);
 }
 
-/* Number `tile` of all: the batch outermost, then columns; the tiles of a few rows follow each other, so that what
- * they share is still in the second cache. */
+/* Tiles of rows that go by together for a tile of columns: those that are multiplied at one time then are about as high
+ * as they are wide, and read the least that the second cache does not hold. A divisor, so that all are whole. */
+static int64_t rows_together(int64_t rows)
+{
+    int64_t best = 1;
+    for (int64_t i = 2; i <= TOGETHER && i <= rows; i++)
+        if (rows % i == 0) best = i;
+    return 2 * best >= TOGETHER ? best : rows;
+}
+
+/* Number `tile` of all: the batch outermost, then some tiles of rows, all columns of these. */
 static void open_tiles(struct lower_dot_grid *g)
 {
     struct lower_dot_product *p = g->p;
     struct lower *l = p->l;
-    int64_t shape[] = {l->axes[AXIS_B].extent, tiles_of(&g->columns), tiles_of(&g->rows)};
-    struct lower_pos tile = lower_pos_constant(0), at[3];
-    l->b.nest->parallel_extent = shape[0] * shape[1] * shape[2];
+    int64_t rows = tiles_of(&g->rows), together = rows_together(rows);
+    int64_t shape[] = {l->axes[AXIS_B].extent, rows / together, tiles_of(&g->columns), together};
+    struct lower_pos tile = lower_pos_constant(0), at[4];
+    l->b.nest->parallel_extent = shape[0] * shape[1] * shape[2] * shape[3];
     lower_pos_add_term(l, &tile, lower_open(l, NEST_PARALLEL, l->b.nest->parallel_extent), 1);
-    lower_pos_split(l, &tile, 3, shape, at);
+    lower_pos_split(l, &tile, 4, shape, at);
     p->at[AXIS_B] = at[0];
     g->columns.start = g->rows.start = lower_pos_constant(0);
-    lower_pos_add(l, &g->columns.start, &at[1], g->columns.size);
-    lower_pos_add(l, &g->rows.start, &at[2], g->rows.size);
+    lower_pos_add(l, &g->columns.start, &at[2], g->columns.size);
+    lower_pos_add(l, &g->rows.start, &at[1], together * g->rows.size);
+    lower_pos_add(l, &g->rows.start, &at[3], g->rows.size);
 }
 
 /* The products of what is in shared memory. */
