@@ -33,7 +33,8 @@ int rt_cuda_issue(struct rt_device *d, const struct rt_cuda_op *op, uint64_t *wo
     void *parameters[CUDA_MOST_WORDS];
     uint64_t n = 0;
     for (uint32_t i = 0; i < op->count; i += i || !op->table ? 1 : op->table) parameters[n++] = &words[i];
-    return u->launch(g->functions[op->kernel], op->blocks, 1, 1, k->threads, 1, 1, 0, g->stream, parameters, NULL);
+    return u->launch(g->functions[op->kernel], op->blocks, 1, 1, k->threads, 1, 1, k->dynamic_bytes, g->stream,
+                     parameters, NULL);
 }
 
 /* ---------------------------------------------------------------- lists */

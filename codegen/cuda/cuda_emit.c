@@ -520,6 +520,42 @@ static void print_body(struct cuda_emitter *e, struct nest_stmt *const *items, s
 
 /* ---------------------------------------------------------------- the kernel */
 
+static uint64_t local_bytes(const struct cuda_emitter *e, uint32_t buffer)
+{
+    return (uint64_t)cuda_local_bytes(&e->nest->buffers.items[buffer]) * e->kernel.teams;
+}
+
+/* Panels that are more than a kernel may have of static shared memory are what a launch asks for. */
+static bool has_dynamic(const struct cuda_emitter *e)
+{
+    uint64_t all = e->kernel.shared_bytes, panels = 0;
+    for (uint32_t i = e->nest->argument_count; i < e->nest->buffers.count; i++) {
+        all += local_bytes(e, i);
+        if (e->nest->buffers.items[i].swizzle) panels += local_bytes(e, i);
+    }
+    return panels && all > CUDA_SHARED_BYTES;
+}
+
+/* A local in shared memory. */
+static void place_shared(struct cuda_emitter *e, struct str *out, uint32_t i, bool dynamic)
+{
+    const struct nest_buffer *buffer = &e->nest->buffers.items[i];
+    const char *type = cuda_memory_type((enum ir_dtype)buffer->dtype);
+    long long extent = buffer->extent > 0 ? buffer->extent : 1;
+    if (dynamic)
+        str_addf(out, "    %s *const b%u = (%s *)(stepc_dynamic + %llu);\n", type, i, type,
+                 (unsigned long long)e->kernel.dynamic_bytes);
+    else if (e->kernel.teams == 1)
+        str_addf(out, "    __shared__ __align__(%d) %s b%u[%lld];\n",
+                 buffer->swizzle ? CUDA_PANEL_ALIGNMENT : CUDA_ACCESS, type, i, extent);
+    else
+        str_addf(out,
+                 "    __shared__ __align__(16) %s of_teams_%u[%u][%lld];\n    %s *const b%u = "
+                 "of_teams_%u[threadIdx.x / %u];\n",
+                 type, i, e->kernel.teams, extent, type, i, i, e->team);
+    *(dynamic ? &e->kernel.dynamic_bytes : &e->kernel.shared_bytes) += local_bytes(e, i);
+}
+
 /* Locals go to shared memory in order while they fit, the rest to this block's part of the scratch. */
 static void place_locals(struct cuda_emitter *e, struct str *out)
 {
@@ -529,26 +565,17 @@ static void place_locals(struct cuda_emitter *e, struct str *out)
         str_addf(out, "    __shared__ double folded[%u];\n", e->team / CUDA_WARP);
     }
     struct str scratch = STR(e->arena);
+    bool dynamic = has_dynamic(e);
     for (uint32_t i = nest->argument_count; i < nest->buffers.count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
         const char *type = cuda_memory_type((enum ir_dtype)buffer->dtype);
-        int64_t extent = buffer->extent > 0 ? buffer->extent : 1;
-        uint64_t bytes = (uint64_t)cuda_local_bytes(buffer) * e->kernel.teams;
-        if (e->kernel.shared_bytes + bytes <= CUDA_SHARED_BYTES) {
-            if (e->kernel.teams == 1)
-                str_addf(out, "    __shared__ __align__(%d) %s b%u[%lld];\n",
-                         buffer->swizzle ? CUDA_PANEL_ALIGNMENT : CUDA_ACCESS, type, i, (long long)extent);
-            else
-                str_addf(out,
-                         "    __shared__ __align__(16) %s of_teams_%u[%u][%lld];\n    %s *const b%u = "
-                         "of_teams_%u[threadIdx.x / %u];\n",
-                         type, i, e->kernel.teams, (long long)extent, type, i, i, e->team);
-            e->kernel.shared_bytes += bytes;
+        bool asked = dynamic && buffer->swizzle;
+        if (asked || e->kernel.shared_bytes + local_bytes(e, i) <= CUDA_SHARED_BYTES) {
+            place_shared(e, out, i, asked);
         } else {
-            if (buffer->swizzle) BUG("a panel that shared memory does not hold: %u", i);
             str_addf(&scratch, "    %s *b%u = (%s *)(block + %llu);\n", type, i, type,
                      (unsigned long long)e->kernel.scratch_bytes);
-            e->kernel.scratch_bytes += bytes;
+            e->kernel.scratch_bytes += local_bytes(e, i);
         }
     }
     if (e->kernel.scratch_bytes)
@@ -626,19 +653,22 @@ static void print_parameters(struct cuda_emitter *e)
     e->block = "blockIdx.x", e->blocks = "gridDim.x";
 }
 
-/* While the threads of a block wait for memory or for each other, the unit of products has work of another block. */
-static bool has_panel(const struct cuda_emitter *e)
+/* While the threads of a block wait for memory or for each other, the unit of products has work of another block, if
+ * their registers allow two. */
+static const char *least_blocks(const struct cuda_emitter *e)
 {
-    bool found = false;
+    bool panels = false;
+    uint32_t sums = 0;
     for (uint32_t i = e->nest->argument_count; i < e->nest->buffers.count; i++)
-        found = found || e->nest->buffers.items[i].swizzle;
-    return found;
+        panels = panels || e->nest->buffers.items[i].swizzle;
+    for (uint32_t i = 0; i < e->nest->reg_count; i++) sums = e->regs[i].count > sums ? e->regs[i].count : sums;
+    return !panels ? "" : e->kernel.threads * sums > CUDA_REGISTERS / 4 ? ", 1" : ", 2";
 }
 
 static void print_head(struct cuda_emitter *e, const char *locals)
 {
-    str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u%s) %s", e->kernel.threads,
-             has_panel(e) ? ", 2" : "", e->kernel.name);
+    str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u%s) %s", e->kernel.threads, least_blocks(e),
+             e->kernel.name);
     if (e->kernel.members) print_members(e);
     else print_parameters(e);
     str_add(e->out, locals);
@@ -704,7 +734,8 @@ struct stepc_cuda_kernel cuda_table(const struct cuda_kernel *kernel)
                                                                                           : CUDA_MOST_BLOCKS),
                                       .checks = kernel->checks,
                                       .number_count = (uint16_t)kernel->number_count,
-                                      .shared_bytes = kernel->shared_bytes,
+                                      .shared_bytes = (uint32_t)kernel->shared_bytes,
+                                      .dynamic_bytes = (uint32_t)kernel->dynamic_bytes,
                                       .scratch_bytes = kernel->scratch_bytes};
 }
 

@@ -39,12 +39,13 @@ enum {
 };
 
 /* Tiles by their columns, the largest first: operands are read the less often. Narrow ones are for at most that many
- * rows or columns. Those of more than THREADS threads are for warpgroups. */
-enum way { BY_ALL, BY_PANELS, BY_WARPGROUPS };
+ * rows or columns. By copies: where registers hold sums and nothing that is on its way. */
+enum way { BY_ALL, BY_PANELS, BY_COPIES, BY_WARPGROUPS };
 static const struct tile {
     int64_t rows, columns, threads;
     enum way way;
 } tiles[] = {{128, 128, 2 * THREADS, BY_WARPGROUPS},
+             {128, 256, 2 * THREADS, BY_COPIES},
              {128, 128, THREADS, BY_PANELS},
              {128, 64, THREADS, BY_ALL},
              {64, 64, THREADS, BY_ALL},
@@ -341,7 +342,7 @@ static int64_t count_tiles(const struct lower_dot_grid *g)
  * (0)? What the matrix unit takes of the rows is the least that a warp has. */
 static bool suits(const struct lower_dot_grid *g, const struct tile *t, int64_t narrow, int64_t groups)
 {
-    bool group = t->way == BY_WARPGROUPS, panels = t->way == BY_PANELS;
+    bool group = t->way == BY_WARPGROUPS, panels = t->way == BY_PANELS || t->way == BY_COPIES;
     int64_t width = narrow <= 8 ? 8 : narrow <= 16 ? 16 : WIDE;
     if (g->unit ? t->rows < NEST_UNIT_ROWS * t->threads / WARP || (group && !groups) : group || panels) return false;
     if (panels && !g->p->l->target->copies) return false;
@@ -368,25 +369,28 @@ static void choose_shape(struct lower_dot_grid *g)
     struct lower_dot_product *p = g->p;
     const struct lower_axis *axes = p->l->axes;
     int64_t m = axes[AXIS_M].extent, n = axes[AXIS_N].extent, narrow = m < n ? m : n;
-    bool wide = ir_dtype_bytes(p->sum) > 4, full = false;
+    bool wide = ir_dtype_bytes(p->sum) > 4;
     double least = 0;
     g->unit = find_unit(p);
     g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
     int64_t groups = g->unit ? p->l->target->warpgroups : 0;
+    uint32_t row_axis = narrow <= WIDE / 2 && m < n ? AXIS_N : AXIS_M;
     const struct tile *best = NULL;
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles && !full; i++) {
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         const struct tile *t = &tiles[i];
         if (!suits(g, t, narrow, groups)) continue;
-        shape_of(g, narrow <= WIDE / 2 && m < n ? AXIS_N : AXIS_M, t);
-        bool group = t->way == BY_WARPGROUPS;
-        full = !wide && (!g->unit || group) &&
-               count_tiles(g) * t->threads / THREADS >= (group ? groups : CG_CUDA_BLOCKS);
-        double cost = g->unit && !full ? cost_of(g) : 0;
-        if (group && !full) continue;
-        if (best && g->unit && cost >= least && !full) continue;
+        shape_of(g, row_axis, t);
+        if (t->way == BY_COPIES && !(g->rows.copied && g->columns.copied)) continue;
+        bool by_cost = g->unit && !g->warpgroups;
+        double cost = by_cost ? cost_of(g) : 0;
+        if (!by_cost && !wide && count_tiles(g) * t->threads / THREADS >= (g->warpgroups ? groups : CG_CUDA_BLOCKS)) {
+            best = t;
+            break;
+        }
+        if (g->warpgroups || (best && by_cost && cost >= least)) continue;
         best = t, least = cost;
     }
-    shape_of(g, narrow <= WIDE / 2 && m < n ? AXIS_N : AXIS_M, best);
+    shape_of(g, row_axis, best);
 }
 
 static void declare(struct lower_dot_grid *g, struct lower_dot_side *s)

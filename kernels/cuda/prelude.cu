@@ -240,6 +240,10 @@ static __device__ void stepc_copy_each(unsigned *to, const unsigned short *from,
 
 /* ---- products of panels in shared memory ---- */
 
+#ifdef __CUDA_ARCH__
+extern __shared__ __align__(1024) unsigned char stepc_dynamic[]; /* what a launch asks for; a stand-in has its own */
+#endif
+
 /* Where a pair of a panel lies. Of 1024 bytes the 16 bytes number p are at p ^ p / 8, as far as these bits are within
  * the bytes that are side by side ("Swizzling Modes": address bits 4 to 6 by bits 7 to 9). */
 template <unsigned bytes> static __device__ unsigned stepc_swizzled(unsigned word)

@@ -22,7 +22,7 @@ static void bring(unsigned *ring, const unsigned *from, int block)
 }
 extern "C" __global__ void __launch_bounds__(64) ring(unsigned *to, long long lo, long long hi)
 {
-    __shared__ __align__(1024) unsigned ring[192];
+    %(memory)s
     unsigned sum = 0, words[4];
     for (int i = 0; i < 2; i++) { bring(ring, to, i); stepc_copies_end(); }
     for (int i = 0; i < 5; i++) {
@@ -38,14 +38,16 @@ extern "C" __global__ void __launch_bounds__(64) ring(unsigned *to, long long lo
     to[threadIdx.x] = sum;
 }
 """
-GOOD = {"stages": "3", "first": "0", "is": "true", "wait": "stepc_copies_wait<1>();", "barrier": "__syncthreads();", "early": "", "ahead": "i < 3", "end": "stepc_copies_end();"}
+GOOD = {"memory": "__shared__ __align__(1024) unsigned ring[192];", "stages": "3", "first": "0", "is": "true", "wait": "stepc_copies_wait<1>();", "barrier": "__syncthreads();", "early": "", "ahead": "i < 3", "end": "stepc_copies_end();"}
 RUN = """
 own = make("cuModuleLoadDataEx", %r.encode(), 0, None, None)
 words = ctypes.cast(host, ctypes.POINTER(ctypes.c_uint))
 call("cuMemsetD32Async", block, 1, n(64), stream)
 values = [ctypes.c_uint64(block.value), ctypes.c_int64(0), ctypes.c_int64(64)]
 array = (p * 3)(*(ctypes.cast(ctypes.byref(w), p) for w in values))
-call("cuLaunchKernel", make("cuModuleGetFunction", own, b"ring"), 1, 1, 1, 64, 1, 1, 0, stream, array, None)
+function = make("cuModuleGetFunction", own, b"ring")
+%s
+call("cuLaunchKernel", function, 1, 1, 1, 64, 1, 1, %d, stream, array, None)
 wait()
 call("cuMemcpyDtoHAsync_v2", host, block, n(256), stream)
 wait()
@@ -54,8 +56,11 @@ call("cuModuleUnload", own)
 """
 
 
-def text_of(**parts):
-    return RUN % (RING % {**GOOD, **parts})
+def text_of(shared=0, before="", **parts):
+    return RUN % (RING % {**GOOD, **parts}, before, shared)
+
+
+DYNAMIC = {"memory": "unsigned *const ring = (unsigned *)stepc_dynamic;"}  # what the launch asks for
 
 
 class Copies(unittest.TestCase):
@@ -65,6 +70,15 @@ class Copies(unittest.TestCase):
         self.good(text_of(), "{20}")
         self.good(text_of(**{"is": "false"}), "{0}")
         self.good(text_of(stages="2", wait="stepc_copies_wait<0>();", ahead="false", early="if (i && i < 4) bring(ring, to, i + 1);", end="stepc_copies_end();"), "{20}")
+
+    def test_what_a_launch_asks_for(self):
+        allow = 'call("cuFuncSetAttribute", function, 8, %d)'
+        self.good(text_of(shared=768, **DYNAMIC), "{20}")
+        self.good(text_of(shared=64 << 10, before=allow % (64 << 10), **DYNAMIC), "{20}")
+        self.bad(text_of(shared=512, **DYNAMIC), "kernel: more shared memory than the launch asks for")
+        self.bad(text_of(shared=64 << 10, **DYNAMIC), "65536 bytes of shared memory, for which it was not asked")
+        self.bad(text_of(shared=64 << 10, before=allow % (63 << 10), **DYNAMIC), "65536 bytes of shared memory, for which it was not asked")
+        self.good(text_of(before=allow % (228 << 10)), "cuFuncSetAttribute failed with 1", "{20}")
 
     def test_what_is_wrong(self):
         for wrong, parts in (

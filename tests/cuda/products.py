@@ -65,7 +65,7 @@ COPIED = {
         ("turned", step({"x": [200, 136]}, "(w.T @ x.T) + v", {"w": [136, 104], "v": [200]}, dtype)),
         ("batch", step({"x": [3, 136, 72]}, "einsum('bik,bkj->bij', x, w) * v", {"w": [3, 72, 152], "v": [152]}, dtype)),
         ("prologue", step({"x": [72, 136]}, "relu(x + v) @ w", {"w": [136, 80], "v": [136]}, dtype)))},
-    "large": product(1160, 72, 1152, "bfloat16"),
+    "large": product(1160, 40, 1152, "bfloat16"), "largest": product(1160, 40, 2040, "bfloat16"),
     "heads": step({"x": [2, 72, 4, 64]}, "einsum('bqhd,bkhd->bhqk', x, x * v) + w", {"w": [72], "v": [64]}, "bfloat16"),
     "slices": step({"x": [136, 192]}, "x[:, 64:128] @ w[:, 8:136]", {"w": [64, 144]}, "bfloat16"),
 }
@@ -110,10 +110,12 @@ class Products(runner.Case):
             with self.subTest(name=name):
                 kernels = [k for k in self.check(name, o, "text").split('extern "C" __global__')[1:] if "stepc_copy(" in k.split("\n}\n")[0]]
                 self.assertGreaterEqual(len(kernels), 1)
-                self.assertEqual(name == "large", any("<64, 64, 2, 32, " in k for k in kernels))
+                if name in ("large", "largest"):
+                    self.assertTrue(any("<64, 64, %d, 32, " % (2 if name == "large" else 4) in k for k in kernels))
                 for kernel in kernels:
                     found = re.search(r"stepc_panels_(\w+)<(\d+), (\d+), \d, 32, (\d+), (\d+)>", kernel)
                     self.assertEqual(kernel.count("__syncthreads();"), 2, kernel)
+                    self.assertEqual("stepc_dynamic" in kernel, "<64, 64, 4, 32, " in kernel)
                     ways.add((found[1], found[4] == "0", found[5] == "0"))
                     staged += "stepc_store_whole(b" in kernel or "stepc_load_whole" in kernel
         self.assertEqual(len(ways), 8, ways)

@@ -182,10 +182,14 @@ static void meet(unsigned threads)
 static void end_block(unsigned threads);
 static void end_copies(unsigned threads);
 
-/* 0; -1: threads disagree about a barrier; -2: something else that stderr says. */
+/* 0; -1: threads disagree about a barrier; -2: something else that stderr says. `shared`: bytes of shared memory beside
+ * what the kernel has. */
+static unsigned dynamic_bytes;
 template <typename... A>
-static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void **arguments, int backwards)
+static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, unsigned shared, void **arguments,
+                  int backwards)
 {
+    dynamic_bytes = shared;
     call<A...> c = {kernel, arguments};
     body = call<A...>::enter;
     body_argument = &c;
@@ -275,6 +279,8 @@ SHIM_MATRIX(f16, false)
  * when their thread waits for their group. Of every 16 bytes of shared memory is known who writes and who reads them
  * between which barriers ---- */
 
+__shared__ __align__(1024) unsigned char stepc_dynamic[227 << 10];
+
 namespace shim
 {
 
@@ -302,7 +308,9 @@ SHIM_UNSEEN static chunk *chunk_at(const void *address)
 {
     const size_t at = (size_t)address / CHUNK;
     chunk *c = &chunks[at % MOST_CHUNKS];
+    const size_t asked = (size_t)address - (size_t)stepc_dynamic;
     if ((size_t)address % CHUNK) fail("16 bytes of shared memory that do not begin at a multiple of 16");
+    if (asked < sizeof stepc_dynamic && asked >= dynamic_bytes) fail("more shared memory than the launch asks for");
     if (c->at != at) {
         if (c->under_way) fail("copies to more shared memory than there is");
         *c = {at, false, 0, 0, 0};
@@ -532,10 +540,10 @@ SHIM_WGMMA(f16, false)
 #define SHIM_TELL(kernel, blocks, threads)
 #endif
 #define SHIM_LAUNCHER(kernel) \
-    extern "C" __attribute__((visibility("default"))) int launch_##kernel(unsigned blocks, unsigned threads, void **a, \
-                                                                          int backwards) \
+    extern "C" __attribute__((visibility("default"))) int launch_##kernel(unsigned blocks, unsigned threads, \
+                                                                          unsigned shared, void **a, int backwards) \
     { \
-        const int state = shim::launch(kernel, blocks, threads, a, backwards); \
+        const int state = shim::launch(kernel, blocks, threads, shared, a, backwards); \
         SHIM_TELL(kernel, blocks, threads); \
         return state; \
     }

@@ -153,7 +153,8 @@ struct stepc_cuda_kernel {
     uint32_t most_blocks;    /* of a set of buffers */
     uint16_t checks;         /* whether it raises the flag */
     uint16_t number_count;   /* of a launch */
-    uint64_t shared_bytes;   /* static shared memory of a block */
+    uint32_t shared_bytes;   /* static shared memory of a block */
+    uint32_t dynamic_bytes;  /* and what a launch asks for beside it; the static memory is at most 48 KiB */
     uint64_t scratch_bytes;  /* global memory per block */
 };
 static inline uint32_t stepc_cuda_blocks(const struct stepc_cuda_kernel *kernel, int64_t extent)

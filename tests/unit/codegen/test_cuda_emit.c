@@ -96,6 +96,7 @@ END_TEST
     ".visible .entry kernel_0(\n\t.param .u64 kernel_0_param_0\n)\n.maxntid 128, 1, 1\n{\n\t.reg .b64 " \
     "\t%rd<2>;\n$L_1:\n\tret;\n\n}\n"
 #define SECOND ".visible .entry kernel_1(\n)\n{\n\tmov.u64 %rd1, __table_of_sine;\n\tret;\n}\n"
+#define ASKS ".visible .entry kernel_1(\n)\n{\n\tmov.u64 %rd1, stepc_dynamic;\n\tret;\n}\n"
 #define DATA ".global .align 4 .b8 __table_of_sine[24] = {65, 144};\n"
 
 static const char *with_ptx(const char *ptx) { return cuda_with_ptx(TEXT, ptx, &arena); }
@@ -112,6 +113,9 @@ START_TEST(bodies_of_ptx)
     const char *mixed = with_ptx(HEAD DATA FIRST SECOND);
     ck_assert_msg(strstr(mixed, "asm(R\"ptx({\n\t.reg .b64 \t%rd<2>;") != NULL, "%s", mixed);
     ck_assert_msg(strstr(mixed, "(float *b0)\n{\n    b0[0] = sinf(b0[0]);\n}\n") != NULL, "%s", mixed);
+    const char *asked = with_ptx(HEAD ".extern .shared .align 1024 .b8 stepc_dynamic[];\n" FIRST ASKS);
+    ck_assert_msg(strstr(asked, "(float *b0)\n{\n    asm volatile(\"\" : : \"l\"(stepc_dynamic));\n    asm(") != NULL,
+                  "%s", asked);
     static const char *const others[] = {"",
                                          HEAD,
                                          HEAD FIRST,
