@@ -439,27 +439,25 @@ static void print_matrix(struct cuda_emitter *e, const struct nest_stmt *s)
               e->regs[s->from[1]].count / 2, s->reg, s->from[0], s->from[1]);
 }
 
-/* 0: neighbouring steps lie side by side, else so many rows. */
-static int rows_beside(const struct cuda_emitter *e, const struct nest_panels *p, int which)
-{
-    return p->steps_first[which] ? 0 : e->nest->buffers.items[p->from[which]].swizzle / 2;
-}
-
 /* What it reads was made ready by the wait before it, and is left alone until the one behind it: the lowering has a
- * panel for each of two products that follow each other, or as many as are under way. */
-static void print_panels(struct cuda_emitter *e, const struct nest_stmt *s)
+ * panel for each of two products that follow each other. */
+static void print_warpgroup(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     static const char *const words[] = {"false", "true"};
     const struct nest_panels *p = s->panels;
-    const char *x = cuda_index_text(e, &p->at[0]), *y = cuda_index_text(e, &p->at[1]);
-    if (s->kind == NEST_WARPGROUP)
-        cuda_line(e, "stepc_warpgroup_%s<%u, %lld, %s, %s>(r%u, b%u + (%s), b%u + (%s));", half_name(s), p->columns,
-                  (long long)p->steps, words[p->steps_first[0]], words[p->steps_first[1]], s->reg, p->from[0], x,
-                  p->from[1], y);
-    else
-        cuda_line(e, "stepc_panels_%s<%u, %u, %u, %lld, %d, %d>(r%u, b%u, %s, b%u, %s);", half_name(s), p->rows,
-                  p->columns, p->across, (long long)p->steps, rows_beside(e, p, 0), rows_beside(e, p, 1), s->reg,
-                  p->from[0], x, p->from[1], y);
+    cuda_line(e, "stepc_warpgroup_%s<%u, %lld, %s, %s>(r%u, b%u + (%s), b%u + (%s));", half_name(s), p->columns,
+              (long long)p->steps, words[p->steps_first[0]], words[p->steps_first[1]], s->reg, p->from[0],
+              cuda_index_text(e, &p->at[0]), p->from[1], cuda_index_text(e, &p->at[1]));
+}
+
+/* The same of NEST_ARRIVED. `part`: rows that lie side by side, 0 where steps do. */
+static void print_take(struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    const struct nest_take *t = s->take;
+    int part = t->steps_first ? 0 : e->nest->buffers.items[t->from].swizzle / 2;
+    cuda_line(e, "stepc_take_%s<%lld, %lld, %d, %lld>(r%u, threadIdx.x / %lld %% %lld, b%u, %s);",
+              t->left ? "left" : "right", (long long)t->size, (long long)t->steps, part, (long long)t->step, s->reg,
+              (long long)(CUDA_WARP * t->by), (long long)t->count, t->from, cuda_index_text(e, &t->at));
 }
 
 static void print_warpgroup_wait(struct cuda_emitter *e, const struct nest_stmt *s)
@@ -501,8 +499,8 @@ static void print_stmt(struct cuda_emitter *e, const struct nest_stmt *s)
     case NEST_SET:
     case NEST_REDUCE: print_register(e, s); break;
     case NEST_MATRIX: print_matrix(e, s); break;
-    case NEST_PANELS:
-    case NEST_WARPGROUP: print_panels(e, s); break;
+    case NEST_TAKE: print_take(e, s); break;
+    case NEST_WARPGROUP: print_warpgroup(e, s); break;
     case NEST_COPY: print_copy(e, s); break;
     case NEST_COPIES: cuda_line(e, "stepc_copies_end();"); break;
     case NEST_ARRIVED: print_arrived(e, s); break;

@@ -48,8 +48,7 @@ void cg_add_kernels(const struct cg_tables *of, struct json_tree to)
                 uint32_t launches;
                 struct stepc_cuda_launch l = cg_cuda_launch(of->cuda, of->entries, i, c, to.arena, &launches);
                 const struct cuda_kernel *run = &of->cuda->kernels.items[l.kernel];
-                bool unit = nest_has(kernel->nest, NEST_MATRIX) || nest_has(kernel->nest, NEST_PANELS) ||
-                            nest_has(kernel->nest, NEST_WARPGROUP);
+                bool unit = nest_has(kernel->nest, NEST_MATRIX) || nest_has(kernel->nest, NEST_WARPGROUP);
                 add_all(list,
                         (const int64_t[]){(int64_t)k, l.kernel, l.blocks, run->threads,
                                           (int64_t)(run->shared_bytes + run->dynamic_bytes),

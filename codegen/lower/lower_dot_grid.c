@@ -11,7 +11,7 @@
  * so far apart that the threads of a warp read shared memory, and write their results, side by side. Of 16 bits a warp
  * has rows and columns of its own, whose sums its threads hold as the matrix unit makes them.
  *
- * Wider than WIDE, these come by panels of shared memory, which hold several blocks of k (NEST_PANELS): operands that
+ * Wider than WIDE, these come by panels of shared memory, which hold several blocks of k (NEST_TAKE): operands that
  * stand in memory as they are wanted are copied there by nobody's registers (NEST_COPY), two blocks ahead, others wait
  * in registers as above; a block has one barrier. So do products of warpgroups (NEST_WARPGROUP), whose panels have two
  * halves, and which go on while the block behind is fetched. Before sm_80, where nothing is copied so, and for few
@@ -23,44 +23,12 @@
 #include "codegen/lower/lower_dot_grid.h"
 
 enum {
-    THREADS = 128,
-    WARP = 32,
-    ACROSS = 8, /* threads along the columns of a tile, at most; the others go along its rows */
     GROUP = GRID_GROUP,
-    STEPS = 16, /* of k that are in shared memory at a time */
-    UNIT_AT_ONCE = 2 * NEST_UNIT_STEPS,
-    PADDING = 4,      /* between the rows of shared memory: other banks */
-    UNIT_PADDING = 8, /* of 16 bits */
-    STAGES = 3, /* blocks of k in shared memory, where they are copied: one is multiplied, the others are under way */
     MANY_SUMS = 64,    /* of a thread */
     TOGETHER = 16,     /* tiles of rows, at most, that follow each other */
     LEAST_WORK = 2048, /* products; of fewer a tile would be mostly empty */
     FEW_PARTS = 8      /* of a concatenation, each of which an element asks whether it is its own */
 };
-
-/* Tiles by their columns, the largest first: operands are read the less often. Narrow ones are for at most that many
- * rows or columns. By copies: where registers hold sums and nothing that is on its way. */
-enum way { BY_ALL, BY_PANELS, BY_COPIES, BY_WARPGROUPS };
-static const struct tile {
-    int64_t rows, columns, threads;
-    enum way way;
-} tiles[] = {{128, 128, 2 * THREADS, BY_WARPGROUPS},
-             {128, 256, 2 * THREADS, BY_COPIES},
-             {128, 128, THREADS, BY_PANELS},
-             {128, 64, THREADS, BY_ALL},
-             {64, 64, THREADS, BY_ALL},
-             {64, 32, THREADS, BY_ALL},
-             {128, 16, THREADS, BY_ALL},
-             {64, 16, THREADS, BY_ALL},
-             {32, 16, THREADS, BY_ALL},
-             {128, 8, THREADS, BY_ALL},
-             {64, 8, THREADS, BY_ALL}};
-enum { WIDE = 32 };
-
-/* What a multiprocessor does in a cycle: multiply-adds of 16 bits, bytes from and to its shared memory, bytes that come
- * from the second cache (published of sm_80; measured of sm_80 and sm_90 by others). */
-enum { HALF = 2, UNIT_RATE = 1024, SHARED_RATE = 128, FAR_RATE = 28, ENOUGH_WARPS = 8 };
-#define ALONE 1.33
 
 /* Read where it stands, or made element by element, but not of many parts that lie anywhere. */
 static bool plain(const struct lower *l, ir_value v)
@@ -238,160 +206,7 @@ static void finish(struct lower_dot_grid *g)
     dot_return(g->p, &before);
 }
 
-/* ---------------------------------------------------------------- the shape */
-
-/* What a value was before it was made wider. */
-static ir_value narrow(const struct lower *l, ir_value v)
-{
-    const struct ir_node *n = ir_get(l->f, v);
-    return !l->argument[v] && n->op == OP_cast && n->type.dtype == IR_F32 ? n->args[0] : v;
-}
-
-/* Both operands have the same 16 bits, whatever has become of them: their products are summed in float32. */
-static bool find_unit(struct lower_dot_product *p)
-{
-    const struct lower *l = p->l;
-    ir_value x = narrow(l, p->x.value), y = narrow(l, p->y.value);
-    enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, x)->dtype;
-    if (p->sum != IR_F32 || (dtype != IR_BF16 && dtype != IR_F16) || ir_type(l->f, y)->dtype != dtype) return false;
-    p->x.value = x, p->y.value = y, p->factor = dtype;
-    return true;
-}
-
-static struct lower_dot_side side_of(struct lower_dot_product *p, uint32_t axis, int64_t size)
-{
-    const struct lower_dot_operand *o = axis == AXIS_M ? &p->x : &p->y;
-    uint32_t k = o->count[AXIS_K];
-    return (struct lower_dot_side){.operand = o,
-                                   .axis = axis,
-                                   .extent = p->l->axes[axis].extent,
-                                   .size = size,
-                                   .steps_first = k && o->run[AXIS_K][k - 1].stride == 1};
-}
-
-/* Where words lie in shared memory. Panels are as NEST_WARPGROUP has them. */
-static void place_side(const struct lower_dot_grid *g, struct lower_dot_side *s)
-{
-    bool turned = g->panels && !s->steps_first;
-    s->word_steps = g->unit && !turned ? 2 : 1, s->word_along = turned ? 2 : 1;
-    s->part = turned && s->size > NEST_PANEL ? NEST_PANEL : s->size;
-    s->along_apart = 1, s->step_apart = s->size + (g->unit ? UNIT_PADDING : PADDING);
-    if (g->unit && s->steps_first) s->along_apart = g->steps / 2 + (g->panels ? 0 : PADDING), s->step_apart = 1;
-    if (turned) s->step_apart = s->part / 2, s->part_apart = g->steps * s->part / 2;
-}
-
-/* Warps side by side across a tile, where they read the less from shared memory so: of so many rows and columns each.
- */
-static int64_t warps_across(int64_t rows, int64_t columns, int64_t warps)
-{
-    int64_t best = 1, least = INT64_MAX;
-    for (int64_t across = 1; across <= warps; across *= 2) {
-        int64_t down = warps / across, read = rows / down + columns / across;
-        if (rows % (down * NEST_UNIT_ROWS) || columns % (across * NEST_UNIT_COLUMNS) || read >= least) continue;
-        best = across, least = read;
-    }
-    return best;
-}
-
-/* What each thread has of a tile. */
-static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct tile *tile)
-{
-    int64_t rows = tile->rows, columns = tile->columns;
-    g->threads = tile->threads, g->warpgroups = tile->way == BY_WARPGROUPS;
-    g->panels = g->unit && (g->warpgroups || (g->p->l->target->copies && columns >= WIDE));
-    struct lower_dot_side r = side_of(g->p, row_axis, rows),
-                          c = side_of(g->p, row_axis == AXIS_M ? AXIS_N : AXIS_M, columns);
-    struct lower_dot_side *sides[] = {&r, &c};
-    if (g->unit) {
-        int64_t warps = g->threads / WARP, beside = g->warpgroups ? 1 : warps_across(rows, columns, warps),
-                high = rows / (warps / beside), wide = columns / beside, across = wide / NEST_UNIT_COLUMNS;
-        g->across = beside;
-        r.loop[0].extent = high / NEST_UNIT_ROWS, r.loop[0].place = NEST_UNIT_ROWS, r.loop[0].number = 4 * across;
-        r.loop[1].extent = 2, r.loop[1].place = NEST_UNIT_ROWS / 2, r.loop[1].number = 2;
-        r.digit[0].by = WARP * beside, r.digit[0].count = warps / beside, r.digit[0].place = high;
-        r.digit[1].by = 4, r.digit[1].count = 8, r.digit[1].place = 1;
-        c.loop[0].extent = across, c.loop[0].place = NEST_UNIT_COLUMNS, c.loop[0].number = 4;
-        c.loop[1].extent = 2, c.loop[1].place = 1, c.loop[1].number = 1;
-        c.digit[0].by = 1, c.digit[0].count = 4, c.digit[0].place = 2;
-        if (beside > 1) c.digit[1].by = WARP, c.digit[1].count = beside, c.digit[1].place = wide;
-    } else {
-        int64_t across = columns < ACROSS * GROUP ? columns / GROUP : ACROSS, down = g->threads / across;
-        int64_t group = rows < down * GROUP ? rows / down : GROUP, own = columns / across;
-        r.loop[0].extent = rows / (down * group), r.loop[0].place = down * group, r.loop[0].number = group * own;
-        r.loop[1].extent = group, r.loop[1].place = 1, r.loop[1].number = own;
-        r.digit[0].by = across, r.digit[0].count = down, r.digit[0].place = group;
-        c.loop[0].extent = own / GROUP, c.loop[0].place = across * GROUP, c.loop[0].number = GROUP;
-        c.loop[1].extent = GROUP, c.loop[1].place = 1, c.loop[1].number = 1;
-        c.digit[0].by = 1, c.digit[0].count = across, c.digit[0].place = GROUP;
-    }
-    for (int i = 0; i < 2; i++) {
-        place_side(g, sides[i]);
-        sides[i]->copied = g->panels && !g->warpgroups && grid_may_copy(g, sides[i]);
-    }
-    g->rows = r, g->columns = c;
-}
-
-static int64_t tiles_of(const struct lower_dot_side *s) { return (s->extent + s->size - 1) / s->size; }
-
-static int64_t count_tiles(const struct lower_dot_grid *g)
-{
-    return tiles_of(&g->rows) * tiles_of(&g->columns) * g->p->l->axes[AXIS_B].extent;
-}
-
-/* Does a tile suit the narrower extent of the result, where warpgroups are wanted for `groups` blocks or more, or not
- * (0)? What the matrix unit takes of the rows is the least that a warp has. */
-static bool suits(const struct lower_dot_grid *g, const struct tile *t, int64_t narrow, int64_t groups)
-{
-    bool group = t->way == BY_WARPGROUPS, panels = t->way == BY_PANELS || t->way == BY_COPIES;
-    int64_t width = narrow <= 8 ? 8 : narrow <= 16 ? 16 : WIDE;
-    if (g->unit ? t->rows < NEST_UNIT_ROWS * t->threads / WARP || (group && !groups) : group || panels) return false;
-    if (panels && !g->p->l->target->copies) return false;
-    return width < WIDE ? t->columns == width || (group && groups == 1) : t->columns >= WIDE;
-}
-
-/* What the busiest multiprocessor needs for its tiles, in cycles for a step of k: its matrix unit, its shared memory,
- * or the second cache. One tile alone with few warps leaves it waiting at barriers and for what is loaded. */
-static double cost_of(const struct lower_dot_grid *g)
-{
-    int64_t rows = g->rows.size, columns = g->columns.size, warps = g->threads / WARP;
-    int64_t each = (count_tiles(g) + CG_CUDA_MULTIPROCESSORS - 1) / CG_CUDA_MULTIPROCESSORS;
-    double read = (double)(HALF * (warps / g->across * columns + g->across * rows)),
-           came = (double)(HALF * (rows + columns));
-    double unit = (double)(rows * columns) / UNIT_RATE, shared = (read + came) / SHARED_RATE, far = came / FAR_RATE;
-    double most = unit > shared ? unit : shared;
-    return (double)each * (most > far ? most : far) * (each * warps < ENOUGH_WARPS ? ALONE : 1);
-}
-
-/* Of the matrix unit the tiles that cost least. Others: the largest ones of which there are enough, else the smallest:
- * also where sums take two registers. Those of warpgroups, which two blocks of threads make, count twice. */
-static void choose_shape(struct lower_dot_grid *g)
-{
-    struct lower_dot_product *p = g->p;
-    const struct lower_axis *axes = p->l->axes;
-    int64_t m = axes[AXIS_M].extent, n = axes[AXIS_N].extent, narrow = m < n ? m : n;
-    bool wide = ir_dtype_bytes(p->sum) > 4;
-    double least = 0;
-    g->unit = find_unit(p);
-    g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
-    int64_t groups = g->unit ? p->l->target->warpgroups : 0;
-    uint32_t row_axis = narrow <= WIDE / 2 && m < n ? AXIS_N : AXIS_M;
-    const struct tile *best = NULL;
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        const struct tile *t = &tiles[i];
-        if (!suits(g, t, narrow, groups)) continue;
-        shape_of(g, row_axis, t);
-        if (t->way == BY_COPIES && !(g->rows.copied && g->columns.copied)) continue;
-        bool by_cost = g->unit && !g->warpgroups;
-        double cost = by_cost ? cost_of(g) : 0;
-        if (!by_cost && !wide && count_tiles(g) * t->threads / THREADS >= (g->warpgroups ? groups : CG_CUDA_BLOCKS)) {
-            best = t;
-            break;
-        }
-        if (g->warpgroups || (best && by_cost && cost >= least)) continue;
-        best = t, least = cost;
-    }
-    shape_of(g, row_axis, best);
-}
+/* ---------------------------------------------------------------- blocks of k */
 
 static void declare(struct lower_dot_grid *g, struct lower_dot_side *s)
 {
@@ -399,6 +214,8 @@ static void declare(struct lower_dot_grid *g, struct lower_dot_side *s)
     struct nest_builder *b = &p->l->b;
     int64_t pairs = s->loop[0].extent * (s == &g->rows ? 4 : 2);
     if (!s->copied) s->staged = nest_reg(b, g->unit ? IR_U32 : p->factor, (uint32_t)grid_staged(g, s), true, 0);
+    for (int i = 0; i < 2 && g->panels && !g->warpgroups; i++)
+        s->parts[i] = nest_reg(b, IR_U32, (uint32_t)((s == &g->rows ? g->warp_rows : g->warp_columns) / 4), true, 0);
     if (g->panels) return;
     s->reg = nest_reg(b, g->unit ? IR_U32 : p->sum, (uint32_t)(g->unit ? pairs : s->loop[0].extent * s->loop[1].extent),
                       true, 0);
@@ -419,8 +236,8 @@ static void open_tiles(struct lower_dot_grid *g)
 {
     struct lower_dot_product *p = g->p;
     struct lower *l = p->l;
-    int64_t rows = tiles_of(&g->rows), together = rows_together(rows);
-    int64_t shape[] = {l->axes[AXIS_B].extent, rows / together, tiles_of(&g->columns), together};
+    int64_t rows = grid_tiles(&g->rows), together = rows_together(rows);
+    int64_t shape[] = {l->axes[AXIS_B].extent, rows / together, grid_tiles(&g->columns), together};
     struct lower_pos tile = lower_pos_constant(0), at[4];
     l->b.nest->parallel_extent = shape[0] * shape[1] * shape[2] * shape[3];
     lower_pos_add_term(l, &tile, lower_open(l, NEST_PARALLEL, l->b.nest->parallel_extent), 1);
@@ -446,22 +263,6 @@ static void multiply(struct lower_dot_grid *g)
     else each_sum(g);
 }
 
-/* By warps, or by warpgroups, which go on meanwhile. */
-static void multiply_panels(struct lower_dot_grid *g, const struct lower_pos *at)
-{
-    struct nest_builder *b = &g->p->l->b;
-    struct nest_index from[] = {lower_pos_index(g->p->l, &at[0]), lower_pos_index(g->p->l, &at[1])};
-    int64_t down = g->threads / WARP / g->across;
-    struct nest_panels panels = {.rows = (uint32_t)(g->rows.size / down),
-                                 .columns = (uint32_t)(g->columns.size / g->across),
-                                 .across = (uint32_t)g->across,
-                                 .from = {g->rows.local, g->columns.local},
-                                 .steps = g->steps,
-                                 .steps_first = {g->rows.steps_first, g->columns.steps_first},
-                                 .at = {from[0], from[1]}};
-    (g->warpgroups ? nest_warpgroup : nest_multiply_panels)(b, g->p->factor, g->sum, &panels);
-}
-
 static void fetch_block(struct lower_dot_grid *g, const struct lower_pos *from)
 {
     struct lower_dot_side *sides[] = {&g->rows, &g->columns};
@@ -473,70 +274,166 @@ static void fetch_next(struct lower_dot_grid *g, nest_var block)
 {
     struct lower *l = g->p->l;
     uint32_t depth = l->b.depth;
-    if (g->blocks == 1 || (g->rows.copied && g->columns.copied)) return;
+    if (g->blocks == 1) return;
     struct lower_pos from = lower_next_block(l, block, g->blocks, g->steps);
     fetch_block(g, &from);
     nest_close_to(&l->b, depth);
 }
 
-/* Block number `number` to its stage. */
-static void copy_block(struct lower_dot_grid *g, const struct lower_pos *number)
-{
-    struct lower *l = g->p->l;
-    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
-    struct lower_pos from = lower_pos_constant(0), stage = from;
-    lower_pos_add(l, &from, number, g->steps);
-    if (number->scaled_count) lower_pos_add_scaled(l, &stage, lower_pos_rest(l, number, g->stages), 1, g->stages - 1);
-    else stage.offset = number->offset % g->stages;
-    for (int i = 0; i < 2; i++) {
-        struct lower_pos to = lower_pos_constant(0);
-        lower_pos_add(l, &to, &stage, grid_words(g, sides[i]));
-        if (sides[i]->copied) grid_copy(g, sides[i], &from, &to);
-    }
-}
-
-static void copy_ahead(struct lower_dot_grid *g, nest_var block)
-{
-    struct lower *l = g->p->l;
-    uint32_t depth = l->b.depth;
-    if (!g->rows.copied && !g->columns.copied) return;
-    if (g->blocks >= g->stages) {
-        struct lower_pos number = lower_block_ahead(l, block, g->blocks, g->stages - 1);
-        copy_block(g, &number);
-        nest_close_to(&l->b, depth);
-    }
-    nest_copies(&l->b); /* a group for every block, of nothing for the last ones */
-}
-
-/* Blocks of k through the stages of shared memory, with one barrier each: behind it this block is there for all
- * threads, and all are done with the one before, whose stage is free then. */
-static void by_panels(struct lower_dot_grid *g)
+/* By warpgroups, once the product of the block before is done; it goes on while the next block is fetched, and stored
+ * in the other half. */
+static void by_warpgroups(struct lower_dot_grid *g)
 {
     struct lower *l = g->p->l;
     struct lower_dot_side *sides[] = {&g->rows, &g->columns};
     struct lower_pos zero = lower_pos_constant(0), to[] = {zero, zero};
-    bool copied = g->rows.copied || g->columns.copied;
-    if (!g->warpgroups) nest_arrived(&l->b, 0); /* those of the tile before are done, too */
-    for (int64_t i = 0; i + 1 < g->stages && copied; i++) {
-        struct lower_pos number = lower_pos_constant(i);
-        if (i < g->blocks) copy_block(g, &number);
-        nest_copies(&l->b);
-    }
     fetch_block(g, &zero);
     struct lower_dot_place before = dot_place(g->p);
     nest_var block = lower_open(l, NEST_SERIAL, g->blocks);
     for (int i = 0; i < 2; i++) {
         lower_pos_add_digit(l, &to[i], block, g->blocks, 1, g->stages, grid_words(g, sides[i]));
-        if (!sides[i]->copied) grid_put(g, sides[i], &to[i]);
+        grid_put(g, sides[i], &to[i]);
     }
-    if (g->warpgroups) nest_warpgroup_wait(&l->b, g->sum);
-    else nest_arrived(&l->b, g->stages - 2);
-    if (g->warpgroups) multiply_panels(g, to);
-    copy_ahead(g, block);
+    struct nest_panels panels = {.columns = (uint32_t)g->columns.size,
+                                 .from = {g->rows.local, g->columns.local},
+                                 .steps = g->steps,
+                                 .steps_first = {g->rows.steps_first, g->columns.steps_first},
+                                 .at = {lower_pos_index(l, &to[0]), lower_pos_index(l, &to[1])}};
+    nest_warpgroup_wait(&l->b, g->sum);
+    nest_warpgroup(&l->b, g->p->factor, g->sum, &panels);
     fetch_next(g, block);
-    if (!g->warpgroups) multiply_panels(g, to);
     dot_return(g->p, &before);
-    if (g->warpgroups) nest_warpgroup_wait(&l->b, g->sum);
+    nest_warpgroup_wait(&l->b, g->sum);
+}
+
+/* ---------------------------------------------------------------- panels */
+
+/* Where a block stands in the panels of a side. */
+static struct lower_pos stage_of(struct lower_dot_grid *g, const struct lower_dot_side *s,
+                                 const struct lower_pos *number)
+{
+    struct lower *l = g->p->l;
+    struct lower_pos at = lower_pos_constant(0);
+    int64_t words = grid_words(g, s);
+    if (number->term_count || number->scaled_count)
+        lower_pos_add_scaled(l, &at, lower_pos_rest(l, number, g->stages), words, g->stages - 1);
+    else at.offset = number->offset % g->stages * words;
+    return at;
+}
+
+/* The copies of a block are a group. */
+static void copy_block(struct lower_dot_grid *g, const struct lower_pos *number)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    struct lower_pos from = lower_pos_constant(0);
+    lower_pos_add(l, &from, number, g->steps);
+    for (int i = 0; i < 2; i++) {
+        struct lower_pos to = stage_of(g, sides[i], number);
+        if (sides[i]->copied) grid_copy(g, sides[i], &from, &to);
+    }
+}
+
+static void copy_first(struct lower_dot_grid *g)
+{
+    struct lower *l = g->p->l;
+    uint32_t depth = l->b.depth;
+    int64_t all = g->stages - 1, there = g->blocks < all ? g->blocks : all;
+    struct lower_pos number = lower_pos_constant(0);
+    lower_pos_add_term(l, &number, lower_open(l, NEST_SERIAL, there), 1);
+    copy_block(g, &number);
+    nest_copies(&l->b);
+    nest_close_to(&l->b, depth);
+    for (int64_t i = there; i < all; i++) nest_copies(&l->b);
+}
+
+/* What is done while a block is multiplied: copies for the stage of the one before, of nothing for the last ones; of
+ * others the next block goes to registers. */
+static void begin_next(struct lower_dot_grid *g, nest_var block)
+{
+    struct lower *l = g->p->l;
+    uint32_t depth = l->b.depth;
+    bool copied = g->rows.copied || g->columns.copied;
+    if (copied && g->blocks >= g->stages) {
+        struct lower_pos number = lower_block_ahead(l, block, g->blocks, g->stages - 1);
+        copy_block(g, &number);
+        nest_close_to(&l->b, depth);
+    }
+    if (copied) nest_copies(&l->b);
+    if (!g->rows.copied || !g->columns.copied) fetch_next(g, block);
+}
+
+/* Waits for a block; all are done with the one before then. */
+static void arrive(struct lower_dot_grid *g, const struct lower_pos *number)
+{
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    for (int i = 0; i < 2; i++) {
+        struct lower_pos to = stage_of(g, sides[i], number);
+        if (!sides[i]->copied) grid_put(g, sides[i], &to);
+    }
+    nest_arrived(&g->p->l->b, g->stages - 2);
+}
+
+/* What the matrix unit wants of both sides of a block, from `step` on. */
+static void take_parts(struct lower_dot_grid *g, const struct lower_pos *number, int64_t step)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    for (int i = 0; i < 2; i++) {
+        struct lower_pos at = stage_of(g, sides[i], number);
+        struct nest_take take = {.left = i == 0,
+                                 .steps_first = sides[i]->steps_first,
+                                 .from = sides[i]->local,
+                                 .size = i ? g->warp_columns : g->warp_rows,
+                                 .by = i ? 1 : g->across,
+                                 .count = i ? g->across : g->rows.size / g->warp_rows,
+                                 .steps = g->steps,
+                                 .step = step,
+                                 .at = lower_pos_index(l, &at)};
+        nest_take(&l->b, sides[i]->parts[step / NEST_UNIT_STEPS % 2], &take);
+    }
+}
+
+static void multiply_parts(struct lower_dot_grid *g, int64_t step)
+{
+    int64_t of = step / NEST_UNIT_STEPS % 2;
+    nest_matrix(&g->p->l->b, g->p->factor, g->sum, g->rows.parts[of], g->columns.parts[of]);
+}
+
+/* Blocks of k through the stages of shared memory, with one barrier each. Where no other block of threads is there to
+ * multiply at a barrier, what comes behind some steps is on its way to registers before these are multiplied, also the
+ * first steps of the next block, so that the matrix unit has work at once. Elsewhere that would only take longer to
+ * compile. */
+static void by_panels(struct lower_dot_grid *g)
+{
+    struct lower *l = g->p->l;
+    struct lower_pos zero = lower_pos_constant(0), number = zero, next;
+    nest_arrived(&l->b, 0); /* those of the tile before are done, too */
+    if (g->rows.copied || g->columns.copied) copy_first(g);
+    fetch_block(g, &zero);
+    if (g->alone) {
+        arrive(g, &zero);
+        take_parts(g, &zero, 0);
+    }
+    struct lower_dot_place before = dot_place(g->p);
+    nest_var block = lower_open(l, NEST_SERIAL, g->blocks);
+    uint32_t inside = l->b.depth;
+    lower_pos_add_term(l, &number, block, 1);
+    if (!g->alone) arrive(g, &number);
+    begin_next(g, block);
+    for (int64_t step = 0; step < g->steps; step += NEST_UNIT_STEPS) {
+        int64_t take = g->alone ? step + NEST_UNIT_STEPS : step;
+        if (take < g->steps) {
+            take_parts(g, &number, take);
+        } else if (g->blocks > 1) {
+            next = lower_block_ahead(l, block, g->blocks, 1);
+            arrive(g, &next);
+            take_parts(g, &next, 0);
+        }
+        nest_close_to(&l->b, inside);
+        multiply_parts(g, step);
+    }
+    dot_return(g->p, &before);
 }
 
 /* What has come is stored, and the next block fetched while this one is multiplied. */
@@ -566,10 +463,8 @@ void dot_grid(struct lower_dot_product *p)
     struct lower *l = p->l;
     struct lower_dot_grid g = {.p = p};
     struct lower_dot_side *sides[] = {&g.rows, &g.columns};
-    choose_shape(&g);
+    grid_choose_shape(&g);
     l->b.nest->lanes = (uint32_t)g.threads;
-    g.blocks = (l->axes[AXIS_K].extent + g.steps - 1) / g.steps;
-    g.stages = g.rows.copied || g.columns.copied ? STAGES : 2;
     for (int i = 0; i < 2; i++) {
         grid_choose_patch(&g, sides[i]);
         sides[i]->local = local_of(&g, sides[i]);
@@ -577,7 +472,7 @@ void dot_grid(struct lower_dot_product *p)
     open_tiles(&g);
     g.sum = nest_reg(&l->b, p->sum, (uint32_t)(g.rows.size * g.columns.size / g.threads), true, 0);
     for (int i = 0; i < 2; i++) declare(&g, sides[i]);
-    (g.panels ? by_panels : by_words)(&g);
+    (g.warpgroups ? by_warpgroups : g.panels ? by_panels : by_words)(&g);
     finish(&g);
     nest_close_to(&l->b, 0);
 }

@@ -141,12 +141,19 @@ static uint64_t hash_tiles(uint64_t h, const struct nest_tiles *t)
 
 static uint64_t hash_panels(uint64_t h, const struct nest_panels *p)
 {
-    h = hash_u64(hash_u64(h, (uint64_t)p->rows << 32 | p->columns), (uint64_t)p->steps << 32 | p->across);
+    h = hash_u64(hash_u64(h, p->columns), (uint64_t)p->steps);
     for (int i = 0; i < 2; i++) {
         h = hash_u64(h, (uint64_t)p->from[i] << 1 | p->steps_first[i]);
         h = hash_index(h, &p->at[i]);
     }
     return h;
+}
+
+static uint64_t hash_take(uint64_t h, const struct nest_take *t)
+{
+    h = hash_u64(hash_u64(h, (uint64_t)t->from << 2 | (uint64_t)t->left << 1 | t->steps_first), (uint64_t)t->size);
+    h = hash_u64(hash_u64(hash_u64(h, (uint64_t)t->by), (uint64_t)t->count), (uint64_t)t->steps);
+    return hash_index(hash_u64(h, (uint64_t)t->step), &t->at);
 }
 
 static uint8_t access_in(const struct nest_stmt *s, nest_var var, uint32_t argument)
@@ -202,6 +209,7 @@ static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt, bool shap
     if (stmt->source) h = hash_index(h, stmt->source);
     if (stmt->tiles) h = hash_tiles(h, stmt->tiles);
     if (stmt->panels) h = hash_panels(h, stmt->panels);
+    if (stmt->take) h = hash_take(h, stmt->take);
     uint64_t bits = 0;
     if (!shape || stmt->kind != NEST_NUMBER) memcpy(&bits, &stmt->number, sizeof bits);
     return hash_u64(h, bits);
@@ -415,22 +423,18 @@ uint32_t nest_panel(struct nest_builder *b, int64_t extent, int64_t beside)
     return buffer;
 }
 
-static void multiply(struct nest_builder *b, enum nest_kind kind, enum ir_dtype dtype, uint32_t sums,
-                     const struct nest_panels *panels)
+void nest_warpgroup(struct nest_builder *b, enum ir_dtype dtype, uint32_t sums, const struct nest_panels *panels)
 {
-    struct nest_stmt stmt = {.kind = kind, .dtype = (uint8_t)dtype, .reg = sums};
+    struct nest_stmt stmt = {.kind = NEST_WARPGROUP, .dtype = (uint8_t)dtype, .reg = sums};
     stmt.panels = arena_copy(b->nest->arena, panels, sizeof *panels);
     append(b, b->depth, keep(b, stmt));
 }
 
-void nest_warpgroup(struct nest_builder *b, enum ir_dtype dtype, uint32_t sums, const struct nest_panels *panels)
+void nest_take(struct nest_builder *b, uint32_t reg, const struct nest_take *take)
 {
-    multiply(b, NEST_WARPGROUP, dtype, sums, panels);
-}
-
-void nest_multiply_panels(struct nest_builder *b, enum ir_dtype dtype, uint32_t sums, const struct nest_panels *panels)
-{
-    multiply(b, NEST_PANELS, dtype, sums, panels);
+    struct nest_stmt stmt = {.kind = NEST_TAKE, .reg = reg};
+    stmt.take = arena_copy(b->nest->arena, take, sizeof *take);
+    append(b, b->depth, keep(b, stmt));
 }
 
 void nest_copy(struct nest_builder *b, uint32_t local, struct nest_index index, uint32_t from, struct nest_index source,

@@ -86,8 +86,8 @@ enum nest_kind {
                        it: the threads go on, and until NEST_WARPGROUP_WAIT nobody may touch what it reads, nor these
                        registers; see nest_panels. Lanes hold the sums as with NEST_MATRIX, of 16 rows for 32 of them:
                        columns of 8 behind one another, four registers each. Outside of vector loops; for GPUs only */
-    NEST_PANELS, /* the same at once, by warps: each of them reads what it needs of both panels. Their threads hold the
-                    sums as with NEST_MATRIX. Outside of vector loops; for GPUs only */
+    NEST_TAKE, /* reg, of uint32, gets what NEST_MATRIX wants of a panel, by each warp; see nest_take. Outside of vector
+                  loops; for GPUs only */
     NEST_COPY, /* buffer[index], four words of a panel, gets the 16 bytes of buffer from[0] at `source` by a thread that
                   goes on; `cond`: where false zeros, and nothing is read. In a vector loop; for GPUs only */
     NEST_COPIES,  /* what each thread has begun to copy since the last such statement is a group */
@@ -116,18 +116,27 @@ struct nest_tiles {
     struct nest_index at[2];
 };
 
-/* Of NEST_WARPGROUP and NEST_PANELS: `rows` by `columns` of a warp, of which `across` stand side by side, by `steps` of
- * 16 bits. A warpgroup's warps have 16 rows each, and all columns. A panel is of pairs (uint32) in a local.
+/* Of NEST_WARPGROUP: `columns` by half as many rows as the nest has lanes, by `steps` of 16 bits. A panel is of pairs
+ * (uint32) in a local.
  * `steps_first`: of neighbouring steps, those of a row (or column) side by side, rows behind one another; otherwise of
  * neighbouring rows, by parts of so many as lie side by side (`swizzle`; NEST_PANEL for warpgroups): those of a step,
  * steps behind one another. */
 enum { NEST_PANEL = 64 };
 enum { NEST_UNIT_ROWS = 16, NEST_UNIT_COLUMNS = 8, NEST_UNIT_STEPS = 16 }; /* of tiles of NEST_MATRIX */
 struct nest_panels {
-    uint32_t rows, columns, across, from[2]; /* buffers: left, right */
+    uint32_t columns, from[2]; /* buffers: left, right */
     int64_t steps;
     bool steps_first[2];
     struct nest_index at[2];
+};
+
+/* Of NEST_TAKE: NEST_UNIT_STEPS from `step` on, of a panel of `steps` in buffer `from` at `at`. A warp takes `size`
+ * rows for a left operand, or as many columns: those of its digit (warp / by) % count. */
+struct nest_take {
+    bool left, steps_first;
+    uint32_t from;
+    int64_t size, by, count, steps, step;
+    struct nest_index at;
 };
 
 struct nest_stmt {
@@ -149,6 +158,7 @@ struct nest_stmt {
     const struct nest_index *source;
     const struct nest_tiles *tiles;
     const struct nest_panels *panels;
+    const struct nest_take *take;
     double number;
     VEC(struct nest_stmt *) body;
 };
@@ -252,7 +262,7 @@ void nest_matrix(struct nest_builder *, enum ir_dtype, uint32_t sums, uint32_t l
 uint32_t nest_panel(struct nest_builder *, int64_t extent, int64_t beside); /* a local for some: so many side by side */
 void nest_warpgroup(struct nest_builder *, enum ir_dtype, uint32_t sums, const struct nest_panels *);
 void nest_warpgroup_wait(struct nest_builder *, uint32_t sums);
-void nest_multiply_panels(struct nest_builder *, enum ir_dtype, uint32_t sums, const struct nest_panels *);
+void nest_take(struct nest_builder *, uint32_t reg, const struct nest_take *);
 void nest_copy(struct nest_builder *, uint32_t local, struct nest_index, uint32_t from, struct nest_index source,
                nest_value cond);
 void nest_copies(struct nest_builder *);

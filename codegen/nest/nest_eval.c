@@ -170,32 +170,49 @@ static void matrix(struct machine *m, const struct nest_stmt *s)
         }
 }
 
-/* An element of a panel: of a row (or column) and a step. */
+/* An element of a panel: its bits, of a row (or column) and a step. */
+static uint16_t panel_bits(struct machine *m, uint32_t from, const struct nest_index *first, bool steps_first,
+                           int64_t steps, int64_t row, int64_t step)
+{
+    int64_t beside = m->nest->buffers.items[from].swizzle / 2;
+    int64_t at = steps_first ? row * steps + step : (row / beside * steps + step) * beside + row % beside;
+    int64_t pair = index_of(m, first) + at / 2;
+    if (pair < 0 || (pair + 1) * 4 > (int64_t)m->bytes[from]) return m->ok = false;
+    return (uint16_t)(((const uint32_t *)m->buffers[from])[pair] >> at % 2 * 16);
+}
+
 static double panel_of(struct machine *m, const struct nest_stmt *s, int which, int64_t row, int64_t step)
 {
     const struct nest_panels *p = s->panels;
-    bool first = p->steps_first[which];
-    int64_t beside = m->nest->buffers.items[p->from[which]].swizzle / 2;
-    int64_t at = first ? row * p->steps + step : (row / beside * p->steps + step) * beside + row % beside;
-    int64_t pair = index_of(m, &p->at[which]) + at / 2;
-    if (pair < 0 || (pair + 1) * 4 > (int64_t)m->bytes[p->from[which]]) return m->ok = false;
-    return half_of((enum ir_dtype)s->dtype, (double)((const uint32_t *)m->buffers[p->from[which]])[pair],
-                   (int)(at % 2));
+    uint16_t bits = panel_bits(m, p->from[which], &p->at[which], p->steps_first[which], p->steps, row, step);
+    return half_of((enum ir_dtype)s->dtype, (double)bits, 0);
 }
 
-static void panels(struct machine *m, const struct nest_stmt *s)
+static void warpgroup(struct machine *m, const struct nest_stmt *s)
 {
-    const struct nest_panels *p = s->panels;
-    for (int64_t number = 0; number < p->rows * p->columns / 32; number++)
+    for (int64_t number = 0; number < s->panels->columns / 2; number++)
         for (uint32_t lane = 0; lane < m->nest->lanes; lane++) {
-            uint32_t warp = lane / 32, tiles = p->columns / NEST_UNIT_COLUMNS;
-            int64_t row = warp / p->across * p->rows + number / 4 / tiles * NEST_UNIT_ROWS + number / 2 % 2 * 8 +
-                          lane % 32 / 4,
-                    column = warp % p->across * p->columns + number / 4 % tiles * NEST_UNIT_COLUMNS + lane % 4 * 2 +
-                             number % 2;
+            int64_t row = lane / 32 * 16 + lane % 32 / 4 + number / 2 % 2 * 8,
+                    column = number / 4 * 8 + lane % 4 * 2 + number % 2;
             double *sum = &m->reg[s->reg][number * m->nest->lanes + lane];
-            for (int64_t k = 0; k < p->steps; k++)
+            for (int64_t k = 0; k < s->panels->steps; k++)
                 *sum = (double)fmaf((float)panel_of(m, s, 0, row, k), (float)panel_of(m, s, 1, column, k), (float)*sum);
+        }
+}
+
+/* As NEST_MATRIX has it: of a left tile two rows and two pairs of steps, of a right one a column and these. */
+static void take(struct machine *m, const struct nest_stmt *s)
+{
+    const struct nest_take *t = s->take;
+    int64_t rows = t->left ? 2 : 1;
+    for (int64_t number = 0; number < m->reg_count[s->reg]; number++)
+        for (uint32_t lane = 0; lane < m->nest->lanes; lane++) {
+            int64_t row = lane / 32 / t->by % t->count * t->size + number / (2 * rows) * 8 * rows + number % rows * 8 +
+                          lane % 32 / 4,
+                    step = t->step + number / rows % 2 * 8 + lane % 4 * 2;
+            uint32_t pair = panel_bits(m, t->from, &t->at, t->steps_first, t->steps, row, step);
+            pair |= (uint32_t)panel_bits(m, t->from, &t->at, t->steps_first, t->steps, row, step + 1) << 16;
+            m->reg[s->reg][number * m->nest->lanes + lane] = (double)pair;
         }
 }
 
@@ -283,8 +300,8 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
     case NEST_MATRIX: matrix(m, s); return;
-    case NEST_PANELS:
-    case NEST_WARPGROUP: panels(m, s); return;
+    case NEST_TAKE: take(m, s); return;
+    case NEST_WARPGROUP: warpgroup(m, s); return;
     case NEST_COPY: copy(m, s, live); return;
     case NEST_COPIES:
     case NEST_ARRIVED:

@@ -30,7 +30,8 @@ static void print_index(struct str *out, const struct nest_index *index)
 
 /* $v result, $o op, $t dtype, $a operands, $x number, $p position, $b element of a buffer, $r element of registers,
  * $c condition if there is one, $C condition, $w pair or not, $i loop and variable, $n extent, $B buffer, $R register,
- * $l lanes, $m two more registers, $s what is spread, $T the product of two tiles, $P of two panels, $f from where */
+ * $l lanes, $m two more registers, $s what is spread, $T the product of two tiles, $P of two panels, $f from where, $W
+ * what a warp takes */
 static const char *const forms[] = {
     [NEST_FOR] = "$i < $n",
     [NEST_IF] = "if v$C",
@@ -55,7 +56,7 @@ static const char *const forms[] = {
     [NEST_SPREAD] = "spread $R$s",
     [NEST_WARPGROUP] = "warpgroup $t $R$P",
     [NEST_WARPGROUP_WAIT] = "wait $R",
-    [NEST_PANELS] = "panels $t $R$P",
+    [NEST_TAKE] = "take $R$W",
     [NEST_COPY] = "copy $b = $f$c",
     [NEST_COPIES] = "copies",
     [NEST_ARRIVED] = "arrived but $n",
@@ -73,12 +74,21 @@ static void print_tiles(struct str *out, const struct nest_tiles *t, bool add)
 
 static void print_panels(struct str *out, const struct nest_panels *p)
 {
-    str_addf(out, " += %u x %u x %lld, %u across,", p->rows, p->columns, (long long)p->steps, p->across);
+    str_addf(out, " += %u x %lld", p->columns, (long long)p->steps);
     for (int i = 0; i < 2; i++) {
         str_addf(out, "%s b%u[", i ? " *" : "", p->from[i]);
         print_index(out, &p->at[i]);
         str_addf(out, "]%s", p->steps_first[i] ? "" : " turned");
     }
+}
+
+static void print_take(struct str *out, const struct nest_take *t)
+{
+    str_addf(out, " %s %lld of warp / %lld %% %lld, step %lld of %lld, b%u[", t->left ? "left" : "right",
+             (long long)t->size, (long long)t->by, (long long)t->count, (long long)t->step, (long long)t->steps,
+             t->from);
+    print_index(out, &t->at);
+    str_addf(out, "]%s", t->steps_first ? "" : " turned");
 }
 
 static void print_part(struct str *out, const struct nest_stmt *s, char part)
@@ -118,6 +128,7 @@ static void print_part(struct str *out, const struct nest_stmt *s, char part)
     case 'm': str_addf(out, " += r%u * r%u", s->from[0], s->from[1]); break;
     case 'T': print_tiles(out, s->tiles, s->word); break;
     case 'P': print_panels(out, s->panels); break;
+    case 'W': print_take(out, s->take); break;
     case 'f':
         str_addf(out, "b%u[", s->from[0]);
         print_index(out, s->source);
@@ -236,6 +247,15 @@ static void check_panels(struct check *c, const struct nest_panels *p)
     }
 }
 
+static void check_take(struct check *c, const struct nest_take *t)
+{
+    check_index(c, &t->at);
+    if (t->from >= c->nest->buffers.count || !c->nest->buffers.items[t->from].swizzle)
+        fault(c, "no such panel:", t->from);
+    if (t->size % NEST_UNIT_ROWS || t->by < 1 || t->count < 1 || t->step + NEST_UNIT_STEPS > t->steps)
+        fault(c, "a part of a panel that there is not:", t->from);
+}
+
 static void check_copy(struct check *c, const struct nest_stmt *s)
 {
     if (!c->vector) fault(c, "a copy outside of a vector loop: buffer", s->buffer);
@@ -247,7 +267,7 @@ static void check_copy(struct check *c, const struct nest_stmt *s)
 
 static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermost)
 {
-    bool product = s->kind == NEST_MATRIX || s->kind == NEST_PANELS || s->kind == NEST_WARPGROUP ||
+    bool product = s->kind == NEST_MATRIX || s->kind == NEST_TAKE || s->kind == NEST_WARPGROUP ||
                    s->kind == NEST_WARPGROUP_WAIT;
     for (uint32_t i = 0; i < s->arg_count; i++) check_value(c, s->args[i], "an operand is not visible:");
     if (s->cond) check_value(c, s->cond, "a condition is not visible:");
@@ -271,6 +291,7 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
     if (product && c->vector) fault(c, "a product inside a vector loop: register", s->reg);
     if (s->kind == NEST_TILES) check_tiles(c, s->tiles);
     if (s->panels) check_panels(c, s->panels);
+    if (s->take) check_take(c, s->take);
     if (s->kind == NEST_COPY) check_copy(c, s);
     if (s->kind == NEST_ARRIVED && c->vector)
         fault(c, "threads meet inside a vector loop: groups", (uint32_t)s->extent);

@@ -271,26 +271,17 @@ template <int steps, int part> static __device__ unsigned stepc_panel_further(un
     else return (line ^ rows % part / 2) + (rows / part * steps + step) * (part / 2);
 }
 
-/* By warps of so many rows and columns: see NEST_PANELS. */
-#define STEPC_PANELS(type) \
-    template <int rows, int columns, int across, int steps, int left, int right> \
-    static __device__ void stepc_panels_##type(float *sum, const unsigned *x, unsigned from_x, const unsigned *y, \
-                                               unsigned from_y) \
+/* What a warp takes of a panel: see NEST_TAKE. */
+#define STEPC_TAKE(side, rows_first) \
+    template <int size, int steps, int part, int step> \
+    static __device__ void stepc_take_##side(unsigned *to, unsigned number, const unsigned *panel, unsigned from) \
     { \
-        const unsigned warp = threadIdx.x / 32; \
-        const unsigned of_x = from_x + stepc_panel_line<steps, left, true>(warp / across * rows); \
-        const unsigned of_y = from_y + stepc_panel_line<steps, right, false>(warp % across * columns); \
-        _Pragma("unroll") for (int k = 0; k < steps; k += 16) { \
-            unsigned a[rows / 4], b[columns / 4]; \
-            _Pragma("unroll") for (int i = 0; i < rows; i += 16) \
-                stepc_load_tiles<left != 0>(a + i / 4, x + stepc_panel_further<steps, left>(of_x, i, k)); \
-            _Pragma("unroll") for (int j = 0; j < columns; j += 16) \
-                stepc_load_tiles<right != 0>(b + j / 4, y + stepc_panel_further<steps, right>(of_y, j, k)); \
-            stepc_matrix_##type<rows / 16, columns / 8>(sum, a, b); \
-        } \
+        const unsigned line = from + stepc_panel_line<steps, part, rows_first>(number * size); \
+        _Pragma("unroll") for (int i = 0; i < size; i += 16) \
+            stepc_load_tiles<part != 0>(to + i / 4, panel + stepc_panel_further<steps, part>(line, i, step)); \
     }
-STEPC_PANELS(bf16)
-STEPC_PANELS(f16)
+STEPC_TAKE(left, true)
+STEPC_TAKE(right, false)
 
 /* ---- by warpgroups: see NEST_WARPGROUP ---- */
 

@@ -133,12 +133,12 @@ class Code(runner.SharedCase):
             self.assertEqual([k.row() for k in kernels.values() if k.kind == "dot" and k not in large], [])
             self.assertGreaterEqual(len(large), 5)
             for k in large:
-                self.assertEqual((k.products, k.ptx.count("ldmatrix.sync"), k.spilled), (LARGE, LARGE // 4, 0), k.row())
+                self.assertEqual((k.products, k.ptx.count("ldmatrix.sync"), k.spilled), (LARGE, LARGE // 4 + (LARGE // 8 if k.threads == 256 else 0), 0), k.row())  # alone: some before the first block
                 self.assertGreaterEqual(k.ptx.count("cp.async.cg"), 8, k.row())
                 self.assertNotRegex(k.ptx, r"\b(ld|st)\.shared", k.row())
                 self.assertGreaterEqual(k.together() * k.threads, 256, k.row())
                 if k.loop:
-                    self.assertLess(sum(k.loop.values()), 2.25 * k.loop["HMMA"], k.row())
+                    self.assertLess(sum(k.loop.values()), 2.25 * k.loop["HMMA"], k.row())  # but for what stands behind the loop: the barrier, half of the LDSM
 
 
 def show(stepc, names):

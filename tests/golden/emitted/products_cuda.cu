@@ -293,133 +293,130 @@ extern "C" __global__ void __launch_bounds__(128, 2) kernel_2(const unsigned sho
     __shared__ __align__(1024) unsigned b4[1536];
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
-    const int v2 = (int)4ll;
-    const int v7 = (int)32ll;
-    const int v14 = (int)3ll;
-    const int v31 = (int)2ll;
-    const int v51 = (int)8ll;
-    const int v57 = (int)12ll;
+    const unsigned v2 = (unsigned)0ll;
+    const int v3 = (int)3ll;
+    const int v6 = (int)4ll;
+    const int v11 = (int)32ll;
+    const int v22 = (int)2ll;
+    const int v42 = (int)8ll;
+    const int v48 = (int)12ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[16];
         #pragma unroll
         for (int i = 0; i < 16; i++) r0[i] = v1;
+        unsigned r1[4];
+        #pragma unroll
+        for (int i = 0; i < 4; i++) r1[i] = v2;
+        unsigned r2[4];
+        #pragma unroll
+        for (int i = 0; i < 4; i++) r2[i] = v2;
+        unsigned r3[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++) r3[i] = v2;
+        unsigned r4[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++) r4[i] = v2;
         stepc_copies_wait<0>();
         __syncthreads();
-        #pragma unroll
         for (long long i1 = 0; i1 < 2ll; i1++) {
-             {
-                const long long i2 = thread;
-                const int v3 = (int)(i2);
-                const int v4 = stepc_rem(v3, v2);
-                const int v5 = stepc_div(v3, v2);
-                const int v6 = (int)(32ll * i1 + (long long)v5);
-                const bool v8 = v6 < v7;
-                stepc_copy(&b3[stepc_swizzled<64>(16ll * (long long)v5 + 4ll * (long long)v4) + 512ll * i1], b0 + (128ll * i0 + 512ll * (long long)v6 + 8ll * (long long)v4), v8);
+            const int v4 = (int)(i1);
+            const int v5 = stepc_rem(v4, v3);
+            #pragma unroll
+            for (long long i2 = 0; i2 < 2ll; i2++) {
+                 {
+                    const long long i3 = thread;
+                    const int v7 = (int)(i3);
+                    const int v8 = stepc_rem(v7, v6);
+                    const int v9 = stepc_div(v7, v6);
+                    const int v10 = (int)(32ll * i2 + (long long)v9);
+                    const bool v12 = v10 < v11;
+                    stepc_copy(&b3[stepc_swizzled<64>(16ll * (long long)v9 + 4ll * (long long)v8) + 512ll * i2 + 1024ll * (long long)v5], b0 + (128ll * i0 + 32ll * i1 + 512ll * (long long)v10 + 8ll * (long long)v8), v12);
+                }
             }
-        }
-         {
-            const long long i3 = 0;
              {
-                const long long i4 = thread;
-                const int v10 = (int)(i4);
-                const int v11 = stepc_rem(v10, v2);
-                const int v12 = stepc_div(v10, v2);
-                const int v13 = (int)((long long)v11);
-                const bool v15 = v13 < v14;
-                stepc_copy(&b4[stepc_swizzled<64>(4ll * (long long)v11 + 16ll * (long long)v12)], b1 + (3072ll * i0 + 8ll * (long long)v13 + 24ll * (long long)v12), v15);
+                const long long i4 = 0;
+                 {
+                    const long long i5 = thread;
+                    const int v14 = (int)(i5);
+                    const int v15 = stepc_rem(v14, v6);
+                    const int v16 = stepc_div(v14, v6);
+                    const int v17 = (int)((long long)v15);
+                    const bool v18 = v17 < v3;
+                    stepc_copy(&b4[stepc_swizzled<64>(4ll * (long long)v15 + 16ll * (long long)v16) + 512ll * (long long)v5], b1 + (3072ll * i0 + 768ll * i1 + 8ll * (long long)v17 + 24ll * (long long)v16), v18);
+                }
             }
+            stepc_copies_end();
         }
-        stepc_copies_end();
-        #pragma unroll
-        for (long long i5 = 0; i5 < 2ll; i5++) {
-             {
-                const long long i6 = thread;
-                const int v17 = (int)(i6);
-                const int v18 = stepc_rem(v17, v2);
-                const int v19 = stepc_div(v17, v2);
-                const int v20 = (int)(32ll * i5 + (long long)v19);
-                const bool v21 = v20 < v7;
-                stepc_copy(&b3[stepc_swizzled<64>(16ll * (long long)v19 + 4ll * (long long)v18) + 512ll * i5 + 1024], b0 + (128ll * i0 + 512ll * (long long)v20 + 8ll * (long long)v18 + 32), v21);
-            }
-        }
-         {
-            const long long i7 = 0;
-             {
-                const long long i8 = thread;
-                const int v23 = (int)(i8);
-                const int v24 = stepc_rem(v23, v2);
-                const int v25 = stepc_div(v23, v2);
-                const int v26 = (int)((long long)v24);
-                const bool v27 = v26 < v14;
-                stepc_copy(&b4[stepc_swizzled<64>(4ll * (long long)v24 + 16ll * (long long)v25) + 512], b1 + (3072ll * i0 + 8ll * (long long)v26 + 24ll * (long long)v25 + 768), v27);
-            }
-        }
-        stepc_copies_end();
         #pragma unroll 1
-        for (long long i9 = 0; i9 < 4ll; i9++) {
-            const int v29 = (int)(i9);
-            const int v30 = stepc_rem(v29, v14);
+        for (long long i6 = 0; i6 < 4ll; i6++) {
+            const int v20 = (int)(i6);
+            const int v21 = stepc_rem(v20, v3);
             stepc_copies_wait<1>();
             __syncthreads();
-            const bool v32 = v29 < v31;
-            const int v33 = (int)(i9 + 2);
-            const int v34 = (int)((long long)v33);
-            const int v35 = stepc_rem(v34, v14);
-            if (v32) {
+            const bool v23 = v20 < v22;
+            const int v24 = (int)(i6 + 2);
+            const int v25 = (int)((long long)v24);
+            const int v26 = stepc_rem(v25, v3);
+            if (v23) {
                 #pragma unroll
-                for (long long i10 = 0; i10 < 2ll; i10++) {
+                for (long long i7 = 0; i7 < 2ll; i7++) {
                      {
-                        const long long i11 = thread;
-                        const int v36 = (int)(i11);
-                        const int v37 = stepc_rem(v36, v2);
-                        const int v38 = stepc_div(v36, v2);
-                        const int v39 = (int)(32ll * i10 + (long long)v38);
-                        const bool v40 = v39 < v7;
-                        stepc_copy(&b3[stepc_swizzled<64>(16ll * (long long)v38 + 4ll * (long long)v37) + 512ll * i10 + 1024ll * (long long)v35], b0 + (128ll * i0 + 512ll * (long long)v39 + 8ll * (long long)v37 + 32ll * (long long)v33), v40);
+                        const long long i8 = thread;
+                        const int v27 = (int)(i8);
+                        const int v28 = stepc_rem(v27, v6);
+                        const int v29 = stepc_div(v27, v6);
+                        const int v30 = (int)(32ll * i7 + (long long)v29);
+                        const bool v31 = v30 < v11;
+                        stepc_copy(&b3[stepc_swizzled<64>(16ll * (long long)v29 + 4ll * (long long)v28) + 512ll * i7 + 1024ll * (long long)v26], b0 + (128ll * i0 + 512ll * (long long)v30 + 8ll * (long long)v28 + 32ll * (long long)v24), v31);
                     }
                 }
                  {
-                    const long long i12 = 0;
+                    const long long i9 = 0;
                      {
-                        const long long i13 = thread;
-                        const int v42 = (int)(i13);
-                        const int v43 = stepc_rem(v42, v2);
-                        const int v44 = stepc_div(v42, v2);
-                        const int v45 = (int)((long long)v43);
-                        const bool v46 = v45 < v14;
-                        stepc_copy(&b4[stepc_swizzled<64>(4ll * (long long)v43 + 16ll * (long long)v44) + 512ll * (long long)v35], b1 + (3072ll * i0 + 8ll * (long long)v45 + 24ll * (long long)v44 + 768ll * (long long)v33), v46);
+                        const long long i10 = thread;
+                        const int v33 = (int)(i10);
+                        const int v34 = stepc_rem(v33, v6);
+                        const int v35 = stepc_div(v33, v6);
+                        const int v36 = (int)((long long)v34);
+                        const bool v37 = v36 < v3;
+                        stepc_copy(&b4[stepc_swizzled<64>(4ll * (long long)v34 + 16ll * (long long)v35) + 512ll * (long long)v26], b1 + (3072ll * i0 + 8ll * (long long)v36 + 24ll * (long long)v35 + 768ll * (long long)v24), v37);
                     }
                 }
             }
             stepc_copies_end();
-            stepc_panels_bf16<16, 32, 1, 32, 0, 32>(r0, b3, 1024ll * (long long)v30, b4, 512ll * (long long)v30);
+            stepc_take_left<16, 32, 0, 0>(r1, threadIdx.x / 32 % 4, b3, 1024ll * (long long)v21);
+            stepc_take_right<32, 32, 32, 0>(r3, threadIdx.x / 32 % 1, b4, 512ll * (long long)v21);
+            stepc_matrix_bf16<1, 4>(r0, r1, r3);
+            stepc_take_left<16, 32, 0, 16>(r2, threadIdx.x / 32 % 4, b3, 1024ll * (long long)v21);
+            stepc_take_right<32, 32, 32, 16>(r4, threadIdx.x / 32 % 1, b4, 512ll * (long long)v21);
+            stepc_matrix_bf16<1, 4>(r0, r2, r4);
         }
          {
-            const long long i14 = 0;
+            const long long i11 = 0;
             #pragma unroll
-            for (long long i15 = 0; i15 < 2ll; i15++) {
+            for (long long i12 = 0; i12 < 2ll; i12++) {
                 #pragma unroll
-                for (long long i16 = 0; i16 < 4ll; i16++) {
+                for (long long i13 = 0; i13 < 4ll; i13++) {
                      {
-                        const long long i17 = 0;
+                        const long long i14 = 0;
                          {
-                            const long long i18 = thread;
-                            const int v48 = (int)(i18);
-                            const int v49 = stepc_div(v48, v7);
-                            const int v50 = stepc_div(v48, v2);
-                            const int v52 = stepc_rem(v50, v51);
-                            const int v53 = stepc_rem(v48, v2);
-                            const int v54 = (int)(8ll * i15 + 16ll * (long long)v49 + (long long)v52);
-                            const bool v55 = v54 < v7;
-                            const int v56 = (int)(4ll * i16 + (long long)v53);
-                            const bool v58 = v56 < v57;
-                            const bool v59 = v55 && v58;
-                            const float v60 = r0[2ll * i15 + 4ll * i16];
-                            const float v61 = r0[2ll * i15 + 4ll * i16 + 1];
-                            stepc_few<float, 2> run2_60;
-                            run2_60.item[0] = v60;
-                            run2_60.item[1] = v61;
-                            stepc_store_whole(b2 + (768ll * i0 + 2ll * (long long)v56 + 24ll * (long long)v54), run2_60, v59);
+                            const long long i15 = thread;
+                            const int v39 = (int)(i15);
+                            const int v40 = stepc_div(v39, v11);
+                            const int v41 = stepc_div(v39, v6);
+                            const int v43 = stepc_rem(v41, v42);
+                            const int v44 = stepc_rem(v39, v6);
+                            const int v45 = (int)(8ll * i12 + 16ll * (long long)v40 + (long long)v43);
+                            const bool v46 = v45 < v11;
+                            const int v47 = (int)(4ll * i13 + (long long)v44);
+                            const bool v49 = v47 < v48;
+                            const bool v50 = v46 && v49;
+                            const float v51 = r0[2ll * i12 + 4ll * i13];
+                            const float v52 = r0[2ll * i12 + 4ll * i13 + 1];
+                            stepc_few<float, 2> run2_51;
+                            run2_51.item[0] = v51;
+                            run2_51.item[1] = v52;
+                            stepc_store_whole(b2 + (768ll * i0 + 2ll * (long long)v47 + 24ll * (long long)v45), run2_51, v50);
                         }
                     }
                 }
@@ -488,9 +485,8 @@ extern "C" __global__ void __launch_bounds__(128, 2) kernel_5(const unsigned sho
     const float v15 = 1.0f;
     const float v16 = 0.0f;
     const unsigned v20 = (unsigned)16ll;
-    const int v23 = (int)(0);
-    const int v31 = (int)32ll;
-    const int v38 = (int)12ll;
+    const int v30 = (int)32ll;
+    const int v37 = (int)12ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[16];
         #pragma unroll
@@ -498,25 +494,40 @@ extern "C" __global__ void __launch_bounds__(128, 2) kernel_5(const unsigned sho
         unsigned r1[4];
         #pragma unroll
         for (int i = 0; i < 4; i++) r1[i] = v2;
+        unsigned r2[4];
+        #pragma unroll
+        for (int i = 0; i < 4; i++) r2[i] = v2;
+        unsigned r3[4];
+        #pragma unroll
+        for (int i = 0; i < 4; i++) r3[i] = v2;
+        unsigned r4[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++) r4[i] = v2;
+        unsigned r5[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++) r5[i] = v2;
         stepc_copies_wait<0>();
         __syncthreads();
-        #pragma unroll
-        for (long long i1 = 0; i1 < 2ll; i1++) {
-             {
-                const long long i2 = thread;
-                const int v4 = (int)(i2);
-                const int v5 = stepc_rem(v4, v3);
-                const int v6 = stepc_div(v4, v3);
-                stepc_copy(&b4[stepc_swizzled<128>(4ll * (long long)v5 + 32ll * (long long)v6) + 512ll * i1], b0 + (64ll * i0 + 8192ll * i1 + 8ll * (long long)v5 + 512ll * (long long)v6), true);
+         {
+            const long long i1 = 0;
+            #pragma unroll
+            for (long long i2 = 0; i2 < 2ll; i2++) {
+                 {
+                    const long long i3 = thread;
+                    const int v4 = (int)(i3);
+                    const int v5 = stepc_rem(v4, v3);
+                    const int v6 = stepc_div(v4, v3);
+                    stepc_copy(&b4[stepc_swizzled<128>(4ll * (long long)v5 + 32ll * (long long)v6) + 512ll * i2], b0 + (64ll * i0 + 8192ll * i2 + 8ll * (long long)v5 + 512ll * (long long)v6), true);
+                }
             }
+            stepc_copies_end();
         }
         stepc_copies_end();
-        stepc_copies_end();
          {
-            const long long i3 = 0;
+            const long long i4 = 0;
              {
-                const long long i4 = thread;
-                const int v9 = (int)(i4);
+                const long long i5 = thread;
+                const int v9 = (int)(i5);
                 const int v10 = stepc_rem(v9, v8);
                 const int v12 = (int)((long long)v10);
                 const bool v14 = v12 < v13;
@@ -525,73 +536,78 @@ extern "C" __global__ void __launch_bounds__(128, 2) kernel_5(const unsigned sho
                 const unsigned v19 = (unsigned)v18;
                 const unsigned v21 = stepc_shl(v19, v20);
                 const unsigned v22 = (unsigned)(v19 | v21);
-                r1[0] = v22;
-                r1[1] = v22;
-                r1[2] = v22;
-                r1[3] = v22;
+                r3[0] = v22;
+                r3[1] = v22;
+                r3[2] = v22;
+                r3[3] = v22;
             }
         }
          {
-            const long long i5 = 0;
+            const long long i6 = 0;
              {
-                const long long i6 = 0;
+                const long long i7 = 0;
                  {
-                    const long long i7 = thread;
-                    const int v24 = (int)(i7);
-                    const int v25 = stepc_rem(v24, v8);
-                    const int v26 = stepc_div(v24, v8);
-                    const unsigned v27 = r1[0];
-                    b5[stepc_swizzled<64>(4ll * (long long)v25 + 16ll * (long long)v26) + 512ll * (long long)v23] = v27;
-                    const unsigned v28 = r1[1];
-                    b5[stepc_swizzled<64>(4ll * (long long)v25 + 16ll * (long long)v26) + 512ll * (long long)v23 + 1] = v28;
-                    const unsigned v29 = r1[2];
-                    b5[stepc_swizzled<64>(4ll * (long long)v25 + 16ll * (long long)v26) + 512ll * (long long)v23 + 2] = v29;
-                    const unsigned v30 = r1[3];
-                    b5[stepc_swizzled<64>(4ll * (long long)v25 + 16ll * (long long)v26) + 512ll * (long long)v23 + 3] = v30;
+                    const long long i8 = thread;
+                    const int v23 = (int)(i8);
+                    const int v24 = stepc_rem(v23, v8);
+                    const int v25 = stepc_div(v23, v8);
+                    const unsigned v26 = r3[0];
+                    b5[stepc_swizzled<64>(4ll * (long long)v24 + 16ll * (long long)v25)] = v26;
+                    const unsigned v27 = r3[1];
+                    b5[stepc_swizzled<64>(4ll * (long long)v24 + 16ll * (long long)v25) + 1] = v27;
+                    const unsigned v28 = r3[2];
+                    b5[stepc_swizzled<64>(4ll * (long long)v24 + 16ll * (long long)v25) + 2] = v28;
+                    const unsigned v29 = r3[3];
+                    b5[stepc_swizzled<64>(4ll * (long long)v24 + 16ll * (long long)v25) + 3] = v29;
                 }
             }
             stepc_copies_wait<1>();
             __syncthreads();
             stepc_copies_end();
-            stepc_panels_bf16<16, 32, 1, 32, 64, 32>(r0, b4, 1024ll * (long long)v23, b5, 512ll * (long long)v23);
+            stepc_take_left<16, 32, 64, 0>(r1, threadIdx.x / 32 % 4, b4, 0);
+            stepc_take_right<32, 32, 32, 0>(r4, threadIdx.x / 32 % 1, b5, 0);
+            stepc_matrix_bf16<1, 4>(r0, r1, r4);
+            stepc_take_left<16, 32, 64, 16>(r2, threadIdx.x / 32 % 4, b4, 0);
+            stepc_take_right<32, 32, 32, 16>(r5, threadIdx.x / 32 % 1, b5, 0);
+            stepc_matrix_bf16<1, 4>(r0, r2, r5);
         }
          {
-            const long long i8 = 0;
+            const long long i9 = 0;
             #pragma unroll
-            for (long long i9 = 0; i9 < 2ll; i9++) {
+            for (long long i10 = 0; i10 < 2ll; i10++) {
                 #pragma unroll
-                for (long long i10 = 0; i10 < 4ll; i10++) {
+                for (long long i11 = 0; i11 < 4ll; i11++) {
                      {
-                        const long long i11 = 0;
+                        const long long i12 = 0;
                          {
-                            const long long i12 = thread;
-                            const int v32 = (int)(i12);
-                            const int v33 = stepc_div(v32, v31);
-                            const int v34 = stepc_div(v32, v8);
-                            const int v35 = stepc_rem(v34, v3);
-                            const int v36 = stepc_rem(v32, v8);
-                            const int v37 = (int)(4ll * i10 + (long long)v36);
-                            const bool v39 = v37 < v38;
-                            const float v40 = r0[2ll * i9 + 4ll * i10];
-                            const float v41 = stepc_bf16_round((float)v40);
-                            const auto wide42 = stepc_load_whole<1>((const unsigned *)(b1 + (1536ll * i0 + 192ll * i9 + 2ll * (long long)v37 + 384ll * (long long)v33 + 24ll * (long long)v35)), v39);
-                            const float v42 = stepc_bf16_value(stepc_half<0>(wide42.item[0]));
-                            const double v43 = v39 ? b2[0] : (double)0;
-                            const double v44 = -v43;
-                            const float v45 = stepc_bf16_round((float)v44);
-                            const float v46 = stepc_bf16_round(v45 * v41);
-                            const float v47 = stepc_bf16_round(v42 + v46);
-                            const float v48 = r0[2ll * i9 + 4ll * i10 + 1];
-                            const float v49 = stepc_bf16_round((float)v48);
-                            const float v50 = stepc_bf16_value(stepc_half<1>(wide42.item[0]));
-                            const float v51 = stepc_bf16_round(v45 * v49);
-                            const float v52 = stepc_bf16_round(v50 + v51);
-                            stepc_few<unsigned short, 2> run3_47;
-                            run3_47.item[0] = stepc_bf16_bits(v47);
-                            if (v39) bad |= stepc_not_finite(v47);
-                            run3_47.item[1] = stepc_bf16_bits(v52);
-                            stepc_store_whole(b3 + (1536ll * i0 + 192ll * i9 + 2ll * (long long)v37 + 384ll * (long long)v33 + 24ll * (long long)v35), run3_47, v39);
-                            if (v39) bad |= stepc_not_finite(v52);
+                            const long long i13 = thread;
+                            const int v31 = (int)(i13);
+                            const int v32 = stepc_div(v31, v30);
+                            const int v33 = stepc_div(v31, v8);
+                            const int v34 = stepc_rem(v33, v3);
+                            const int v35 = stepc_rem(v31, v8);
+                            const int v36 = (int)(4ll * i11 + (long long)v35);
+                            const bool v38 = v36 < v37;
+                            const float v39 = r0[2ll * i10 + 4ll * i11];
+                            const float v40 = stepc_bf16_round((float)v39);
+                            const auto wide41 = stepc_load_whole<1>((const unsigned *)(b1 + (1536ll * i0 + 192ll * i10 + 2ll * (long long)v36 + 384ll * (long long)v32 + 24ll * (long long)v34)), v38);
+                            const float v41 = stepc_bf16_value(stepc_half<0>(wide41.item[0]));
+                            const double v42 = v38 ? b2[0] : (double)0;
+                            const double v43 = -v42;
+                            const float v44 = stepc_bf16_round((float)v43);
+                            const float v45 = stepc_bf16_round(v44 * v40);
+                            const float v46 = stepc_bf16_round(v41 + v45);
+                            const float v47 = r0[2ll * i10 + 4ll * i11 + 1];
+                            const float v48 = stepc_bf16_round((float)v47);
+                            const float v49 = stepc_bf16_value(stepc_half<1>(wide41.item[0]));
+                            const float v50 = stepc_bf16_round(v44 * v48);
+                            const float v51 = stepc_bf16_round(v49 + v50);
+                            stepc_few<unsigned short, 2> run3_46;
+                            run3_46.item[0] = stepc_bf16_bits(v46);
+                            if (v38) bad |= stepc_not_finite(v46);
+                            run3_46.item[1] = stepc_bf16_bits(v51);
+                            stepc_store_whole(b3 + (1536ll * i0 + 192ll * i10 + 2ll * (long long)v36 + 384ll * (long long)v32 + 24ll * (long long)v34), run3_46, v38);
+                            if (v38) bad |= stepc_not_finite(v51);
                         }
                     }
                 }

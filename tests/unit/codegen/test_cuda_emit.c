@@ -42,10 +42,9 @@ static void print_all(void)
     for (int turned = 0; turned < 4; turned++) warpgroups(IR_BF16, 128, 32, turned & 1, turned & 2, 256);
     warpgroups(IR_F16, 256, 32, true, false, 128);
     for (int turned = 0; turned < 4; turned++)
-        panels(IR_BF16, (struct nest_panels){.rows = 64, .columns = 32, .across = 2, .steps = 32}, turned & 1 ? 64 : 0,
-               turned & 2 ? 64 : 0, 128);
-    panels(IR_F16, (struct nest_panels){.rows = 32, .columns = 32, .across = 1, .steps = 32}, 64, 32, 128);
-    panels(IR_F16, (struct nest_panels){.rows = 16, .columns = 64, .across = 2, .steps = 64}, 0, 64, 128);
+        panels(IR_BF16, 64, 32, 2, 32, (const int64_t[]){turned & 1 ? 64 : 0, turned & 2 ? 64 : 0}, 128);
+    panels(IR_F16, 32, 32, 1, 32, (const int64_t[]){64, 32}, 128);
+    panels(IR_F16, 16, 64, 2, 64, (const int64_t[]){0, 64}, 128);
     warpgroups(IR_F16, 128, 64, true, true, 128);
     cuda_harness_init(&harness, &arena);
     for (size_t i = 0; i < sample_count; i++) kernel_of[i] = cuda_harness_add(&harness, samples[i].nest);
