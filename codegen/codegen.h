@@ -17,8 +17,9 @@ struct cg_sites {
 };
 
 enum {
-    CG_CUDA_BLOCKS = 264,      /* which keep a GPU busy: two for each of 132 multiprocessors */
-    CG_CUDA_SHARED = 47 << 10, /* bytes of shared memory that a block has, beside what folds need */
+    CG_CUDA_MULTIPROCESSORS = 132,
+    CG_CUDA_BLOCKS = 2 * CG_CUDA_MULTIPROCESSORS, /* which keep a GPU busy */
+    CG_CUDA_SHARED = 47 << 10                     /* bytes of shared memory that a block has, beside what folds need */
 };
 
 struct cg_target {
@@ -36,6 +37,7 @@ struct cg_target {
     bool cuda;
     int64_t warpgroups;     /* multiply 16 bits of tiles for at least so many blocks of a GPU; 1: all; 0: none */
     bool warpgroups_always; /* all, if any */
+    bool copies;            /* a GPU's threads go on while what they copy to shared memory is under way */
     const char *cuda_arch;  /* "sm_80,sm_90" */
     struct cg_sites *sites; /* NULL: values are not checked; else those that the lowering finds */
     bool views;             /* tensors can be read where they lie */

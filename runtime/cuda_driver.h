@@ -58,6 +58,7 @@ struct rt_cuda_rows {
     X(module_load, "cuModuleLoadDataEx", (void **, const void *, unsigned, const int *, void *const *)) \
     X(module_unload, "cuModuleUnload", (void *)) \
     X(function, "cuModuleGetFunction", (void **, void *, const char *)) \
+    X(function_set, "cuFuncSetAttribute", (void *, int, int)) \
     X(launch, "cuLaunchKernel", (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, \
                                  void **, void **)) \
     X(capture_begin, "cuStreamBeginCapture_v2", (void *, int)) \

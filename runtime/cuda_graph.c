@@ -91,7 +91,8 @@ static int launch_kernel(const struct rt_device *d, int32_t kernel, uint32_t blo
     void *parameters[CUDA_MOST_WORDS]; /* the driver's interface knows no constants */
     uint64_t n = 0;
     for (uint32_t i = 0; i < count; i += i || !table ? 1 : table) parameters[n++] = (void *)(uintptr_t)&words[i];
-    return g->host->driver.launch(g->functions[kernel], blocks, 1, 1, k->threads, 1, 1, 0, g->stream, parameters, NULL);
+    return g->host->driver.launch(g->functions[kernel], blocks, 1, 1, k->threads, 1, 1, k->dynamic_bytes, g->stream,
+                                  parameters, NULL);
 }
 
 static int issue_sequence(const struct rt_device *d, const struct rt_cuda_op *ops, size_t count, const uint64_t *words)

@@ -44,7 +44,7 @@ int rt_cuda_sum(struct rt_worker *w, const struct stepc_command *c, const char *
     words[n++] = (uint64_t)from.inner, words[n++] = from.parts, words[n++] = from.index;
     for (uint64_t i = 0; i < n; i++) parameters[i] = &words[i];
     return g->host->driver.launch(g->functions[number_of(t, e, whole)], stepc_cuda_blocks(k, hi - lo), 1, 1, k->threads,
-                                  1, 1, 0, g->stream, parameters, NULL);
+                                  1, 1, k->dynamic_bytes, g->stream, parameters, NULL);
 }
 
 int rt_cuda_copy_piece(struct rt_cuda_device *g, char *to, struct rt_spread into, const char *from,

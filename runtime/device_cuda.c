@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JIT_ERRORS = 5, JIT_ERRORS_BYTES = 6 };
+enum { JIT_ERRORS = 5, JIT_ERRORS_BYTES = 6, DYNAMIC_SHARED = 8 };
 
 static step_status check(struct step_instance *t, const char *devices)
 {
@@ -56,6 +56,8 @@ static step_status load_image(struct rt_cuda_device *g, const struct stepc_cuda 
     for (uint32_t i = image->first_kernel; !status && i < image->first_kernel + image->kernel_count; i++) {
         kernel = cuda->kernels[i].name;
         if (!cuda->kernels[i].part) status = u->function(&g->functions[i], module, kernel);
+        if (!status && cuda->kernels[i].dynamic_bytes)
+            status = u->function_set(g->functions[i], DYNAMIC_SHARED, (int)cuda->kernels[i].dynamic_bytes);
     }
     return status ? rt_fail(NULL, STEP_EDEVICE, "cuda:%d does not take this object's code for %s%s%s: %s%s%s",
                             g->ordinal, image->arch, kernel ? ", " : "", kernel ? kernel : "",

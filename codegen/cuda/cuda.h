@@ -14,8 +14,9 @@
 enum {
     CUDA_LANES = 128,
     CUDA_WARP = 32,
-    CUDA_SHARED_BYTES = 48 * 1024,
+    CUDA_SHARED_BYTES = 48 * 1024, /* that are static, at most */
     CUDA_MAX_THREADS = 1024,
+    CUDA_REGISTERS = 65536,      /* of a multiprocessor */
     CUDA_ACCESS = 16,            /* bytes of the widest */
     CUDA_PANEL_ALIGNMENT = 1024, /* after which the swizzle repeats */
     CUDA_MOST_BLOCKS = INT32_MAX,
@@ -33,6 +34,7 @@ struct cuda_kernel {
     uint32_t teams;          /* that the threads are of: iterations of the parallel loop that a block does at once */
     uint32_t argument_count; /* of the nest */
     uint64_t shared_bytes;   /* static */
+    uint64_t dynamic_bytes;  /* shared memory that every launch asks for beside it */
     uint64_t scratch_bytes;  /* per block */
     uint32_t members;        /* sets of buffers that one launch takes, at most; 0: it takes one, and no table */
     uint32_t number_count;   /* that every launch passes */

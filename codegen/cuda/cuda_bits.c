@@ -101,6 +101,8 @@ void cuda_find_lives(struct cuda_emitter *e, struct nest_stmt *const *items, siz
         else
             for (uint32_t k = 0; k < s->arg_count; k++) e->lives[s->args[k]] = true;
         use_index(e, &s->index);
+        if (s->source) use_index(e, s->source);
+        if (s->take) use_index(e, &s->take->at);
         for (int k = 0; k < 2 && s->panels; k++) use_index(e, &s->panels->at[k]);
     }
 }

@@ -475,10 +475,12 @@ static void print_register(struct cuda_emitter *e, const struct nest_stmt *s)
                                   : combine_text(e, s, place, cuda_name_of(e, s->args[0])));
 }
 
+static const char *half_name(const struct nest_stmt *s) { return s->dtype == IR_BF16 ? "bf16" : "f16"; }
+
 static void print_matrix(struct cuda_emitter *e, const struct nest_stmt *s)
 {
-    cuda_line(e, "stepc_matrix_%s<%u, %u>(r%u, r%u, r%u);", s->dtype == IR_BF16 ? "bf16" : "f16",
-              e->regs[s->from[0]].count / 4, e->regs[s->from[1]].count / 2, s->reg, s->from[0], s->from[1]);
+    cuda_line(e, "stepc_matrix_%s<%u, %u>(r%u, r%u, r%u);", half_name(s), e->regs[s->from[0]].count / 4,
+              e->regs[s->from[1]].count / 2, s->reg, s->from[0], s->from[1]);
 }
 
 /* What it reads was made ready by the wait before it, and is left alone until the one behind it: the lowering has a
@@ -487,15 +489,39 @@ static void print_warpgroup(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     static const char *const words[] = {"false", "true"};
     const struct nest_panels *p = s->panels;
-    cuda_line(e, "stepc_warpgroup_%s<%u, %lld, %s, %s>(r%u, b%u + (%s), b%u + (%s));",
-              s->dtype == IR_BF16 ? "bf16" : "f16", p->columns, (long long)p->steps, words[p->steps_first[0]],
-              words[p->steps_first[1]], s->reg, p->from[0], cuda_index_text(e, &p->at[0]), p->from[1],
-              cuda_index_text(e, &p->at[1]));
+    cuda_line(e, "stepc_warpgroup_%s<%u, %lld, %s, %s>(r%u, b%u + (%s), b%u + (%s));", half_name(s), p->columns,
+              (long long)p->steps, words[p->steps_first[0]], words[p->steps_first[1]], s->reg, p->from[0],
+              cuda_index_text(e, &p->at[0]), p->from[1], cuda_index_text(e, &p->at[1]));
+}
+
+/* The same of NEST_ARRIVED. `part`: rows that lie side by side, 0 where steps do. */
+static void print_take(struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    const struct nest_take *t = s->take;
+    int part = t->steps_first ? 0 : e->nest->buffers.items[t->from].swizzle / 2;
+    cuda_line(e, "stepc_take_%s<%lld, %lld, %d, %lld>(r%u, threadIdx.x / %lld %% %lld, b%u, %s);",
+              t->left ? "left" : "right", (long long)t->size, (long long)t->steps, part, (long long)t->step, s->reg,
+              (long long)(CUDA_WARP * t->by), (long long)t->count, t->from, cuda_index_text(e, &t->at));
 }
 
 static void print_warpgroup_wait(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     cuda_line(e, "stepc_warpgroup_wait<%u>(r%u);", e->regs[s->reg].count, s->reg);
+    barrier(e);
+}
+
+/* Of memory that does not begin as one access wants it, element by element, and at once. */
+static void print_copy(struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    bool aligned = e->calls->aligned && e->calls->aligned[s->from[0]];
+    cuda_line(e, "stepc_copy%s(&%s, b%u + (%s), %s);", aligned ? "" : "_each",
+              cuda_element(e, 'b', s->buffer, &s->index), s->from[0], cuda_index_text(e, s->source),
+              s->cond ? cuda_name_of(e, s->cond) : "true");
+}
+
+static void print_arrived(struct cuda_emitter *e, const struct nest_stmt *s)
+{
+    cuda_line(e, "stepc_copies_wait<%lld>();", (long long)s->extent);
     barrier(e);
 }
 
@@ -517,7 +543,11 @@ static void print_stmt(struct cuda_emitter *e, const struct nest_stmt *s)
     case NEST_SET:
     case NEST_REDUCE: print_register(e, s); break;
     case NEST_MATRIX: print_matrix(e, s); break;
+    case NEST_TAKE: print_take(e, s); break;
     case NEST_WARPGROUP: print_warpgroup(e, s); break;
+    case NEST_COPY: print_copy(e, s); break;
+    case NEST_COPIES: cuda_line(e, "stepc_copies_end();"); break;
+    case NEST_ARRIVED: print_arrived(e, s); break;
     case NEST_WARPGROUP_WAIT: print_warpgroup_wait(e, s); break;
     case NEST_PREFETCH: break;
     case NEST_LOCAL: break; /* at the kernel's head */
@@ -609,7 +639,8 @@ struct stepc_cuda_kernel cuda_table(const struct cuda_kernel *kernel)
                                       .checks = kernel->checks,
                                       .part = kernel->part,
                                       .number_count = (uint16_t)kernel->number_count,
-                                      .shared_bytes = kernel->shared_bytes,
+                                      .shared_bytes = (uint32_t)kernel->shared_bytes,
+                                      .dynamic_bytes = (uint32_t)kernel->dynamic_bytes,
                                       .scratch_bytes = kernel->scratch_bytes};
 }
 

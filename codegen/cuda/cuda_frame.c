@@ -16,33 +16,54 @@ static void place_shared(struct cuda_emitter *e, struct str *out, const char *al
                  type, name, e->kernel.teams, (long long)extent, type, name, name, e->team);
 }
 
-/* Locals go to shared memory in order while they fit, the rest to this block's part of the scratch. */
+static uint64_t local_bytes(const struct cuda_emitter *e, uint32_t buffer)
+{
+    return (uint64_t)cuda_local_bytes(&e->nest->buffers.items[buffer]) * e->kernel.teams;
+}
+
+/* Panels that are more than a kernel may have of static shared memory are what a launch asks for. */
+static bool has_dynamic(const struct cuda_emitter *e)
+{
+    uint64_t all = e->kernel.shared_bytes, panels = 0;
+    for (uint32_t i = e->nest->argument_count; i < e->nest->buffers.count; i++) {
+        all += local_bytes(e, i);
+        if (e->nest->buffers.items[i].swizzle) panels += local_bytes(e, i);
+    }
+    return panels && all > CUDA_SHARED_BYTES;
+}
+
+/* Where a local is: in shared memory of the kernel, or of the launch, or in this block's part of the scratch. */
+static void place_local(struct cuda_emitter *e, uint32_t i, bool dynamic, struct str *out, struct str *scratch)
+{
+    const struct nest_buffer *buffer = &e->nest->buffers.items[i];
+    const char *type = cuda_memory_type((enum ir_dtype)buffer->dtype);
+    uint64_t *bytes = dynamic && buffer->swizzle ? &e->kernel.dynamic_bytes : &e->kernel.shared_bytes;
+    if (bytes == &e->kernel.dynamic_bytes) {
+        str_addf(out, "    %s *const b%u = (%s *)(stepc_dynamic + %llu);\n", type, i, type, (unsigned long long)*bytes);
+    } else if (*bytes + local_bytes(e, i) <= CUDA_SHARED_BYTES) {
+        int64_t extent = buffer->extent > 0 ? buffer->extent : 1;
+        int alignment = buffer->swizzle ? CUDA_PANEL_ALIGNMENT : CUDA_ACCESS;
+        if (e->part) extent = cuda_local_bytes(buffer) / (int64_t)ir_dtype_bytes((enum ir_dtype)buffer->dtype);
+        place_shared(e, out, arena_format(e->arena, "__align__(%d) ", alignment), type,
+                     arena_format(e->arena, "b%u", i), extent);
+    } else {
+        bytes = &e->kernel.scratch_bytes;
+        str_addf(scratch, "    %s *b%u = (%s *)(block + %llu);\n", type, i, type, (unsigned long long)*bytes);
+    }
+    *bytes += local_bytes(e, i);
+}
+
+/* Locals go to shared memory in order while they fit. */
 static void place_locals(struct cuda_emitter *e, struct str *out)
 {
     const struct nest *nest = e->nest;
+    struct str scratch = STR(e->arena);
     if (e->folds && e->team > CUDA_WARP) {
         place_shared(e, out, "", "double", "folded", e->team / CUDA_WARP);
         e->kernel.shared_bytes = sizeof(double) * e->kernel.threads / CUDA_WARP;
     }
-    struct str scratch = STR(e->arena);
-    for (uint32_t i = nest->argument_count; i < nest->buffers.count; i++) {
-        const struct nest_buffer *buffer = &nest->buffers.items[i];
-        const char *type = cuda_memory_type((enum ir_dtype)buffer->dtype);
-        int64_t extent = buffer->extent > 0 ? buffer->extent : 1;
-        uint64_t bytes = (uint64_t)cuda_local_bytes(buffer) * e->kernel.teams;
-        if (e->kernel.shared_bytes + bytes <= CUDA_SHARED_BYTES) {
-            if (e->part) extent = cuda_local_bytes(buffer) / (int64_t)ir_dtype_bytes((enum ir_dtype)buffer->dtype);
-            int alignment = buffer->swizzle ? CUDA_PANEL_ALIGNMENT : CUDA_ACCESS;
-            place_shared(e, out, arena_format(e->arena, "__align__(%d) ", alignment), type,
-                         arena_format(e->arena, "b%u", i), extent);
-            e->kernel.shared_bytes += bytes;
-        } else {
-            if (buffer->swizzle) BUG("a panel that shared memory does not hold: %u", i);
-            str_addf(&scratch, "    %s *b%u = (%s *)(block + %llu);\n", type, i, type,
-                     (unsigned long long)e->kernel.scratch_bytes);
-            e->kernel.scratch_bytes += bytes;
-        }
-    }
+    bool dynamic = has_dynamic(e);
+    for (uint32_t i = nest->argument_count; i < nest->buffers.count; i++) place_local(e, i, dynamic, out, &scratch);
     if (e->kernel.scratch_bytes)
         str_addf(out, "    unsigned char *block = scratch + (long long)blockIdx.x * %llull;\n%s",
                  (unsigned long long)e->kernel.scratch_bytes, str_text(&scratch));
@@ -85,6 +106,7 @@ static bool is_read(struct nest_stmt *const *items, size_t count, uint32_t argum
     for (size_t i = 0; i < count; i++) {
         const struct nest_stmt *s = items[i];
         if ((s->kind == NEST_LOAD || s->kind == NEST_ADD_TO) && s->buffer == argument) return true;
+        if (s->kind == NEST_COPY && s->from[0] == argument) return true;
         if (is_read(s->body.items, s->body.count, argument)) return true;
     }
     return false;
@@ -122,21 +144,24 @@ static void print_parameters(struct cuda_emitter *e)
     e->block = "blockIdx.x", e->blocks = "gridDim.x";
 }
 
-/* While the threads of a block wait for memory or for each other, the unit of products has work of another block. */
-static bool has_panel(const struct cuda_emitter *e)
+/* While the threads of a block wait for memory or for each other, the unit of products has work of another block, if
+ * their registers allow two. */
+static const char *least_blocks(const struct cuda_emitter *e)
 {
-    bool found = false;
+    bool panels = false;
+    uint32_t sums = 0;
     for (uint32_t i = e->nest->argument_count; i < e->nest->buffers.count; i++)
-        found = found || e->nest->buffers.items[i].swizzle;
-    return found;
+        panels = panels || e->nest->buffers.items[i].swizzle;
+    for (uint32_t i = 0; i < e->nest->reg_count; i++) sums = e->regs[i].count > sums ? e->regs[i].count : sums;
+    return !panels ? "" : e->kernel.threads * sums > CUDA_REGISTERS / 4 ? ", 1" : ", 2";
 }
 
 void cuda_open_kernel(struct cuda_emitter *e)
 {
     struct str locals = STR(e->arena);
     place_locals(e, &locals);
-    str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u%s) %s", e->kernel.threads,
-             has_panel(e) ? ", 2" : "", e->kernel.name);
+    str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u%s) %s", e->kernel.threads, least_blocks(e),
+             e->kernel.name);
     if (e->kernel.members) print_members(e);
     else print_parameters(e);
     str_add(e->out, str_text(&locals));

@@ -2,6 +2,7 @@
 #include "codegen/cuda/cuda.h"
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Is code for the architecture whose warpgroups multiply in the list? */
@@ -14,8 +15,20 @@ static bool has_warpgroups(const char *archs)
     return false;
 }
 
+/* Have all architectures of the list copies that go on by themselves? A text is for sm_80. */
+static bool has_copies(const char *archs)
+{
+    bool all = true;
+    for (const char *at = archs ? archs : ""; *at; at += strcspn(at, ","), at += *at == ',') {
+        const char *number = at + strcspn(at, "_,");
+        all = all && (*number != '_' || atoi(number + 1) >= 80);
+    }
+    return all;
+}
+
 void cuda_target(struct cg_target *target)
 {
+    target->copies = has_copies(target->cuda_arch);
     target->warpgroups = !has_warpgroups(target->cuda_arch) ? 0 : target->warpgroups_always ? 1 : CG_CUDA_BLOCKS;
     target->vector_bytes = 4 * CUDA_LANES;
     target->vector_registers = 32;

@@ -5,6 +5,8 @@
 
 #define KERNEL "extern \"C\" __global__ "
 #define ENTRY ".visible .entry "
+#define DYNAMIC ".extern .shared "
+#define DYNAMIC_NAME "stepc_dynamic"
 
 struct span {
     const char *at;
@@ -59,12 +61,19 @@ static bool read(struct assembly *a, const char *ptx, struct arena *arena)
             vec_push(arena, &a->entries, entry);
         } else if ((starts(at, ".global ") || starts(at, ".const ")) && end[-1] == ';') {
             add_names(a, at, end, arena);
+        } else if (starts(at, DYNAMIC)) {
+            continue; /* declared again by who asks for its address */
         } else if (!strchr("/ \t\n", *at) && !starts(at, ".version ") && !starts(at, ".target ") &&
                    !starts(at, ".address_size ")) {
             return false;
         }
     }
     return true;
+}
+
+static bool has_word(struct span body, const char *word, struct arena *arena)
+{
+    return strstr(arena_string_n(arena, body.at, body.length), word);
 }
 
 /* What is declared outside would be missing: NVRTC gives only what the text itself asks for. */
@@ -94,7 +103,10 @@ const char *cuda_with_ptx(const char *text, const char *ptx, struct arena *arena
             if (!name || strncmp(name + 2, entry->name.at, entry->name.length + 1) != 0) return NULL;
             if (stands_alone(&a, entry->body, arena)) {
                 str_add_n(&out, head.at, head.length);
-                str_add(&out, "\n{\n    asm(R\"ptx({\n");
+                str_add(&out, "\n{\n");
+                if (has_word(entry->body, DYNAMIC_NAME, arena))
+                    str_add(&out, "    asm volatile(\"\" : : \"l\"(" DYNAMIC_NAME "));\n");
+                str_add(&out, "    asm(R\"ptx({\n");
                 str_add_n(&out, entry->body.at, entry->body.length);
                 str_add(&out, "})ptx\");\n}\n");
                 continue;

@@ -25,7 +25,8 @@ static bool is_small(const struct cg_cuda *cuda, const struct cg_entry *entries,
     int64_t threads = kernel->flat ? members.extent / kernel->few : members.extent * team;
     return members.count <= (kernel->members ? kernel->members : 1) && team <= CUDA_SEQUENCE_THREADS &&
            !kernel->scratch_bytes && !entries[entry].kernels[c->group].prefer_gemm &&
-           !nest_has(cuda->shared[number].nest, NEST_WARPGROUP) && threads <= turns * CUDA_SEQUENCE_THREADS;
+           !nest_has(cuda->shared[number].nest, NEST_WARPGROUP) && !nest_has(cuda->shared[number].nest, NEST_COPY) &&
+           !kernel->dynamic_bytes && threads <= turns * CUDA_SEQUENCE_THREADS;
 }
 
 void cuda_find_small(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, struct arena *arena)

@@ -50,20 +50,33 @@ const char *cuda_index_text(struct cuda_emitter *e, const struct nest_index *ind
     return str_text(&out);
 }
 
-/* Where the pairs of a panel lie: 16 bytes stay together, so what is constant within them stands outside, where a
- * compiler sees neighbours. */
+/* The part of an index whose factors are multiples of a number, or the other part. */
+static struct nest_index part_of(struct cuda_emitter *e, const struct nest_index *index, int64_t number, bool multiples)
+{
+    struct nest_term *terms = arena_new_array(e->arena, struct nest_term, index->term_count + 1);
+    struct nest_scaled *scaled = arena_new_array(e->arena, struct nest_scaled, index->scaled_count + 1);
+    int64_t rest = index->offset % number;
+    struct nest_index part = {.offset = multiples ? index->offset - rest : rest, .terms = terms, .scaled = scaled};
+    for (uint32_t i = 0; i < index->term_count; i++)
+        if ((index->terms[i].scale % number == 0) == multiples) terms[part.term_count++] = index->terms[i];
+    for (uint32_t i = 0; i < index->scaled_count; i++)
+        if ((index->scaled[i].scale % number == 0) == multiples) scaled[part.scaled_count++] = index->scaled[i];
+    return part;
+}
+
+/* Where the pairs of a panel lie: 16 bytes stay together, and the swizzle repeats after eight times what lies side by
+ * side, so what is constant within the ones, or a multiple of the others, stands outside, where a compiler sees
+ * neighbours, and that most of the place is the same in all blocks of a loop. */
 static const char *swizzled_text(struct cuda_emitter *e, uint32_t bytes, const struct nest_index *index)
 {
-    enum { TOGETHER = 4 };
-    struct nest_index first = *index;
-    int64_t rest = index->offset % TOGETHER;
-    for (uint32_t i = 0; i < index->term_count; i++)
-        if (index->terms[i].scale % TOGETHER) rest = 0;
-    for (uint32_t i = 0; i < index->scaled_count; i++)
-        if (index->scaled[i].scale % TOGETHER) rest = 0;
-    first.offset -= rest;
-    const char *text = arena_format(e->arena, "stepc_swizzled<%u>(%s)", bytes, cuda_index_text(e, &first));
-    return rest ? arena_format(e->arena, "%s + %d", text, (int)rest) : text;
+    enum { TOGETHER = 4, WORD = 4 };
+    struct nest_index far = part_of(e, index, 8 * bytes / WORD, true),
+                      near = part_of(e, index, 8 * bytes / WORD, false), rest = part_of(e, &near, TOGETHER, false);
+    bool within = !rest.term_count && !rest.scaled_count;
+    if (within) near.offset -= rest.offset, far.offset += rest.offset;
+    const char *text = arena_format(e->arena, "stepc_swizzled<%u>(%s)", bytes, cuda_index_text(e, &near));
+    bool all = !far.term_count && !far.scaled_count && !far.offset;
+    return all ? text : arena_format(e->arena, "%s + %s", text, cuda_index_text(e, &far));
 }
 
 const char *cuda_element(struct cuda_emitter *e, char kind, uint32_t number, const struct nest_index *index)

@@ -26,6 +26,7 @@ static int64_t size_of(const struct nest_stmt *s)
     int64_t size = 0;
     for (size_t i = 0; i < s->body.count; i++) {
         const struct nest_stmt *one = s->body.items[i];
+        if (one->kind == NEST_TAKE) size += LONG; /* of a product's blocks: one statement, of many instructions */
         size += one->body.count ? size_of(one) * (one->loop == NEST_UNROLL ? one->extent : 1) : 1;
     }
     return size;

@@ -50,7 +50,8 @@ void cg_add_kernels(const struct cg_tables *of, struct json_tree to)
                 const struct cuda_kernel *run = &of->cuda->kernels.items[l.kernel];
                 bool unit = nest_has(kernel->nest, NEST_MATRIX) || nest_has(kernel->nest, NEST_WARPGROUP);
                 add_all(list,
-                        (const int64_t[]){(int64_t)k, l.kernel, l.blocks, run->threads, (int64_t)run->shared_bytes,
+                        (const int64_t[]){(int64_t)k, l.kernel, l.blocks, run->threads,
+                                          (int64_t)(run->shared_bytes + run->dynamic_bytes),
                                           (int64_t)(l.blocks * run->scratch_bytes), launches, kernel->prefer_gemm, unit,
                                           of->cuda->small[i][k]},
                         10);

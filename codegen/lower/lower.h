@@ -171,8 +171,9 @@ nest_value lower_mask_tile(struct lower *, const struct lower_pos *, uint32_t ax
                            int64_t extent);
 nest_value lower_compare(struct lower *, enum ir_op, nest_var, int64_t with); /* a loop's variable with a number */
 nest_var lower_open(struct lower *, enum nest_loop, int64_t extent);          /* a loop that is no part of an axis */
-/* Opens what is done if there is a block behind this one, of `blocks`; where that begins, by `steps` each: whole blocks
- * need no mask there. */
+/* Opens what is done if there is a block so far behind this one, of `blocks`; its number. Of the next one, where that
+ * begins, by `steps` each: whole blocks need no mask there. */
+struct lower_pos lower_block_ahead(struct lower *, nest_var block, int64_t blocks, int64_t ahead);
 struct lower_pos lower_next_block(struct lower *, nest_var block, int64_t blocks, int64_t steps);
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
@@ -200,6 +201,7 @@ void lower_check(struct lower *, ir_value v, nest_value is, const struct lower_p
 nest_value lower_value(struct lower *, ir_value, const struct lower_pos *);
 bool lower_is_loaded(const struct lower *,
                      nest_value); /* for a GPU: by a load, which gives 0 where its mask does not hold */
+const struct lower_loaded *lower_loaded_of(const struct lower *, nest_value); /* NULL: it is not */
 nest_value lower_halves(struct lower *, nest_value first, nest_value second); /* of 16 bits, as one uint32 */
 /* Two elements of a bfloat16 value, `distance` apart, as one uint32: one load where they lie side by side. */
 nest_value lower_pair(struct lower *, ir_value, const struct lower_pos *, int64_t distance);

@@ -9,34 +9,26 @@
  *
  * With float32, and what else has no matrix unit, a piece is groups of up to GROUP neighbours: a thread's columns are
  * so far apart that the threads of a warp read shared memory, and write their results, side by side. Of 16 bits a warp
- * has rows of its own, of which its threads hold what the matrix unit wants (NEST_MATRIX). Where warpgroups multiply
- * what is in shared memory themselves (NEST_WARPGROUP), this has two halves: in a block of k what has come is stored in
- * one of them, the product of the other one is waited for, which is the only barrier, the next product is begun, and
- * the block behind it fetched. Where tiles stick out, what is outside is neither read nor written. A result with few
- * rows or few columns has narrow tiles, whose columns they are. The taps of a convolution are read where they stand in
- * the image: their places are divided into digits. */
+ * has rows and columns of its own, whose sums its threads hold as the matrix unit makes them.
+ *
+ * Wider than WIDE, these come by panels of shared memory, which hold several blocks of k (NEST_TAKE): operands that
+ * stand in memory as they are wanted are copied there by nobody's registers (NEST_COPY), two blocks ahead, others wait
+ * in registers as above; a block has one barrier. So do products of warpgroups (NEST_WARPGROUP), whose panels have two
+ * halves, and which go on while the block behind is fetched. Before sm_80, where nothing is copied so, and for few
+ * columns, threads read what the matrix unit wants one by one (NEST_MATRIX).
+ *
+ * Where tiles stick out, what is outside is neither read nor written. A result with few rows or few columns has narrow
+ * tiles, whose columns they are. The taps of a convolution are read where they stand in the image: their places are
+ * divided into digits. */
 #include "codegen/lower/lower_dot_grid.h"
 
 enum {
-    THREADS = 128,
-    WARP = 32,
-    ACROSS = 8, /* threads along the columns of a tile, at most; the others go along its rows */
     GROUP = GRID_GROUP,
-    STEPS = 16, /* of k that are in shared memory at a time */
-    UNIT_AT_ONCE = 2 * NEST_UNIT_STEPS,
-    PADDING = 4,       /* between the rows of shared memory: other banks */
-    UNIT_PADDING = 8,  /* of 16 bits */
+    MANY_SUMS = 64,    /* of a thread */
+    TOGETHER = 16,     /* tiles of rows, at most, that follow each other */
     LEAST_WORK = 2048, /* products; of fewer a tile would be mostly empty */
     FEW_PARTS = 8      /* of a concatenation, each of which an element asks whether it is its own */
 };
-
-/* Tiles by their columns, the largest first: operands are read the less often. Narrow ones are for at most that many
- * rows or columns. Those of more than THREADS threads are for warpgroups. */
-static const struct tile {
-    int64_t rows, columns, threads;
-} tiles[] = {{128, 128, 2 * THREADS}, {128, 64, THREADS}, {64, 64, THREADS}, {64, 32, THREADS}, {128, 16, THREADS},
-             {64, 16, THREADS},       {32, 16, THREADS},  {128, 8, THREADS}, {64, 8, THREADS}};
-enum { WIDE = 32 };
 
 /* Read where it stands, or made element by element, but not of many parts that lie anywhere. */
 static bool plain(const struct lower *l, ir_value v)
@@ -174,164 +166,87 @@ static struct lower_dot_end end_of(struct lower_dot_grid *g, struct piece row, s
     return end;
 }
 
-/* Neighbours of a thread together, so that each of their loads and stores may be one access. */
+/* All sums by so many places, which those before them leave. */
+static void move_up(struct lower_dot_grid *g, int64_t places)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_place before = dot_place(g->p);
+    int64_t all = g->rows.size * g->columns.size / g->threads;
+    nest_var number = lower_open(l, NEST_UNROLL, all - places);
+    lower_open(l, NEST_VECTOR, g->threads);
+    struct lower_pos to = lower_pos_constant(0), from = lower_pos_constant(places);
+    lower_pos_add_term(l, &to, number, 1);
+    lower_pos_add_term(l, &from, number, 1);
+    nest_set(&l->b, g->sum, lower_pos_index(l, &to), nest_get(&l->b, g->sum, lower_pos_index(l, &from)));
+    dot_return(g->p, &before);
+}
+
+/* Neighbours of a thread together, so that each of their loads and stores may be one access. Of many sums those of the
+ * matrix unit's rows go by in a loop, whose code is there once, as much of it as there was for smaller tiles: registers
+ * have no addresses, so the sums move to where the loop has them. */
 static void finish(struct lower_dot_grid *g)
 {
     struct lower_dot_place before = dot_place(g->p);
+    bool loops = g->panels && !g->warpgroups && g->rows.size * g->columns.size / g->threads >= MANY_SUMS;
+    int64_t places = g->rows.loop[0].number;
+    if (loops) g->rows.loop[0].number = 0;
     bool down = g->rows.axis == AXIS_N && g->rows.loop[1].place == 1;
     struct lower_dot_side *along = down ? &g->rows : &g->columns, single_rows = g->rows, single_columns = g->columns;
     struct lower_dot_end end[GROUP];
     (down ? &single_rows : &single_columns)->loop[1].extent = 1;
-    struct piece row = open_piece(g, &single_rows), column = open_piece(g, &single_columns);
+    nest_var outer = lower_open(g->p->l, loops ? NEST_SERIAL : NEST_UNROLL, single_rows.loop[0].extent);
+    struct lower_dot_place inside = dot_place(g->p);
+    struct piece row = {outer, lower_open(g->p->l, NEST_UNROLL, single_rows.loop[1].extent)},
+                 column = open_piece(g, &single_columns);
     g->thread = lower_open(g->p->l, NEST_VECTOR, g->threads);
     for (int64_t i = 0; i < along->loop[1].extent; i++) end[i] = end_of(g, row, column, along, i);
     for (int64_t i = 0; i < along->loop[1].extent; i++) dot_store(g->p, &end[i]);
+    dot_return(g->p, &inside);
+    if (loops) move_up(g, places);
     dot_return(g->p, &before);
 }
 
-/* ---------------------------------------------------------------- the shape */
-
-/* What a value was before it was made wider. */
-static ir_value narrow(const struct lower *l, ir_value v)
-{
-    const struct ir_node *n = ir_get(l->f, v);
-    return !l->argument[v] && n->op == OP_cast && n->type.dtype == IR_F32 ? n->args[0] : v;
-}
-
-/* Both operands have the same 16 bits, whatever has become of them: their products are summed in float32. */
-static bool find_unit(struct lower_dot_product *p)
-{
-    const struct lower *l = p->l;
-    ir_value x = narrow(l, p->x.value), y = narrow(l, p->y.value);
-    enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, x)->dtype;
-    if (p->sum != IR_F32 || (dtype != IR_BF16 && dtype != IR_F16) || ir_type(l->f, y)->dtype != dtype) return false;
-    p->x.value = x, p->y.value = y, p->factor = dtype;
-    return true;
-}
-
-static struct lower_dot_side side_of(struct lower_dot_product *p, uint32_t axis, int64_t size)
-{
-    const struct lower_dot_operand *o = axis == AXIS_M ? &p->x : &p->y;
-    uint32_t k = o->count[AXIS_K];
-    return (struct lower_dot_side){.operand = o,
-                                   .axis = axis,
-                                   .extent = p->l->axes[axis].extent,
-                                   .size = size,
-                                   .steps_first = k && o->run[AXIS_K][k - 1].stride == 1};
-}
-
-/* Where words lie in shared memory. Panels are as NEST_WARPGROUP has them. */
-static void place_side(const struct lower_dot_grid *g, struct lower_dot_side *s)
-{
-    bool turned = g->panels && !s->steps_first;
-    s->word_steps = g->unit && !turned ? 2 : 1, s->word_along = turned ? 2 : 1;
-    s->part = turned ? NEST_PANEL : s->size;
-    s->along_apart = 1, s->step_apart = s->size + (g->unit ? UNIT_PADDING : PADDING);
-    if (g->unit && s->steps_first) s->along_apart = g->steps / 2 + (g->panels ? 0 : PADDING), s->step_apart = 1;
-    if (turned) s->step_apart = NEST_PANEL / 2, s->part_apart = g->steps * NEST_PANEL / 2;
-}
-
-/* Warps side by side across a tile, where they read the less from shared memory so: of so many rows and columns each.
- */
-static int64_t warps_across(int64_t rows, int64_t columns, int64_t warps)
-{
-    int64_t best = 1, least = INT64_MAX;
-    for (int64_t across = 1; across <= warps; across *= 2) {
-        int64_t down = warps / across, read = rows / down + columns / across;
-        if (rows % (down * NEST_UNIT_ROWS) || columns % (across * NEST_UNIT_COLUMNS) || read >= least) continue;
-        best = across, least = read;
-    }
-    return best;
-}
-
-/* What each thread has of a tile. */
-static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct tile *tile)
-{
-    int64_t rows = tile->rows, columns = tile->columns;
-    g->threads = tile->threads, g->panels = tile->threads > THREADS;
-    struct lower_dot_side r = side_of(g->p, row_axis, rows),
-                          c = side_of(g->p, row_axis == AXIS_M ? AXIS_N : AXIS_M, columns);
-    struct lower_dot_side *sides[] = {&r, &c};
-    if (g->unit) {
-        int64_t warps = g->threads / WARP, beside = g->panels ? 1 : warps_across(rows, columns, warps),
-                high = rows / (warps / beside), wide = columns / beside, across = wide / NEST_UNIT_COLUMNS;
-        r.loop[0].extent = high / NEST_UNIT_ROWS, r.loop[0].place = NEST_UNIT_ROWS, r.loop[0].number = 4 * across;
-        r.loop[1].extent = 2, r.loop[1].place = NEST_UNIT_ROWS / 2, r.loop[1].number = 2;
-        r.digit[0].by = WARP * beside, r.digit[0].count = warps / beside, r.digit[0].place = high;
-        r.digit[1].by = 4, r.digit[1].count = 8, r.digit[1].place = 1;
-        c.loop[0].extent = across, c.loop[0].place = NEST_UNIT_COLUMNS, c.loop[0].number = 4;
-        c.loop[1].extent = 2, c.loop[1].place = 1, c.loop[1].number = 1;
-        c.digit[0].by = 1, c.digit[0].count = 4, c.digit[0].place = 2;
-        if (beside > 1) c.digit[1].by = WARP, c.digit[1].count = beside, c.digit[1].place = wide;
-    } else {
-        int64_t across = columns < ACROSS * GROUP ? columns / GROUP : ACROSS, down = g->threads / across;
-        int64_t group = rows < down * GROUP ? rows / down : GROUP, own = columns / across;
-        r.loop[0].extent = rows / (down * group), r.loop[0].place = down * group, r.loop[0].number = group * own;
-        r.loop[1].extent = group, r.loop[1].place = 1, r.loop[1].number = own;
-        r.digit[0].by = across, r.digit[0].count = down, r.digit[0].place = group;
-        c.loop[0].extent = own / GROUP, c.loop[0].place = across * GROUP, c.loop[0].number = GROUP;
-        c.loop[1].extent = GROUP, c.loop[1].place = 1, c.loop[1].number = 1;
-        c.digit[0].by = 1, c.digit[0].count = across, c.digit[0].place = GROUP;
-    }
-    for (int i = 0; i < 2; i++) place_side(g, sides[i]);
-    g->rows = r, g->columns = c;
-}
-
-static int64_t tiles_of(const struct lower_dot_side *s) { return (s->extent + s->size - 1) / s->size; }
-
-static int64_t count_tiles(const struct lower_dot_grid *g)
-{
-    return tiles_of(&g->rows) * tiles_of(&g->columns) * g->p->l->axes[AXIS_B].extent;
-}
-
-/* The largest tiles of which there are enough, else the smallest: also where sums take two registers. Those that two
- * blocks of threads make count twice. */
-static void choose_shape(struct lower_dot_grid *g)
-{
-    struct lower_dot_product *p = g->p;
-    const struct lower_axis *axes = p->l->axes;
-    int64_t m = axes[AXIS_M].extent, n = axes[AXIS_N].extent, narrow = m < n ? m : n;
-    int64_t width = narrow <= 8 ? 8 : narrow <= 16 ? 16 : WIDE;
-    bool wide = ir_dtype_bytes(p->sum) > 4, full = false;
-    g->unit = find_unit(p);
-    g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
-    int64_t groups = g->unit ? p->l->target->warpgroups : 0;
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles && !full; i++) {
-        const struct tile *t = &tiles[i];
-        bool group = t->threads > THREADS, all = group && groups == 1;
-        bool fits = width < WIDE ? t->columns == width || all : t->columns >= WIDE && (groups || !group);
-        if (!fits || (g->unit && t->rows < NEST_UNIT_ROWS * t->threads / WARP)) continue;
-        shape_of(g, width < WIDE && m < n ? AXIS_N : AXIS_M, t);
-        full = !wide && count_tiles(g) * t->threads / THREADS >= (group ? groups : CG_CUDA_BLOCKS);
-    }
-}
+/* ---------------------------------------------------------------- blocks of k */
 
 static void declare(struct lower_dot_grid *g, struct lower_dot_side *s)
 {
     struct lower_dot_product *p = g->p;
     struct nest_builder *b = &p->l->b;
     int64_t pairs = s->loop[0].extent * (s == &g->rows ? 4 : 2);
-    s->staged = nest_reg(b, g->unit ? IR_U32 : p->factor, (uint32_t)grid_staged(g, s), true, 0);
+    if (!s->copied) s->staged = nest_reg(b, g->unit ? IR_U32 : p->factor, (uint32_t)grid_staged(g, s), true, 0);
+    for (int i = 0; i < 2 && g->panels && !g->warpgroups; i++)
+        s->parts[i] = nest_reg(b, IR_U32, (uint32_t)((s == &g->rows ? g->warp_rows : g->warp_columns) / 4), true, 0);
     if (g->panels) return;
     s->reg = nest_reg(b, g->unit ? IR_U32 : p->sum, (uint32_t)(g->unit ? pairs : s->loop[0].extent * s->loop[1].extent),
                       true, 0);
 }
 
-/* Number `tile` of all: the batch outermost, then columns; the tiles of a few rows follow each other, so that what
- * they share is still in the second cache. */
+/* Tiles of rows that go by together for a tile of columns: those that are multiplied at one time then are about as high
+ * as they are wide, and read the least that the second cache does not hold. A divisor, so that all are whole. */
+static int64_t rows_together(int64_t rows)
+{
+    int64_t best = 1;
+    for (int64_t i = 2; i <= TOGETHER && i <= rows; i++)
+        if (rows % i == 0) best = i;
+    return 2 * best >= TOGETHER ? best : rows;
+}
+
+/* Number `tile` of all: the batch outermost, then some tiles of rows, all columns of these. */
 static void open_tiles(struct lower_dot_grid *g)
 {
     struct lower_dot_product *p = g->p;
     struct lower *l = p->l;
-    int64_t shape[] = {l->axes[AXIS_B].extent, tiles_of(&g->columns), tiles_of(&g->rows)};
-    struct lower_pos tile = lower_pos_constant(0), at[3];
-    l->b.nest->parallel_extent = shape[0] * shape[1] * shape[2];
+    int64_t rows = grid_tiles(&g->rows), together = rows_together(rows);
+    int64_t shape[] = {l->axes[AXIS_B].extent, rows / together, grid_tiles(&g->columns), together};
+    struct lower_pos tile = lower_pos_constant(0), at[4];
+    l->b.nest->parallel_extent = shape[0] * shape[1] * shape[2] * shape[3];
     lower_pos_add_term(l, &tile, lower_open(l, NEST_PARALLEL, l->b.nest->parallel_extent), 1);
-    lower_pos_split(l, &tile, 3, shape, at);
+    lower_pos_split(l, &tile, 4, shape, at);
     p->at[AXIS_B] = at[0];
     g->columns.start = g->rows.start = lower_pos_constant(0);
-    lower_pos_add(l, &g->columns.start, &at[1], g->columns.size);
-    lower_pos_add(l, &g->rows.start, &at[2], g->rows.size);
+    lower_pos_add(l, &g->columns.start, &at[2], g->columns.size);
+    lower_pos_add(l, &g->rows.start, &at[1], together * g->rows.size);
+    lower_pos_add(l, &g->rows.start, &at[3], g->rows.size);
 }
 
 /* The products of what is in shared memory. */
@@ -348,25 +263,198 @@ static void multiply(struct lower_dot_grid *g)
     else each_sum(g);
 }
 
+static void fetch_block(struct lower_dot_grid *g, const struct lower_pos *from)
+{
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    for (int i = 0; i < 2; i++)
+        if (!sides[i]->copied) grid_fetch(g, sides[i], from);
+}
+
+static void fetch_next(struct lower_dot_grid *g, nest_var block)
+{
+    struct lower *l = g->p->l;
+    uint32_t depth = l->b.depth;
+    if (g->blocks == 1) return;
+    struct lower_pos from = lower_next_block(l, block, g->blocks, g->steps);
+    fetch_block(g, &from);
+    nest_close_to(&l->b, depth);
+}
+
 /* By warpgroups, once the product of the block before is done; it goes on while the next block is fetched, and stored
  * in the other half. */
-static void multiply_panels(struct lower_dot_grid *g, const struct lower_pos *at)
+static void by_warpgroups(struct lower_dot_grid *g)
 {
-    struct nest_builder *b = &g->p->l->b;
-    struct nest_index from[] = {lower_pos_index(g->p->l, &at[0]), lower_pos_index(g->p->l, &at[1])};
+    struct lower *l = g->p->l;
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    struct lower_pos zero = lower_pos_constant(0), to[] = {zero, zero};
+    fetch_block(g, &zero);
+    struct lower_dot_place before = dot_place(g->p);
+    nest_var block = lower_open(l, NEST_SERIAL, g->blocks);
+    for (int i = 0; i < 2; i++) {
+        lower_pos_add_digit(l, &to[i], block, g->blocks, 1, g->stages, grid_words(g, sides[i]));
+        grid_put(g, sides[i], &to[i]);
+    }
     struct nest_panels panels = {.columns = (uint32_t)g->columns.size,
                                  .from = {g->rows.local, g->columns.local},
                                  .steps = g->steps,
                                  .steps_first = {g->rows.steps_first, g->columns.steps_first},
-                                 .at = {from[0], from[1]}};
-    nest_warpgroup_wait(b, g->sum);
-    nest_warpgroup(b, g->p->factor, g->sum, &panels);
+                                 .at = {lower_pos_index(l, &to[0]), lower_pos_index(l, &to[1])}};
+    nest_warpgroup_wait(&l->b, g->sum);
+    nest_warpgroup(&l->b, g->p->factor, g->sum, &panels);
+    fetch_next(g, block);
+    dot_return(g->p, &before);
+    nest_warpgroup_wait(&l->b, g->sum);
+}
+
+/* ---------------------------------------------------------------- panels */
+
+/* Where a block stands in the panels of a side. */
+static struct lower_pos stage_of(struct lower_dot_grid *g, const struct lower_dot_side *s,
+                                 const struct lower_pos *number)
+{
+    struct lower *l = g->p->l;
+    struct lower_pos at = lower_pos_constant(0);
+    int64_t words = grid_words(g, s);
+    if (number->term_count || number->scaled_count)
+        lower_pos_add_scaled(l, &at, lower_pos_rest(l, number, g->stages), words, g->stages - 1);
+    else at.offset = number->offset % g->stages * words;
+    return at;
+}
+
+/* The copies of a block are a group. */
+static void copy_block(struct lower_dot_grid *g, const struct lower_pos *number)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    struct lower_pos from = lower_pos_constant(0);
+    lower_pos_add(l, &from, number, g->steps);
+    for (int i = 0; i < 2; i++) {
+        struct lower_pos to = stage_of(g, sides[i], number);
+        if (sides[i]->copied) grid_copy(g, sides[i], &from, &to);
+    }
+}
+
+static void copy_first(struct lower_dot_grid *g)
+{
+    struct lower *l = g->p->l;
+    uint32_t depth = l->b.depth;
+    int64_t all = g->stages - 1, there = g->blocks < all ? g->blocks : all;
+    struct lower_pos number = lower_pos_constant(0);
+    lower_pos_add_term(l, &number, lower_open(l, NEST_SERIAL, there), 1);
+    copy_block(g, &number);
+    nest_copies(&l->b);
+    nest_close_to(&l->b, depth);
+    for (int64_t i = there; i < all; i++) nest_copies(&l->b);
+}
+
+/* What is done while a block is multiplied: copies for the stage of the one before, of nothing for the last ones; of
+ * others the next block goes to registers. */
+static void begin_next(struct lower_dot_grid *g, nest_var block)
+{
+    struct lower *l = g->p->l;
+    uint32_t depth = l->b.depth;
+    bool copied = g->rows.copied || g->columns.copied;
+    if (copied && g->blocks >= g->stages) {
+        struct lower_pos number = lower_block_ahead(l, block, g->blocks, g->stages - 1);
+        copy_block(g, &number);
+        nest_close_to(&l->b, depth);
+    }
+    if (copied) nest_copies(&l->b);
+    if (!g->rows.copied || !g->columns.copied) fetch_next(g, block);
+}
+
+/* Waits for a block; all are done with the one before then. */
+static void arrive(struct lower_dot_grid *g, const struct lower_pos *number)
+{
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    for (int i = 0; i < 2; i++) {
+        struct lower_pos to = stage_of(g, sides[i], number);
+        if (!sides[i]->copied) grid_put(g, sides[i], &to);
+    }
+    nest_arrived(&g->p->l->b, g->stages - 2);
+}
+
+/* What the matrix unit wants of both sides of a block, from `step` on. */
+static void take_parts(struct lower_dot_grid *g, const struct lower_pos *number, int64_t step)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    for (int i = 0; i < 2; i++) {
+        struct lower_pos at = stage_of(g, sides[i], number);
+        struct nest_take take = {.left = i == 0,
+                                 .steps_first = sides[i]->steps_first,
+                                 .from = sides[i]->local,
+                                 .size = i ? g->warp_columns : g->warp_rows,
+                                 .by = i ? 1 : g->across,
+                                 .count = i ? g->across : g->rows.size / g->warp_rows,
+                                 .steps = g->steps,
+                                 .step = step,
+                                 .at = lower_pos_index(l, &at)};
+        nest_take(&l->b, sides[i]->parts[step / NEST_UNIT_STEPS % 2], &take);
+    }
+}
+
+static void multiply_parts(struct lower_dot_grid *g, int64_t step)
+{
+    int64_t of = step / NEST_UNIT_STEPS % 2;
+    nest_matrix(&g->p->l->b, g->p->factor, g->sum, g->rows.parts[of], g->columns.parts[of]);
+}
+
+/* Blocks of k through the stages of shared memory, with one barrier each. Where no other block of threads is there to
+ * multiply at a barrier, what comes behind some steps is on its way to registers before these are multiplied, also the
+ * first steps of the next block, so that the matrix unit has work at once. Elsewhere that would only take longer to
+ * compile. */
+static void by_panels(struct lower_dot_grid *g)
+{
+    struct lower *l = g->p->l;
+    struct lower_pos zero = lower_pos_constant(0), number = zero, next;
+    nest_arrived(&l->b, 0); /* those of the tile before are done, too */
+    if (g->rows.copied || g->columns.copied) copy_first(g);
+    fetch_block(g, &zero);
+    if (g->alone) {
+        arrive(g, &zero);
+        take_parts(g, &zero, 0);
+    }
+    struct lower_dot_place before = dot_place(g->p);
+    nest_var block = lower_open(l, NEST_SERIAL, g->blocks);
+    uint32_t inside = l->b.depth;
+    lower_pos_add_term(l, &number, block, 1);
+    if (!g->alone) arrive(g, &number);
+    begin_next(g, block);
+    for (int64_t step = 0; step < g->steps; step += NEST_UNIT_STEPS) {
+        int64_t take = g->alone ? step + NEST_UNIT_STEPS : step;
+        if (take < g->steps) {
+            take_parts(g, &number, take);
+        } else if (g->blocks > 1) {
+            next = lower_block_ahead(l, block, g->blocks, 1);
+            arrive(g, &next);
+            take_parts(g, &next, 0);
+        }
+        nest_close_to(&l->b, inside);
+        multiply_parts(g, step);
+    }
+    dot_return(g->p, &before);
+}
+
+/* What has come is stored, and the next block fetched while this one is multiplied. */
+static void by_words(struct lower_dot_grid *g)
+{
+    struct lower *l = g->p->l;
+    struct lower_pos zero = lower_pos_constant(0);
+    fetch_block(g, &zero);
+    struct lower_dot_place before = dot_place(g->p);
+    nest_var block = lower_open(l, NEST_SERIAL, g->blocks);
+    grid_put(g, &g->rows, &zero);
+    grid_put(g, &g->columns, &zero);
+    fetch_next(g, block);
+    multiply(g);
+    dot_return(g->p, &before);
 }
 
 static uint32_t local_of(struct lower_dot_grid *g, const struct lower_dot_side *s)
 {
     struct nest_builder *b = &g->p->l->b;
-    if (g->panels) return nest_panel(b, 2 * grid_words(g, s), s->steps_first, g->steps);
+    if (g->panels) return nest_panel(b, g->stages * grid_words(g, s), s->steps_first ? g->steps : s->part);
     return nest_local(b, g->unit ? IR_U32 : g->p->factor, grid_words(g, s));
 }
 
@@ -375,9 +463,8 @@ void dot_grid(struct lower_dot_product *p)
     struct lower *l = p->l;
     struct lower_dot_grid g = {.p = p};
     struct lower_dot_side *sides[] = {&g.rows, &g.columns};
-    choose_shape(&g);
+    grid_choose_shape(&g);
     l->b.nest->lanes = (uint32_t)g.threads;
-    int64_t blocks = (l->axes[AXIS_K].extent + g.steps - 1) / g.steps;
     for (int i = 0; i < 2; i++) {
         grid_choose_patch(&g, sides[i]);
         sides[i]->local = local_of(&g, sides[i]);
@@ -385,24 +472,7 @@ void dot_grid(struct lower_dot_product *p)
     open_tiles(&g);
     g.sum = nest_reg(&l->b, p->sum, (uint32_t)(g.rows.size * g.columns.size / g.threads), true, 0);
     for (int i = 0; i < 2; i++) declare(&g, sides[i]);
-    struct lower_pos from = lower_pos_constant(0), to[] = {from, from};
-    for (int i = 0; i < 2; i++) grid_fetch(&g, sides[i], &from);
-    struct lower_dot_place before = dot_place(p);
-    nest_var block = lower_open(l, NEST_SERIAL, blocks);
-    for (int i = 0; i < 2; i++) {
-        if (g.panels) lower_pos_add_digit(l, &to[i], block, blocks, 1, 2, grid_words(&g, sides[i]));
-        grid_put(&g, sides[i], &to[i]);
-    }
-    if (g.panels) multiply_panels(&g, to);
-    if (blocks > 1) {
-        uint32_t depth = l->b.depth;
-        from = lower_next_block(l, block, blocks, g.steps);
-        for (int i = 0; i < 2; i++) grid_fetch(&g, sides[i], &from);
-        nest_close_to(&l->b, depth);
-    }
-    if (!g.panels) multiply(&g);
-    dot_return(p, &before);
-    if (g.panels) nest_warpgroup_wait(&l->b, g.sum);
+    (g.warpgroups ? by_warpgroups : g.panels ? by_panels : by_words)(&g);
     finish(&g);
     nest_close_to(&l->b, 0);
 }

@@ -85,6 +85,22 @@ static bool may_take(const struct lower *l, const struct lower_dot_operand *o, u
     return side_by_side(l, o->value, few, DEPTH);
 }
 
+/* Does the operand stand in memory as it is wanted, but for its order? */
+static bool stands(const struct lower *l, ir_value v)
+{
+    const struct ir_node *n = ir_get(l->f, v);
+    bool view = n->op == OP_reshape || n->op == OP_transpose || n->op == OP_slice;
+    return l->argument[v] || (view && stands(l, n->args[0]));
+}
+
+bool grid_may_copy(const struct lower_dot_grid *g, const struct lower_dot_side *s)
+{
+    const struct lower *l = g->p->l;
+    const struct lower_dot_operand *o = s->operand;
+    int64_t few = ACCESS / (int64_t)ir_dtype_bytes((enum ir_dtype)ir_type(l->f, o->value)->dtype);
+    return stands(l, o->value) && may_take(l, o, s->steps_first ? AXIS_K : s->axis, few);
+}
+
 void grid_choose_patch(struct lower_dot_grid *g, struct lower_dot_side *s)
 {
     const struct lower *l = g->p->l;
@@ -186,6 +202,28 @@ static nest_value element(struct lower_dot_grid *g, const struct lower_dot_side 
     l->cond = 0;
     dot_return(p, &before);
     return value;
+}
+
+void grid_copy(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *from,
+               const struct lower_pos *to)
+{
+    struct lower_dot_product *p = g->p;
+    struct lower *l = p->l;
+    struct lower_dot_place before = dot_place(p);
+    struct turn turn = open_turn(g, s);
+    struct lower_pos along, step;
+    corner(g, s, turn, &along, &step);
+    struct lower_pos at = grid_shared(g, s, &along, &step);
+    lower_pos_add(l, &at, to, 1);
+    lower_pos_add(l, &along, &s->start, 1);
+    lower_pos_add(l, &step, from, 1);
+    p->at[s->axis] = grid_inside(l, &along, s->extent);
+    p->at[AXIS_K] = grid_inside(l, &step, l->axes[AXIS_K].extent);
+    const struct lower_loaded *first = lower_loaded_of(l, dot_operand_value(p, s->operand));
+    if (!first) BUG("an operand that does not stand in memory");
+    nest_copy(&l->b, s->local, lower_pos_index(l, &at), first->buffer, lower_pos_index(l, &first->at), l->cond);
+    l->cond = 0;
+    dot_return(p, &before);
 }
 
 void grid_fetch(struct lower_dot_grid *g, const struct lower_dot_side *s, const struct lower_pos *from)

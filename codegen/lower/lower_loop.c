@@ -32,12 +32,19 @@ nest_value lower_compare(struct lower *l, enum ir_op op, nest_var var, int64_t w
     return lower_binary(l, op, IR_BOOL, lower_pos_value(l, &at), lower_number(l, with));
 }
 
+struct lower_pos lower_block_ahead(struct lower *l, nest_var block, int64_t blocks, int64_t ahead)
+{
+    struct lower_pos next = lower_pos_constant(ahead), at = lower_pos_constant(0);
+    nest_open_if(&l->b, lower_compare(l, OP_lt, block, blocks - ahead));
+    lower_pos_add_term(l, &next, block, 1);
+    lower_pos_add_scaled(l, &at, lower_pos_value(l, &next), 1, blocks - 1);
+    return at;
+}
+
 struct lower_pos lower_next_block(struct lower *l, nest_var block, int64_t blocks, int64_t steps)
 {
-    struct lower_pos next = lower_pos_constant(1), at = lower_pos_constant(0);
-    nest_open_if(&l->b, lower_compare(l, OP_lt, block, blocks - 1));
-    lower_pos_add_term(l, &next, block, 1);
-    lower_pos_add_scaled(l, &at, lower_pos_value(l, &next), steps, blocks - 1);
+    struct lower_pos next = lower_block_ahead(l, block, blocks, 1), at = lower_pos_constant(0);
+    lower_pos_add(l, &at, &next, steps);
     return at;
 }
 

@@ -364,14 +364,14 @@ static nest_value lower_load(struct lower *l, uint32_t buffer, const struct lowe
     return loaded.value;
 }
 
-static const struct lower_loaded *find_loaded(const struct lower *l, nest_value value)
+const struct lower_loaded *lower_loaded_of(const struct lower *l, nest_value value)
 {
     for (size_t i = l->loaded.count; i-- > 0;)
         if (l->loaded.items[i].value == value) return &l->loaded.items[i];
     return NULL;
 }
 
-bool lower_is_loaded(const struct lower *l, nest_value value) { return find_loaded(l, value); }
+bool lower_is_loaded(const struct lower *l, nest_value value) { return lower_loaded_of(l, value); }
 
 static nest_value half(struct lower *l, nest_value x, bool upper)
 {
@@ -390,7 +390,7 @@ nest_value lower_pair(struct lower *l, ir_value v, const struct lower_pos *p, in
     struct lower_pos next = *p;
     next.offset += distance;
     nest_value x = lower_value(l, v, p), y = lower_value(l, v, &next);
-    const struct lower_loaded *first = find_loaded(l, x), *second = find_loaded(l, y);
+    const struct lower_loaded *first = lower_loaded_of(l, x), *second = lower_loaded_of(l, y);
     if (first && second && first->buffer == second->buffer) {
         next = first->at;
         next.offset++;

@@ -149,9 +149,17 @@ static uint64_t hash_panels(uint64_t h, const struct nest_panels *p)
     return h;
 }
 
+static uint64_t hash_take(uint64_t h, const struct nest_take *t)
+{
+    h = hash_u64(hash_u64(h, (uint64_t)t->from << 2 | (uint64_t)t->left << 1 | t->steps_first), (uint64_t)t->size);
+    h = hash_u64(hash_u64(hash_u64(h, (uint64_t)t->by), (uint64_t)t->count), (uint64_t)t->steps);
+    return hash_index(hash_u64(h, (uint64_t)t->step), &t->at);
+}
+
 static uint8_t access_in(const struct nest_stmt *s, nest_var var, uint32_t argument)
 {
     bool reads = s->kind == NEST_LOAD || s->kind == NEST_STORE || s->kind == NEST_ADD_TO || s->kind == NEST_PREFETCH;
+    if (s->kind == NEST_COPY && s->from[0] == argument) return NEST_JUMPS;
     const struct nest_index *at = &s->index;
     bool own = at->term_count == 1 && at->terms[0].var == var && at->terms[0].scale == 1 && !at->offset;
     uint8_t bits = 0;
@@ -195,11 +203,13 @@ static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt, bool shap
     h = hash_u64(h, stmt->var);
     h = hash_u64(h, once ? 1 : (uint64_t)stmt->extent);
     h = hash_u64(h, (uint64_t)stmt->buffer << 32 | stmt->reg);
-    if (stmt->kind == NEST_MATRIX || stmt->kind == NEST_SPREAD)
+    if (stmt->kind == NEST_MATRIX || stmt->kind == NEST_SPREAD || stmt->kind == NEST_COPY)
         h = hash_u64(h, (uint64_t)stmt->from[0] << 32 | stmt->from[1]);
     h = hash_index(h, &stmt->index);
+    if (stmt->source) h = hash_index(h, stmt->source);
     if (stmt->tiles) h = hash_tiles(h, stmt->tiles);
     if (stmt->panels) h = hash_panels(h, stmt->panels);
+    if (stmt->take) h = hash_take(h, stmt->take);
     uint64_t bits = 0;
     if (!shape || stmt->kind != NEST_NUMBER) memcpy(&bits, &stmt->number, sizeof bits);
     return hash_u64(h, bits);
@@ -406,10 +416,10 @@ void nest_matrix(struct nest_builder *b, enum ir_dtype dtype, uint32_t sums, uin
     append(b, b->depth, keep(b, stmt));
 }
 
-uint32_t nest_panel(struct nest_builder *b, int64_t extent, bool steps_first, int64_t steps)
+uint32_t nest_panel(struct nest_builder *b, int64_t extent, int64_t beside)
 {
     uint32_t buffer = nest_local(b, IR_U32, extent);
-    b->nest->buffers.items[buffer].swizzle = (uint8_t)(2 * (steps_first ? steps : NEST_PANEL));
+    b->nest->buffers.items[buffer].swizzle = (uint8_t)(2 * beside);
     return buffer;
 }
 
@@ -418,6 +428,28 @@ void nest_warpgroup(struct nest_builder *b, enum ir_dtype dtype, uint32_t sums, 
     struct nest_stmt stmt = {.kind = NEST_WARPGROUP, .dtype = (uint8_t)dtype, .reg = sums};
     stmt.panels = arena_copy(b->nest->arena, panels, sizeof *panels);
     append(b, b->depth, keep(b, stmt));
+}
+
+void nest_take(struct nest_builder *b, uint32_t reg, const struct nest_take *take)
+{
+    struct nest_stmt stmt = {.kind = NEST_TAKE, .reg = reg};
+    stmt.take = arena_copy(b->nest->arena, take, sizeof *take);
+    append(b, b->depth, keep(b, stmt));
+}
+
+void nest_copy(struct nest_builder *b, uint32_t local, struct nest_index index, uint32_t from, struct nest_index source,
+               nest_value cond)
+{
+    struct nest_stmt stmt = {.kind = NEST_COPY, .buffer = local, .index = index, .from = {from}, .cond = cond};
+    stmt.source = arena_copy(b->nest->arena, &source, sizeof source);
+    append(b, b->depth, keep(b, stmt));
+}
+
+void nest_copies(struct nest_builder *b) { append(b, b->depth, keep(b, (struct nest_stmt){.kind = NEST_COPIES})); }
+
+void nest_arrived(struct nest_builder *b, int64_t but)
+{
+    append(b, b->depth, keep(b, (struct nest_stmt){.kind = NEST_ARRIVED, .extent = but}));
 }
 
 void nest_warpgroup_wait(struct nest_builder *b, uint32_t sums)

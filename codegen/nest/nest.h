@@ -86,6 +86,13 @@ enum nest_kind {
                        it: the threads go on, and until NEST_WARPGROUP_WAIT nobody may touch what it reads, nor these
                        registers; see nest_panels. Lanes hold the sums as with NEST_MATRIX, of 16 rows for 32 of them:
                        columns of 8 behind one another, four registers each. Outside of vector loops; for GPUs only */
+    NEST_TAKE, /* reg, of uint32, gets what NEST_MATRIX wants of a panel, by each warp; see nest_take. Outside of vector
+                  loops; for GPUs only */
+    NEST_COPY, /* buffer[index], four words of a panel, gets the 16 bytes of buffer from[0] at `source` by a thread that
+                  goes on; `cond`: where false zeros, and nothing is read. In a vector loop; for GPUs only */
+    NEST_COPIES,  /* what each thread has begun to copy since the last such statement is a group */
+    NEST_ARRIVED, /* all groups but the last `extent` ones have arrived, those of every thread: these meet here. Until
+                     then nobody may touch what they write */
     NEST_WARPGROUP_WAIT, /* reg has what was begun, of this and of every other thread; what threads stored before is
                             what products behind it read */
     NEST_TILES, /* a product of two matrices whose steps are pairs of bfloat16, in the tiles of a CPU's matrix unit:
@@ -110,9 +117,10 @@ struct nest_tiles {
 };
 
 /* Of NEST_WARPGROUP: `columns` by half as many rows as the nest has lanes, by `steps` of 16 bits. A panel is of pairs
- * (uint32) in a local. `steps_first`: of neighbouring steps, those of a row (or column) side by side, rows behind one
- * another; otherwise of neighbouring rows, by parts of NEST_PANEL rows: side by side those of a step, steps behind one
- * another. */
+ * (uint32) in a local.
+ * `steps_first`: of neighbouring steps, those of a row (or column) side by side, rows behind one another; otherwise of
+ * neighbouring rows, by parts of so many as lie side by side (`swizzle`; NEST_PANEL for warpgroups): those of a step,
+ * steps behind one another. */
 enum { NEST_PANEL = 64 };
 enum { NEST_UNIT_ROWS = 16, NEST_UNIT_COLUMNS = 8, NEST_UNIT_STEPS = 16 }; /* of tiles of NEST_MATRIX */
 struct nest_panels {
@@ -120,6 +128,15 @@ struct nest_panels {
     int64_t steps;
     bool steps_first[2];
     struct nest_index at[2];
+};
+
+/* Of NEST_TAKE: NEST_UNIT_STEPS from `step` on, of a panel of `steps` in buffer `from` at `at`. A warp takes `size`
+ * rows for a left operand, or as many columns: those of its digit (warp / by) % count. */
+struct nest_take {
+    bool left, steps_first;
+    uint32_t from;
+    int64_t size, by, count, steps, step;
+    struct nest_index at;
 };
 
 struct nest_stmt {
@@ -136,10 +153,12 @@ struct nest_stmt {
     nest_var var;
     int64_t extent; /* NEST_FOR: iterations; -1: the vector loop of a flat nest (see nest.flat) */
     uint32_t buffer, reg;
-    uint32_t from[2]; /* registers; of NEST_SPREAD one, and lanes */
+    uint32_t from[2]; /* registers; of NEST_SPREAD one, and lanes; of NEST_COPY a buffer */
     struct nest_index index;
+    const struct nest_index *source;
     const struct nest_tiles *tiles;
     const struct nest_panels *panels;
+    const struct nest_take *take;
     double number;
     VEC(struct nest_stmt *) body;
 };
@@ -240,9 +259,14 @@ void nest_turn(struct nest_builder *, uint32_t reg, uint32_t count);
 void nest_spread(struct nest_builder *, uint32_t reg, uint32_t from, struct nest_index first, int64_t each,
                  int64_t apart);
 void nest_matrix(struct nest_builder *, enum ir_dtype, uint32_t sums, uint32_t left, uint32_t right);
-uint32_t nest_panel(struct nest_builder *, int64_t extent, bool steps_first, int64_t steps); /* a local for some */
+uint32_t nest_panel(struct nest_builder *, int64_t extent, int64_t beside); /* a local for some: so many side by side */
 void nest_warpgroup(struct nest_builder *, enum ir_dtype, uint32_t sums, const struct nest_panels *);
 void nest_warpgroup_wait(struct nest_builder *, uint32_t sums);
+void nest_take(struct nest_builder *, uint32_t reg, const struct nest_take *);
+void nest_copy(struct nest_builder *, uint32_t local, struct nest_index, uint32_t from, struct nest_index source,
+               nest_value cond);
+void nest_copies(struct nest_builder *);
+void nest_arrived(struct nest_builder *, int64_t but);
 /* `add`: to what the buffer has. */
 void nest_tiles(struct nest_builder *, uint32_t buffer, struct nest_index, const struct nest_tiles *, bool add);
 nest_value nest_fold(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index);

@@ -170,16 +170,22 @@ static void matrix(struct machine *m, const struct nest_stmt *s)
         }
 }
 
-/* An element of a panel: of a row (or column) and a step. */
+/* An element of a panel: its bits, of a row (or column) and a step. */
+static uint16_t panel_bits(struct machine *m, uint32_t from, const struct nest_index *first, bool steps_first,
+                           int64_t steps, int64_t row, int64_t step)
+{
+    int64_t beside = m->nest->buffers.items[from].swizzle / 2;
+    int64_t at = steps_first ? row * steps + step : (row / beside * steps + step) * beside + row % beside;
+    int64_t pair = index_of(m, first) + at / 2;
+    if (pair < 0 || (pair + 1) * 4 > (int64_t)m->bytes[from]) return m->ok = false;
+    return (uint16_t)(((const uint32_t *)m->buffers[from])[pair] >> at % 2 * 16);
+}
+
 static double panel_of(struct machine *m, const struct nest_stmt *s, int which, int64_t row, int64_t step)
 {
     const struct nest_panels *p = s->panels;
-    bool first = p->steps_first[which];
-    int64_t at = first ? row * p->steps + step : (row / NEST_PANEL * p->steps + step) * NEST_PANEL + row % NEST_PANEL;
-    int64_t pair = index_of(m, &p->at[which]) + at / 2;
-    if (pair < 0 || (pair + 1) * 4 > (int64_t)m->bytes[p->from[which]]) return m->ok = false;
-    return half_of((enum ir_dtype)s->dtype, (double)((const uint32_t *)m->buffers[p->from[which]])[pair],
-                   (int)(at % 2));
+    uint16_t bits = panel_bits(m, p->from[which], &p->at[which], p->steps_first[which], p->steps, row, step);
+    return half_of((enum ir_dtype)s->dtype, (double)bits, 0);
 }
 
 static void warpgroup(struct machine *m, const struct nest_stmt *s)
@@ -192,6 +198,35 @@ static void warpgroup(struct machine *m, const struct nest_stmt *s)
             for (int64_t k = 0; k < s->panels->steps; k++)
                 *sum = (double)fmaf((float)panel_of(m, s, 0, row, k), (float)panel_of(m, s, 1, column, k), (float)*sum);
         }
+}
+
+/* As NEST_MATRIX has it: of a left tile two rows and two pairs of steps, of a right one a column and these. */
+static void take(struct machine *m, const struct nest_stmt *s)
+{
+    const struct nest_take *t = s->take;
+    int64_t rows = t->left ? 2 : 1;
+    for (int64_t number = 0; number < m->reg_count[s->reg]; number++)
+        for (uint32_t lane = 0; lane < m->nest->lanes; lane++) {
+            int64_t row = lane / 32 / t->by % t->count * t->size + number / (2 * rows) * 8 * rows + number % rows * 8 +
+                          lane % 32 / 4,
+                    step = t->step + number / rows % 2 * 8 + lane % 4 * 2;
+            uint32_t pair = panel_bits(m, t->from, &t->at, t->steps_first, t->steps, row, step);
+            pair |= (uint32_t)panel_bits(m, t->from, &t->at, t->steps_first, t->steps, row, step + 1) << 16;
+            m->reg[s->reg][number * m->nest->lanes + lane] = (double)pair;
+        }
+}
+
+/* At once, as early as it may be. */
+static void copy(struct machine *m, const struct nest_stmt *s, bool live)
+{
+    size_t size = ir_dtype_bytes((enum ir_dtype)m->nest->buffers.items[s->from[0]].dtype);
+    int64_t to = index_of(m, &s->index) * 4, from = index_of(m, s->source) * (int64_t)size;
+    bool inside = to >= 0 && to + 16 <= (int64_t)m->bytes[s->buffer] &&
+                  (!live || (from >= 0 && from + 16 <= (int64_t)m->bytes[s->from[0]]));
+    m->ok = m->ok && inside;
+    if (!inside) return;
+    if (live) memcpy((char *)m->buffers[s->buffer] + to, (const char *)m->buffers[s->from[0]] + from, 16);
+    else memset((char *)m->buffers[s->buffer] + to, 0, 16);
 }
 
 /* A pair of an operand: row (or column) and step. */
@@ -265,7 +300,11 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
     case NEST_MATRIX: matrix(m, s); return;
+    case NEST_TAKE: take(m, s); return;
     case NEST_WARPGROUP: warpgroup(m, s); return;
+    case NEST_COPY: copy(m, s, live); return;
+    case NEST_COPIES:
+    case NEST_ARRIVED:
     case NEST_WARPGROUP_WAIT: return;
     case NEST_TILES: tiles(m, s); return;
     case NEST_SPREAD: spread(m, s); return;

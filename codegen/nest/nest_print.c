@@ -30,7 +30,8 @@ static void print_index(struct str *out, const struct nest_index *index)
 
 /* $v result, $o op, $t dtype, $a operands, $x number, $p position, $b element of a buffer, $r element of registers,
  * $c condition if there is one, $C condition, $w pair or not, $i loop and variable, $n extent, $B buffer, $R register,
- * $l lanes, $m two more registers, $s what is spread, $T the product of two tiles, $P of two panels */
+ * $l lanes, $m two more registers, $s what is spread, $T the product of two tiles, $P of two panels, $f from where, $W
+ * what a warp takes */
 static const char *const forms[] = {
     [NEST_FOR] = "$i < $n",
     [NEST_IF] = "if v$C",
@@ -55,6 +56,10 @@ static const char *const forms[] = {
     [NEST_SPREAD] = "spread $R$s",
     [NEST_WARPGROUP] = "warpgroup $t $R$P",
     [NEST_WARPGROUP_WAIT] = "wait $R",
+    [NEST_TAKE] = "take $R$W",
+    [NEST_COPY] = "copy $b = $f$c",
+    [NEST_COPIES] = "copies",
+    [NEST_ARRIVED] = "arrived but $n",
 };
 
 static void print_tiles(struct str *out, const struct nest_tiles *t, bool add)
@@ -75,6 +80,15 @@ static void print_panels(struct str *out, const struct nest_panels *p)
         print_index(out, &p->at[i]);
         str_addf(out, "]%s", p->steps_first[i] ? "" : " turned");
     }
+}
+
+static void print_take(struct str *out, const struct nest_take *t)
+{
+    str_addf(out, " %s %lld of warp / %lld %% %lld, step %lld of %lld, b%u[", t->left ? "left" : "right",
+             (long long)t->size, (long long)t->by, (long long)t->count, (long long)t->step, (long long)t->steps,
+             t->from);
+    print_index(out, &t->at);
+    str_addf(out, "]%s", t->steps_first ? "" : " turned");
 }
 
 static void print_part(struct str *out, const struct nest_stmt *s, char part)
@@ -114,6 +128,12 @@ static void print_part(struct str *out, const struct nest_stmt *s, char part)
     case 'm': str_addf(out, " += r%u * r%u", s->from[0], s->from[1]); break;
     case 'T': print_tiles(out, s->tiles, s->word); break;
     case 'P': print_panels(out, s->panels); break;
+    case 'W': print_take(out, s->take); break;
+    case 'f':
+        str_addf(out, "b%u[", s->from[0]);
+        print_index(out, s->source);
+        str_add(out, "]");
+        break;
     case 'l': str_add(out, s->lanes ? " lanes" : ""); break;
     default: BUG("a form has no part %c", part);
     }
@@ -227,13 +247,32 @@ static void check_panels(struct check *c, const struct nest_panels *p)
     }
 }
 
+static void check_take(struct check *c, const struct nest_take *t)
+{
+    check_index(c, &t->at);
+    if (t->from >= c->nest->buffers.count || !c->nest->buffers.items[t->from].swizzle)
+        fault(c, "no such panel:", t->from);
+    if (t->size % NEST_UNIT_ROWS || t->by < 1 || t->count < 1 || t->step + NEST_UNIT_STEPS > t->steps)
+        fault(c, "a part of a panel that there is not:", t->from);
+}
+
+static void check_copy(struct check *c, const struct nest_stmt *s)
+{
+    if (!c->vector) fault(c, "a copy outside of a vector loop: buffer", s->buffer);
+    check_index(c, s->source);
+    if (s->from[0] >= c->nest->argument_count) fault(c, "no such argument:", s->from[0]);
+    if (s->buffer < c->nest->buffers.count && !c->nest->buffers.items[s->buffer].swizzle)
+        fault(c, "no such panel:", s->buffer);
+}
+
 static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermost)
 {
-    bool product = s->kind == NEST_MATRIX || s->kind == NEST_WARPGROUP || s->kind == NEST_WARPGROUP_WAIT;
+    bool product = s->kind == NEST_MATRIX || s->kind == NEST_TAKE || s->kind == NEST_WARPGROUP ||
+                   s->kind == NEST_WARPGROUP_WAIT;
     for (uint32_t i = 0; i < s->arg_count; i++) check_value(c, s->args[i], "an operand is not visible:");
     if (s->cond) check_value(c, s->cond, "a condition is not visible:");
     check_index(c, &s->index);
-    bool stores = s->kind == NEST_STORE || s->kind == NEST_ADD_TO || s->kind == NEST_TILES;
+    bool stores = s->kind == NEST_STORE || s->kind == NEST_ADD_TO || s->kind == NEST_TILES || s->kind == NEST_COPY;
     bool reads = s->kind == NEST_LOAD || s->kind == NEST_PREFETCH;
     if ((stores || reads) && s->buffer >= c->nest->buffers.count) fault(c, "no such buffer:", s->buffer);
     else if (stores && !c->nest->buffers.items[s->buffer].written)
@@ -251,7 +290,11 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
         if (s->from[i] >= c->nest->reg_count || !c->reg[s->from[i]]) fault(c, "no such register here:", s->from[i]);
     if (product && c->vector) fault(c, "a product inside a vector loop: register", s->reg);
     if (s->kind == NEST_TILES) check_tiles(c, s->tiles);
-    if (s->kind == NEST_WARPGROUP) check_panels(c, s->panels);
+    if (s->panels) check_panels(c, s->panels);
+    if (s->take) check_take(c, s->take);
+    if (s->kind == NEST_COPY) check_copy(c, s);
+    if (s->kind == NEST_ARRIVED && c->vector)
+        fault(c, "threads meet inside a vector loop: groups", (uint32_t)s->extent);
     if (s->kind == NEST_FOR) check_loop(c, s, outermost);
     else if (s->kind == NEST_IF) check_stmts(c, s->body.items, s->body.count);
     else if (s->kind == NEST_REG) c->reg[s->reg] = true;

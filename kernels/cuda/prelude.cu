@@ -203,9 +203,46 @@ template <bool turned> static __device__ void stepc_load_tiles(unsigned *to, con
     }
 #endif
 }
+
+/* 16 bytes to shared memory, or zeros, by a thread that goes on: see NEST_COPY ("cp.async": bytes that are not read are
+ * zeros there). Before sm_80 at once. */
+static __device__ void stepc_copy(unsigned *to, const void *from, bool is)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 : : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(is ? 16 : 0) : "memory");
+#else
+    for (int i = 0; i < 4; i++) to[i] = is ? ((const unsigned *)from)[i] : 0;
+#endif
+}
+
+static __device__ void stepc_copies_end()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
+}
+
+/* Of this thread all groups but so many have arrived. */
+template <int but> static __device__ void stepc_copies_wait()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" : : "n"(but) : "memory");
+#endif
+}
 #endif
 
-/* ---- products by warpgroups, of panels in shared memory: see NEST_WARPGROUP ---- */
+/* The same number by number, where 16 bytes do not begin as one access wants it. */
+static __device__ void stepc_copy_each(unsigned *to, const unsigned short *from, bool is)
+{
+    for (int i = 0; i < 4; i++) to[i] = is ? from[2 * i] | (unsigned)from[2 * i + 1] << 16 : 0;
+}
+
+/* ---- products of panels in shared memory ---- */
+
+#ifdef __CUDA_ARCH__
+extern __shared__ __align__(1024) unsigned char stepc_dynamic[]; /* what a launch asks for; a stand-in has its own */
+#endif
 
 /* Where a pair of a panel lies. Of 1024 bytes the 16 bytes number p are at p ^ p / 8, as far as these bits are within
  * the bytes that are side by side ("Swizzling Modes": address bits 4 to 6 by bits 7 to 9). */
@@ -213,6 +250,40 @@ template <unsigned bytes> static __device__ unsigned stepc_swizzled(unsigned wor
 {
     return word ^ (word >> 3 & (bytes / 16 - 1) * 4);
 }
+
+/* Four tiles of 8 by 8 come at a time, two of neighbouring rows and of neighbouring steps each, of which `rows_first`
+ * says which comes first. Where this lane has its line of the tiles at a row, a multiple of 16, and the first step.
+ * `part`: rows that lie side by side; 0: steps do. */
+template <int steps, int part, bool rows_first> static __device__ unsigned stepc_panel_line(unsigned row)
+{
+    const unsigned tile = threadIdx.x % 32 / 8, line = threadIdx.x % 8;
+    const unsigned step = (rows_first ? tile / 2 : tile % 2) * 8 + (part ? line : 0);
+    row += (rows_first ? tile % 2 : tile / 2) * 8 + (part ? 0 : line);
+    if constexpr (part == 0) return stepc_swizzled<2 * steps>((row * steps + step) / 2);
+    else return stepc_swizzled<2 * part>((row / part * steps * part + step * part + row % part) / 2);
+}
+
+/* The same `rows` and `step` further, multiples of 16: what stays within the bytes that are side by side changes bits
+ * that the swizzle changes, too, and carries nothing; the rest is added, and known to the compiler. */
+template <int steps, int part> static __device__ unsigned stepc_panel_further(unsigned line, unsigned rows, unsigned step)
+{
+    if constexpr (part == 0) return (line ^ step / 2) + rows * steps / 2;
+    else return (line ^ rows % part / 2) + (rows / part * steps + step) * (part / 2);
+}
+
+/* What a warp takes of a panel: see NEST_TAKE. */
+#define STEPC_TAKE(side, rows_first) \
+    template <int size, int steps, int part, int step> \
+    static __device__ void stepc_take_##side(unsigned *to, unsigned number, const unsigned *panel, unsigned from) \
+    { \
+        const unsigned line = from + stepc_panel_line<steps, part, rows_first>(number * size); \
+        _Pragma("unroll") for (int i = 0; i < size; i += 16) \
+            stepc_load_tiles<part != 0>(to + i / 4, panel + stepc_panel_further<steps, part>(line, i, step)); \
+    }
+STEPC_TAKE(left, true)
+STEPC_TAKE(right, false)
+
+/* ---- by warpgroups: see NEST_WARPGROUP ---- */
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 /* The instructions, as PTX ISA 9.7.15 has them ("Asynchronous Warpgroup Level Matrix Multiply-Accumulate
@@ -289,29 +360,20 @@ template <int sums> static __device__ void stepc_warpgroup_wait(float *sum)
     stepc_async_fence();
 }
 #else
-/* Where there is no such instruction: by the matrix unit, at once; a warp has 16 rows. Four tiles of 8 by 8 come at a
- * time, two of neighbouring rows and of neighbouring steps each, of which `rows_first` says which comes first. */
-template <int steps, bool steps_first, bool rows_first>
-static __device__ void stepc_panel_tiles(unsigned *to, const unsigned *panel, unsigned row, unsigned step)
-{
-    const unsigned tile = threadIdx.x % 32 / 8, line = threadIdx.x % 8;
-    row += (rows_first ? tile % 2 : tile / 2) * 8 + (steps_first ? line : 0);
-    step += (rows_first ? tile / 2 : tile % 2) * 8 + (steps_first ? 0 : line);
-    const unsigned turned = row / 64 * (32 * steps) + step * 32 + row % 64 / 2, plain = (row * steps + step) / 2;
-    stepc_load_tiles<!steps_first>(
-        to, panel + (steps_first ? stepc_swizzled<2 * steps>(plain) : stepc_swizzled<128>(turned)));
-}
-
+/* Where there is no such instruction: by the matrix unit, at once; a warp has 16 rows. */
 #define STEPC_WARPGROUP(type) \
     template <int columns, int steps, bool left, bool right> \
     static __device__ void stepc_warpgroup_##type(float *sum, const unsigned *x, const unsigned *y) \
     { \
+        const int part_x = left ? 0 : 64, part_y = right ? 0 : 64; \
+        const unsigned of_x = stepc_panel_line<steps, part_x, true>(threadIdx.x / 32 * 16); \
+        const unsigned of_y = stepc_panel_line<steps, part_y, false>(0); \
         _Pragma("unroll 1") for (int k = 0; k < steps; k += 16) { \
             unsigned a[4], b[4]; \
-            stepc_panel_tiles<steps, left, true>(a, x, threadIdx.x / 32 * 16, k); \
-            _Pragma("unroll") for (int j = 0; j < columns / 16; j++) { \
-                stepc_panel_tiles<steps, right, false>(b, y, 16 * j, k); \
-                stepc_matrix_##type<1, 2>(sum + 8 * j, a, b); \
+            stepc_load_tiles<!left>(a, x + stepc_panel_further<steps, part_x>(of_x, 0, k)); \
+            _Pragma("unroll") for (int j = 0; j < columns; j += 16) { \
+                stepc_load_tiles<!right>(b, y + stepc_panel_further<steps, part_y>(of_y, j, k)); \
+                stepc_matrix_##type<1, 2>(sum + j / 2, a, b); \
             } \
         } \
     }

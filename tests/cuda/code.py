@@ -16,12 +16,17 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 from tool import runner
 
+import products
 import traffic
 import warpgroups
 
 ARCHS, NAMES = ("80", "90"), ("mlp", "transformer-bf16", "images-bf16")
+LARGE = 64  # mma.sync of a warp's 64 by 64 by 32
 REGISTERS, SHARED, THREADS = 65536, 100 << 10, 2048  # of a multiprocessor (of the shared memory: sm_86's, which has the least)
 MULTIPLY = ("FFMA", "HMMA", "HGMMA", "DFMA")
+
+# Large ones of 16 bits, forward and both gradients: operands lie each way round.
+PRODUCTS = {"products-bf16": products.step({"x": [8192, 2048]}, "relu(x @ w) @ v", {"w": [2048, 4096], "v": [4096, 2048]}, "bfloat16")}
 
 
 class Kernel:
@@ -29,6 +34,7 @@ class Kernel:
         self.name, self.arch = name, arch
         self.threads = int(re.search(r"\.maxntid (\d+)", ptx)[1])
         self.registers, self.spilled, self.loop, self.kind, self.blocks, self.where = int(re.search(r"Used (\d+) registers", said)[1]), 0, None, "?", 0, "?"
+        self.products, self.ptx = ptx.count("mma.sync"), ptx
         self.shared = sum(map(int, re.findall(r"(\d+) bytes smem", said)))
         self.spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", said)))
 
@@ -63,9 +69,9 @@ def inner_loop(code):
     return max(counts, key=lambda c: sum(c[op] for op in MULTIPLY), default=None)
 
 
-def kernels_of(stepc, folder, name, arch):
+def kernels_of(stepc, folder, document, arch):
     model, so = os.path.join(folder, "model.json"), os.path.join(folder, "step.so")
-    runner.write_json(model, traffic.DOCUMENTS[name])
+    runner.write_json(model, document)
     done = runner.attempt(stepc, "compile", model, "-q", "-o", so, "--target=cuda", "--cuda-arch=compute_" + arch, verify=False)
     if done.returncode == 3 and "NVRTC" in done.stderr:
         return None
@@ -101,7 +107,7 @@ class Code(runner.SharedCase):
             self.skipTest("no ptxas")
         for name in NAMES:
             for arch in ARCHS:
-                kernels = kernels_of(self.program, self.folder, name, arch)
+                kernels = kernels_of(self.program, self.folder, traffic.DOCUMENTS[name], arch)
                 if kernels is None:
                     self.skipTest("no NVRTC")
                 for k in kernels.values():
@@ -109,11 +115,31 @@ class Code(runner.SharedCase):
                     self.assertFalse(k.loop and sum(k.loop[op] for op in MULTIPLY) >= 16 and (k.loop["LDL"] or k.loop["STL"]), k.row())
                     if k.kind not in ("dot", "attention"):
                         continue
-                    self.assertGreaterEqual(k.together() * k.threads, 256 if k.kind == "attention" else 384, k.row())  # its gradients: all registers of a thread
+                    # gradients of attention: all registers of a thread; large tiles: of these half are sums, and three blocks of k take the shared memory
+                    self.assertGreaterEqual(k.together() * k.threads, 256 if k.kind == "attention" or k.products >= LARGE // 2 else 384, k.row())
                     if k.loop and k.loop["HMMA"]:
                         self.assertGreater(k.share("HMMA", "LDS", "LDSM", "STS", "LDG"), 0.55 if k.loop["HMMA"] >= 16 else 0.35, k.row())
                     elif k.loop:  # of a narrow tile a thread has too few sums for more
                         self.assertGreater(k.share("FFMA"), 0.8 if k.kind == "dot" and k.loop["FFMA"] >= 128 else 0.45, k.row())
+
+    def test_large_products(self):
+        """Warps of 64 by 64: four products for each access to shared memory, which nothing reaches by way of registers, and little more than one other instruction for each of them."""
+        if not warpgroups.tool("ptxas"):
+            self.skipTest("no ptxas")
+        for arch in ARCHS:
+            kernels = kernels_of(self.program, self.folder, PRODUCTS["products-bf16"], arch)
+            if kernels is None:
+                self.skipTest("no NVRTC")
+            large = [k for k in kernels.values() if k.products >= LARGE]
+            self.assertEqual([k.row() for k in kernels.values() if k.kind == "dot" and k not in large], [])
+            self.assertGreaterEqual(len(large), 5)
+            for k in large:
+                self.assertEqual((k.products, k.ptx.count("ldmatrix.sync"), k.spilled), (LARGE, LARGE // 4 + (LARGE // 8 if k.threads == 256 else 0), 0), k.row())  # alone: some before the first block
+                self.assertGreaterEqual(k.ptx.count("cp.async.cg"), 8, k.row())
+                self.assertNotRegex(k.ptx, r"\b(ld|st)\.shared", k.row())
+                self.assertGreaterEqual(k.together() * k.threads, 256, k.row())
+                if k.loop:
+                    self.assertLess(sum(k.loop.values()), 2.25 * k.loop["HMMA"], k.row())  # but for what stands behind the loop: the barrier, half of the LDSM
 
 
 def show(stepc, names):
@@ -121,12 +147,12 @@ def show(stepc, names):
         for name in names or NAMES:
             print(name, flush=True)
             for arch in ARCHS:
-                for kernel in (kernels_of(stepc, folder, name, arch) or {}).values():
+                for kernel in (kernels_of(stepc, folder, {**traffic.DOCUMENTS, **PRODUCTS}[name], arch) or {}).values():
                     print("  " + kernel.row(), flush=True)
 
 
 if __name__ == "__main__":
     if "--show" in sys.argv:
-        show(os.path.abspath(sys.argv[1]), [a for a in sys.argv[2:] if a in traffic.DOCUMENTS])
+        show(os.path.abspath(sys.argv[1]), [a for a in sys.argv[2:] if a in traffic.DOCUMENTS or a in PRODUCTS])
     else:
         runner.main()

@@ -67,6 +67,19 @@ CASES = {
     "bfloat16": product(96, 40, 80, "bfloat16"), "float16": product(96, 40, 80, "float16"),
     "bfloat16_ragged": product(131, 37, 67, "bfloat16"), "bfloat16_turned": step({"x": [48, 80]}, "(w.T @ x.T) + v", {"w": [80, 40], "v": [48]}, "bfloat16"),
 }
+# What is copied to shared memory by itself, each way round: tiles that stick out, batches, blocks of k that are not whole and fewer than stages, one operand that
+# is made on its way, large tiles.
+COPIED = {
+    **{"%s_%s" % (name, dtype): o for dtype in ("bfloat16", "float16") for name, o in (
+        ("ragged", product(200, 104, 136, dtype)), ("one_block", product(128, 16, 128, dtype)), ("two_blocks", product(72, 40, 64, dtype)),
+        ("turned", step({"x": [200, 136]}, "(w.T @ x.T) + v", {"w": [136, 104], "v": [200]}, dtype)),
+        ("batch", step({"x": [3, 136, 72]}, "einsum('bik,bkj->bij', x, w) * v", {"w": [3, 72, 152], "v": [152]}, dtype)),
+        ("prologue", step({"x": [72, 136]}, "relu(x + v) @ w", {"w": [136, 80], "v": [136]}, dtype)))},
+    "large": product(1160, 40, 1152, "bfloat16"), "largest": product(1160, 40, 2040, "bfloat16"),
+    "heads": step({"x": [2, 72, 4, 64]}, "einsum('bqhd,bkhd->bhqk', x, x * v) + w", {"w": [72], "v": [64]}, "bfloat16"),
+    "slices": step({"x": [136, 192]}, "x[:, 64:128] @ w[:, 8:136]", {"w": [64, 144]}, "bfloat16"),
+}
+LARGE = {"large": 2, "largest": 4}  # warps of 64 by 64 side by side
 # What warpgroups multiply: several tiles that stick out, operands that lie either way round, blocks of k that are not whole, batches, splits.
 WARPGROUPS = {
     **{"%s_%s" % (name, dtype): o for dtype in ("bfloat16", "float16") for name, o in (
@@ -101,6 +114,24 @@ class Products(runner.Case):
             with self.subTest(name=name):
                 self.check(name, o, "text")
 
+    def test_copies(self):
+        """One barrier for a block of k, and one before them, or two; operands lie as they do in memory, each way round."""
+        ways, staged = set(), 0
+        for name, o in COPIED.items():
+            with self.subTest(name=name):
+                kernels = [k for k in self.check(name, o, "text").split('extern "C" __global__')[1:] if "stepc_copy(" in k.split("\n}\n")[0]]
+                self.assertGreaterEqual(len(kernels), 1)
+                if name in LARGE:
+                    self.assertTrue(any("stepc_matrix_bf16<4, 8>" in k and "threadIdx.x / 32 %% %d," % LARGE[name] in k for k in kernels))
+                for kernel in kernels:
+                    left, right = (re.search(r"stepc_take_%s<\d+, 32, (\d+), 0>" % side, kernel) for side in ("left", "right"))
+                    self.assertLessEqual(kernel.count("__syncthreads();"), 3 if "__launch_bounds__(256, 1)" in kernel else 2, kernel)
+                    self.assertEqual("stepc_dynamic" in kernel, "__launch_bounds__(256, 1)" in kernel)
+                    ways.add(("bf16" if "stepc_matrix_bf16" in kernel else "f16", left[1] == "0", right[1] == "0"))
+                    staged += "stepc_store_whole(b" in kernel or "stepc_load_whole" in kernel
+        self.assertEqual(len(ways), 8, ways)
+        self.assertGreaterEqual(staged, 2)
+
     def test_warpgroups(self):
         """sm_90a: one barrier for a block of k; operands lie as they do in memory, each way round."""
         ways = set()
@@ -133,7 +164,7 @@ class Products(runner.Case):
             self.stepc("compile", model, "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", "--save-temps=" + self.folder, *MORE.get(name, []))
             with open(self.path("step.cu")) as f:
                 kernels = pieces(f.read())
-            tiles = re.compile(r"__align__\(16\)|\)\(shared \+ ")
+            tiles = re.compile(r"__align__\(|\)\(shared \+ ")
             self.assertGreaterEqual(sum(bool(tiles.search(k)) for k in kernels), products)
             for kernel in kernels:
                 if "fmaf" in kernel:
@@ -161,7 +192,7 @@ class Products(runner.Case):
                            "--save-temps=" + self.folder)
                 with open(self.path("step.cu")) as f:
                     kernels = "".join(f.read().split('extern "C" __global__')[1:])
-                self.assertIn("stepc_matrix_%s<1, 4>(r" % name, kernels)
+                self.assertRegex(kernels, r"stepc_matrix_%s<1, 4>\(r" % name)
                 self.assertNotIn("fmaf(", kernels)
 
     def test_unit_of_taps(self):
@@ -170,7 +201,7 @@ class Products(runner.Case):
             self.stepc("compile", self.write("model.json", convolution([4, 12, 12, 16], dtype)), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text",
                        "--save-temps=" + self.folder)
             with open(self.path("step.cu")) as f:
-                kernels = [k for k in pieces(f.read()) if "__align__(16)" in k]
+                kernels = [k for k in pieces(f.read()) if "__align__(" in k]
             self.assertGreaterEqual(len(kernels), 5)
             for kernel in kernels:
                 self.assertIn("stepc_matrix_" + name, kernel)
@@ -181,8 +212,8 @@ class Products(runner.Case):
         for o, few, least in (product(128, 64, 64), 4, 2), (product(2048, 640, 1024, "bfloat16"), 4, 2), (product(128, 62, 66), 2, 1), (image, 4, 5):
             self.stepc("compile", self.write("model.json", o), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", "text", "--save-temps=" + self.folder)
             with open(self.path("step.cu")) as f:
-                kernels = [k for k in pieces(f.read()) if "__align__(16)" in k]
-            self.assertGreaterEqual(sum("stepc_load_whole<%d>" % few in k for k in kernels), least, few)
+                kernels = [k for k in pieces(f.read()) if "__align__(" in k]
+            self.assertGreaterEqual(sum("stepc_load_whole<%d>" % few in k or "stepc_copy(" in k for k in kernels), least, few)
             for kernel in kernels:
                 self.assertLessEqual(kernel.count("__syncthreads();"), 4, kernel)
 

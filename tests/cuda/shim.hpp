@@ -191,17 +191,24 @@ static void fail(const char *what)
 
 /* Has every thread said before the last barrier that the unit of products is to see what it stored? */
 static bool fenced[MOST], seen;
+static unsigned barriers = 1; /* of the block, and of those before it */
 static void meet(unsigned threads)
 {
     seen = true;
+    barriers++;
     for (unsigned i = 0; i < threads; i++) seen = seen && fenced[i], fenced[i] = false;
 }
 static void end_block(unsigned threads);
+static void end_copies(unsigned threads);
 
-/* 0; -1: threads disagree about a barrier; -2: something else that stderr says. */
+/* 0; -1: threads disagree about a barrier; -2: something else that stderr says. `shared`: bytes of shared memory beside
+ * what the kernel has. */
+static unsigned dynamic_bytes;
 template <typename... A>
-static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void **arguments, int backwards)
+static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, unsigned shared, void **arguments,
+                  int backwards)
 {
+    dynamic_bytes = shared;
     call<A...> c = {kernel, arguments};
     body = call<A...>::enter;
     body_argument = &c;
@@ -219,6 +226,7 @@ static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void 
         while (state == 1) state = turn(threads, backwards), meet(threads);
         if (state) return -1;
         end_block(threads);
+        end_copies(threads);
     }
     return wrong ? -2 : 0;
 }
@@ -288,11 +296,122 @@ static void shim_matrix(float *sum, const unsigned *left, const unsigned *right,
 SHIM_MATRIX(bf16, true)
 SHIM_MATRIX(f16, false)
 
+/* ---- copies to shared memory that threads do not wait for (PTX ISA 9.7.9.25, cp.async): made as late as they may,
+ * when their thread waits for their group. Of every 16 bytes of shared memory is known who writes and who reads them
+ * between which barriers ---- */
+
+__shared__ __align__(1024) unsigned char stepc_dynamic[227 << 10];
+
+namespace shim
+{
+
+enum { CHUNK = 16, MOST_CHUNKS = 1 << 14 /* 256 KiB */, MOST_COPIES = 256 };
+struct copied {
+    void *to;
+    const void *from; /* NULL: zeros */
+    int group;
+};
+struct copies {
+    copied item[MOST_COPIES];
+    int count, groups; /* groups: that have ended */
+};
+static copies copying[MOST];
+static bool any_copies; /* in this block */
+struct chunk {
+    size_t at;
+    bool under_way;
+    unsigned written, read; /* how many barriers there were; 0: never */
+    unsigned readers;       /* since the barrier: a bit for each warp */
+};
+static chunk chunks[MOST_CHUNKS];
+
+SHIM_UNSEEN static chunk *chunk_at(const void *address)
+{
+    const size_t at = (size_t)address / CHUNK;
+    chunk *c = &chunks[at % MOST_CHUNKS];
+    const size_t asked = (size_t)address - (size_t)stepc_dynamic;
+    if ((size_t)address % CHUNK) fail("16 bytes of shared memory that do not begin at a multiple of 16");
+    if (asked < sizeof stepc_dynamic && asked >= dynamic_bytes) fail("more shared memory than the launch asks for");
+    if (c->at != at) {
+        if (c->under_way) fail("copies to more shared memory than there is");
+        *c = {at, false, 0, 0, 0};
+    }
+    return c;
+}
+
+SHIM_UNSEEN static void begin_copy(void *to, const void *from)
+{
+    copies *own = &copying[threadIdx.x];
+    chunk *c = chunk_at(to);
+    if (own->count == MOST_COPIES) fail("more copies under way than are modelled");
+    if ((size_t)from % CHUNK) fail("a copy from what does not begin at a multiple of 16 bytes");
+    if (c->under_way) fail("a copy to where another one is under way to");
+    if (c->read == barriers && c->readers & ~(1u << threadIdx.x / WARP))
+        fail("a copy to what another warp may still read");
+    if (wrong) return;
+    any_copies = true;
+    c->under_way = true;
+    own->item[own->count++] = {to, from, own->groups};
+}
+
+SHIM_UNSEEN static void arrive(int but)
+{
+    copies *own = &copying[threadIdx.x];
+    int left = 0;
+    for (int i = 0; i < own->count; i++) {
+        const copied *one = &own->item[i];
+        if (one->group >= own->groups - but) {
+            own->item[left++] = *one;
+            continue;
+        }
+        chunk *c = chunk_at(one->to);
+        if (one->from) std::memcpy(one->to, one->from, CHUNK);
+        else std::memset(one->to, 0, CHUNK);
+        c->under_way = false, c->written = barriers;
+    }
+    own->count = left;
+}
+
+SHIM_UNSEEN static void note_read(const void *address)
+{
+    if (!any_copies) return;
+    chunk *c = chunk_at(address);
+    if (c->under_way) fail("what a copy brings is read before it has arrived");
+    if (c->written == barriers) fail("what a copy has brought is read without a barrier between");
+    if (c->read != barriers) c->read = barriers, c->readers = 0;
+    c->readers |= 1u << threadIdx.x / WARP;
+}
+
+static void end_copies(unsigned threads)
+{
+    for (unsigned i = 0; any_copies && i < threads; i++) {
+        if (copying[i].count) fail("a copy that nobody waits for");
+        for (int k = 0; k < copying[i].count; k++) chunk_at(copying[i].item[k].to)->under_way = false;
+        copying[i].count = copying[i].groups = 0;
+    }
+    any_copies = false;
+    barriers++;
+}
+
+} // namespace shim
+
+SHIM_UNSEEN static void stepc_copy(unsigned *to, const void *from, bool is)
+{
+#ifdef SHIM_TRAFFIC
+    if (is) traffic::note(from, 16, false, __builtin_return_address(0));
+    traffic::note(to, 16, true, __builtin_return_address(0));
+#endif
+    shim::begin_copy(to, is ? from : nullptr);
+}
+static void stepc_copies_end() { shim::copying[threadIdx.x].groups++; }
+template <int but> static void stepc_copies_wait() { shim::arrive(but); }
+
 template <bool turned> SHIM_UNSEEN static void stepc_load_tiles(unsigned *to, const unsigned *line)
 {
     static const unsigned short *lines[shim::MOST];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane, row = lane / 4, column = lane % 4 * 2;
     lines[threadIdx.x] = (const unsigned short *)line;
+    shim::note_read(line);
 #ifdef SHIM_TRAFFIC
     traffic::note(line, 16, false, __builtin_return_address(0)); /* eight lines at a time */
 #endif
@@ -442,10 +561,10 @@ SHIM_WGMMA(f16, false)
 #define SHIM_TELL(kernel, blocks, threads)
 #endif
 #define SHIM_LAUNCHER(kernel) \
-    extern "C" __attribute__((visibility("default"))) int launch_##kernel(unsigned blocks, unsigned threads, void **a, \
-                                                                          int backwards) \
+    extern "C" __attribute__((visibility("default"))) int launch_##kernel(unsigned blocks, unsigned threads, \
+                                                                          unsigned shared, void **a, int backwards) \
     { \
-        const int state = shim::launch(kernel, blocks, threads, a, backwards); \
+        const int state = shim::launch(kernel, blocks, threads, shared, a, backwards); \
         SHIM_TELL(kernel, blocks, threads); \
         return state; \
     }

@@ -154,7 +154,8 @@ struct stepc_cuda_kernel {
     uint8_t checks;          /* whether it raises the flag */
     uint8_t part;            /* it is in no image but as a part of sequences */
     uint16_t number_count;   /* of a launch */
-    uint64_t shared_bytes;   /* static shared memory of a block */
+    uint32_t shared_bytes;   /* static shared memory of a block */
+    uint32_t dynamic_bytes;  /* and what a launch asks for beside it; the static memory is at most 48 KiB */
     uint64_t scratch_bytes;  /* global memory per block */
 };
 static inline uint32_t stepc_cuda_blocks(const struct stepc_cuda_kernel *kernel, int64_t extent)

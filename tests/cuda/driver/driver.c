@@ -693,14 +693,27 @@ static bool has_function(const void *function)
     return false;
 }
 
+API cuFuncSetAttribute(void *function, int attribute, int value)
+{
+    enum { MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, MOST_SHARED = 227 << 10 /* of sm_90 */ };
+    BEGIN("cuFuncSetAttribute");
+    if (!has_function(function)) return end(INVALID_HANDLE);
+    if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > MOST_SHARED) return end(INVALID_VALUE);
+    ((struct function *)function)->most_shared = (unsigned)value;
+    return end(SUCCESS);
+}
+
 API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
                    unsigned shared, void *stream, void **parameters, void **extra)
 {
     BEGIN("cuLaunchKernel");
     if (!has_function(function)) return end(INVALID_HANDLE);
     const struct function *f = function;
-    if (y != 1 || z != 1 || ty != 1 || tz != 1 || shared || extra || !x || !threads || threads > 1024 ||
-        x > INT32_MAX) {
+    if (shared > 48 << 10 && shared > f->most_shared) {
+        report("%s: %u bytes of shared memory, for which it was not asked", f->name, shared);
+        return end(INVALID_VALUE);
+    }
+    if (y != 1 || z != 1 || ty != 1 || tz != 1 || extra || !x || !threads || threads > 1024 || x > INT32_MAX) {
         report("%s: a grid that there is not", f->name);
         return end(INVALID_VALUE);
     }
@@ -711,9 +724,10 @@ API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
         memcpy(word, parameters[i], n * sizeof *words);
         word += n;
     }
-    return end(
-        enqueue("cuLaunchKernel", stream,
-                &(struct op){.kind = OP_KERNEL, .function = f, .blocks = x, .threads = threads, .words = words}));
+    return end(enqueue(
+        "cuLaunchKernel", stream,
+        &(struct op){
+            .kind = OP_KERNEL, .function = f, .blocks = x, .threads = threads, .shared = shared, .words = words}));
 }
 
 /* ---------------------------------------------------------------- graphs */

@@ -64,7 +64,8 @@ extern const char *const kind_names[];
 struct function {
     const char *name;           /* in the module */
     unsigned parameters, table; /* table: words of the first parameter if it is one; 0: it is a word, as all others */
-    int (*launch)(unsigned blocks, unsigned threads, void **arguments, int backwards);
+    unsigned most_shared;       /* that a launch may ask for, if it is more than any may */
+    int (*launch)(unsigned blocks, unsigned threads, unsigned shared, void **arguments, int backwards);
 };
 enum op_kind {
     OP_KERNEL,
@@ -83,7 +84,7 @@ struct op {
     struct op *next;
     enum op_kind kind;
     const struct function *function;
-    unsigned blocks, threads;
+    unsigned blocks, threads, shared;
     uint64_t *words;        /* parameters */
     char *to, *from, *data; /* data: what a source held */
     uint64_t bytes, value;

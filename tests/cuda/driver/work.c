@@ -97,7 +97,7 @@ static int run_once(const struct op *op, void **arguments, bool backwards)
     _mm_setcsr(0x1f80); /* a GPU keeps denormals */
     if (sigsetjmp(back, 1)) result = 2;
     else {
-        int status = op->function->launch(op->blocks, op->threads, arguments, backwards);
+        int status = op->function->launch(op->blocks, op->threads, op->shared, arguments, backwards);
         result = status == -2 ? 3 : status != 0;
     }
     _mm_setcsr(control);

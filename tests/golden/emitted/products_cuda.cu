@@ -268,243 +268,137 @@ extern "C" __global__ void __launch_bounds__(128) kernel_0(const float *__restri
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128) kernel_2(const unsigned short *__restrict__ b0, const unsigned short *__restrict__ b1, float *__restrict__ b2, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(128, 2) kernel_2(const unsigned short *__restrict__ b0, const unsigned short *__restrict__ b1, float *__restrict__ b2, long long lo, long long hi)
 {
     stepc_escape(b2);
-    __shared__ __align__(16) unsigned b3[1276];
-    __shared__ __align__(16) unsigned b4[632];
+    __shared__ __align__(1024) unsigned b3[3072];
+    __shared__ __align__(1024) unsigned b4[1536];
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
     const unsigned v2 = (unsigned)0ll;
-    const int v3 = (int)4ll;
-    const int v7 = (int)2ll;
-    const int v9 = (int)8ll;
-    const int v12 = (int)32ll;
-    const int v53 = (int)6ll;
-    const int v105 = (int)3ll;
-    const int v206 = (int)12ll;
+    const int v3 = (int)3ll;
+    const int v6 = (int)4ll;
+    const int v11 = (int)32ll;
+    const int v22 = (int)2ll;
+    const int v42 = (int)8ll;
+    const int v48 = (int)12ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[16];
         #pragma unroll
         for (int i = 0; i < 16; i++) r0[i] = v1;
-        unsigned r1[8];
+        unsigned r1[4];
         #pragma unroll
-        for (int i = 0; i < 8; i++) r1[i] = v2;
+        for (int i = 0; i < 4; i++) r1[i] = v2;
         unsigned r2[4];
         #pragma unroll
         for (int i = 0; i < 4; i++) r2[i] = v2;
-        unsigned r3[4];
+        unsigned r3[8];
         #pragma unroll
-        for (int i = 0; i < 4; i++) r3[i] = v2;
+        for (int i = 0; i < 8; i++) r3[i] = v2;
         unsigned r4[8];
         #pragma unroll
         for (int i = 0; i < 8; i++) r4[i] = v2;
-        #pragma unroll
-        for (long long i1 = 0; i1 < 2ll; i1++) {
-             {
-                const long long i2 = thread;
-                const int v4 = (int)(i2);
-                const int v5 = stepc_rem(v4, v3);
-                const int v6 = stepc_div(v4, v3);
-                const int v8 = stepc_rem(v6, v7);
-                const int v10 = stepc_div(v4, v9);
-                const int v11 = stepc_rem(v10, v3);
-                const int v13 = stepc_div(v4, v12);
-                const int v14 = (int)(32ll * i1 + 4ll * (long long)v8 + (long long)v11 + 8ll * (long long)v13);
-                const bool v15 = v14 < v12;
-                const auto wide16 = stepc_load_whole<4>((const unsigned *)(b0 + (128ll * i0 + 512ll * (long long)v14 + 8ll * (long long)v5)), v15);
-                const unsigned v24 = wide16.item[0];
-                r1[4ll * i1] = v24;
-                const unsigned v32 = wide16.item[1];
-                r1[4ll * i1 + 1] = v32;
-                const unsigned v40 = wide16.item[2];
-                r1[4ll * i1 + 2] = v40;
-                const unsigned v48 = wide16.item[3];
-                r1[4ll * i1 + 3] = v48;
-            }
-        }
-         {
-            const long long i3 = 0;
-             {
-                const long long i4 = thread;
-                const int v49 = (int)(i4);
-                const int v50 = stepc_rem(v49, v9);
-                const int v51 = stepc_div(v49, v9);
-                const int v52 = (int)((long long)v50);
-                const bool v54 = v52 < v53;
-                const auto wide55 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v52 + 48ll * (long long)v51)), v54);
-                const auto wide56 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v52 + 48ll * (long long)v51 + 24)), v54);
-                const unsigned v62 = stepc_pair<0, 0>(wide55.item[0], wide56.item[0]);
-                r3[0] = v62;
-                const unsigned v70 = stepc_pair<1, 1>(wide55.item[0], wide56.item[0]);
-                r3[1] = v70;
-                const unsigned v78 = stepc_pair<0, 0>(wide55.item[1], wide56.item[1]);
-                r3[2] = v78;
-                const unsigned v86 = stepc_pair<1, 1>(wide55.item[1], wide56.item[1]);
-                r3[3] = v86;
-            }
-        }
+        stepc_copies_wait<0>();
         __syncthreads();
-        #pragma unroll 1
-        for (long long i5 = 0; i5 < 4ll; i5++) {
-            __syncthreads();
+        for (long long i1 = 0; i1 < 2ll; i1++) {
+            const int v4 = (int)(i1);
+            const int v5 = stepc_rem(v4, v3);
             #pragma unroll
-            for (long long i6 = 0; i6 < 2ll; i6++) {
+            for (long long i2 = 0; i2 < 2ll; i2++) {
                  {
-                    const long long i7 = thread;
-                    const int v87 = (int)(i7);
-                    const int v88 = stepc_rem(v87, v3);
-                    const int v89 = stepc_div(v87, v3);
-                    const int v90 = stepc_rem(v89, v7);
-                    const int v91 = stepc_div(v87, v9);
-                    const int v92 = stepc_rem(v91, v3);
-                    const int v93 = stepc_div(v87, v12);
-                    const unsigned v94 = r1[4ll * i6];
-                    b3[640ll * i6 + 80ll * (long long)v90 + 20ll * (long long)v92 + 160ll * (long long)v93 + 4ll * (long long)v88] = v94;
-                    const unsigned v95 = r1[4ll * i6 + 1];
-                    b3[640ll * i6 + 80ll * (long long)v90 + 20ll * (long long)v92 + 160ll * (long long)v93 + 4ll * (long long)v88 + 1] = v95;
-                    const unsigned v96 = r1[4ll * i6 + 2];
-                    b3[640ll * i6 + 80ll * (long long)v90 + 20ll * (long long)v92 + 160ll * (long long)v93 + 4ll * (long long)v88 + 2] = v96;
-                    const unsigned v97 = r1[4ll * i6 + 3];
-                    b3[640ll * i6 + 80ll * (long long)v90 + 20ll * (long long)v92 + 160ll * (long long)v93 + 4ll * (long long)v88 + 3] = v97;
+                    const long long i3 = thread;
+                    const int v7 = (int)(i3);
+                    const int v8 = stepc_rem(v7, v6);
+                    const int v9 = stepc_div(v7, v6);
+                    const int v10 = (int)(32ll * i2 + (long long)v9);
+                    const bool v12 = v10 < v11;
+                    stepc_copy(&b3[stepc_swizzled<64>(16ll * (long long)v9 + 4ll * (long long)v8) + 512ll * i2 + 1024ll * (long long)v5], b0 + (128ll * i0 + 32ll * i1 + 512ll * (long long)v10 + 8ll * (long long)v8), v12);
                 }
             }
              {
-                const long long i8 = 0;
+                const long long i4 = 0;
                  {
-                    const long long i9 = thread;
-                    const int v98 = (int)(i9);
-                    const int v99 = stepc_rem(v98, v9);
-                    const int v100 = stepc_div(v98, v9);
-                    const unsigned v101 = r3[0];
-                    b4[4ll * (long long)v99 + 40ll * (long long)v100] = v101;
-                    const unsigned v102 = r3[1];
-                    b4[4ll * (long long)v99 + 40ll * (long long)v100 + 1] = v102;
-                    const unsigned v103 = r3[2];
-                    b4[4ll * (long long)v99 + 40ll * (long long)v100 + 2] = v103;
-                    const unsigned v104 = r3[3];
-                    b4[4ll * (long long)v99 + 40ll * (long long)v100 + 3] = v104;
+                    const long long i5 = thread;
+                    const int v14 = (int)(i5);
+                    const int v15 = stepc_rem(v14, v6);
+                    const int v16 = stepc_div(v14, v6);
+                    const int v17 = (int)((long long)v15);
+                    const bool v18 = v17 < v3;
+                    stepc_copy(&b4[stepc_swizzled<64>(4ll * (long long)v15 + 16ll * (long long)v16) + 512ll * (long long)v5], b1 + (3072ll * i0 + 768ll * i1 + 8ll * (long long)v17 + 24ll * (long long)v16), v18);
                 }
             }
-            const int v106 = (int)(i5);
-            const bool v107 = v106 < v105;
-            const int v108 = (int)(i5 + 1);
-            if (v107) {
-                #pragma unroll
-                for (long long i10 = 0; i10 < 2ll; i10++) {
-                     {
-                        const long long i11 = thread;
-                        const int v109 = (int)(i11);
-                        const int v110 = stepc_rem(v109, v3);
-                        const int v111 = stepc_div(v109, v3);
-                        const int v112 = stepc_rem(v111, v7);
-                        const int v113 = stepc_div(v109, v9);
-                        const int v114 = stepc_rem(v113, v3);
-                        const int v115 = stepc_div(v109, v12);
-                        const int v116 = (int)(32ll * i10 + 4ll * (long long)v112 + (long long)v114 + 8ll * (long long)v115);
-                        const bool v117 = v116 < v12;
-                        const auto wide118 = stepc_load_whole<4>((const unsigned *)(b0 + (128ll * i0 + 512ll * (long long)v116 + 8ll * (long long)v110 + 32ll * (long long)v108)), v117);
-                        const unsigned v125 = wide118.item[0];
-                        r1[4ll * i10] = v125;
-                        const unsigned v133 = wide118.item[1];
-                        r1[4ll * i10 + 1] = v133;
-                        const unsigned v141 = wide118.item[2];
-                        r1[4ll * i10 + 2] = v141;
-                        const unsigned v149 = wide118.item[3];
-                        r1[4ll * i10 + 3] = v149;
-                    }
-                }
-                 {
-                    const long long i12 = 0;
-                     {
-                        const long long i13 = thread;
-                        const int v150 = (int)(i13);
-                        const int v151 = stepc_rem(v150, v9);
-                        const int v152 = stepc_div(v150, v9);
-                        const int v153 = (int)((long long)v151);
-                        const bool v154 = v153 < v53;
-                        const auto wide155 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v153 + 48ll * (long long)v152 + 768ll * (long long)v108)), v154);
-                        const auto wide156 = stepc_load_whole<2>((const unsigned *)(b1 + (3072ll * i0 + 4ll * (long long)v153 + 48ll * (long long)v152 + 768ll * (long long)v108 + 24)), v154);
-                        const unsigned v162 = stepc_pair<0, 0>(wide155.item[0], wide156.item[0]);
-                        r3[0] = v162;
-                        const unsigned v170 = stepc_pair<1, 1>(wide155.item[0], wide156.item[0]);
-                        r3[1] = v170;
-                        const unsigned v178 = stepc_pair<0, 0>(wide155.item[1], wide156.item[1]);
-                        r3[2] = v178;
-                        const unsigned v186 = stepc_pair<1, 1>(wide155.item[1], wide156.item[1]);
-                        r3[3] = v186;
-                    }
-                }
-            }
+            stepc_copies_end();
+        }
+        #pragma unroll 1
+        for (long long i6 = 0; i6 < 4ll; i6++) {
+            const int v20 = (int)(i6);
+            const int v21 = stepc_rem(v20, v3);
+            stepc_copies_wait<1>();
             __syncthreads();
-            #pragma unroll
-            for (long long i14 = 0; i14 < 2ll; i14++) {
-                 {
-                    const long long i15 = 0;
-                    #pragma unroll
-                    for (long long i16 = 0; i16 < 2ll; i16++) {
-                        #pragma unroll
-                        for (long long i17 = 0; i17 < 2ll; i17++) {
-                             {
-                                const long long i18 = thread;
-                                const int v187 = (int)(i18);
-                                const int v188 = stepc_div(v187, v12);
-                                const int v189 = stepc_div(v187, v3);
-                                const int v190 = stepc_rem(v189, v9);
-                                const int v191 = stepc_rem(v187, v3);
-                                const unsigned v192 = b3[8ll * i14 + 4ll * i16 + 160ll * i17 + 320ll * (long long)v188 + 20ll * (long long)v190 + (long long)v191];
-                                r2[2ll * i16 + i17] = v192;
-                            }
-                        }
-                    }
-                }
+            const bool v23 = v20 < v22;
+            const int v24 = (int)(i6 + 2);
+            const int v25 = (int)((long long)v24);
+            const int v26 = stepc_rem(v25, v3);
+            if (v23) {
                 #pragma unroll
-                for (long long i19 = 0; i19 < 4ll; i19++) {
-                    #pragma unroll
-                    for (long long i20 = 0; i20 < 2ll; i20++) {
-                         {
-                            const long long i21 = 0;
-                             {
-                                const long long i22 = thread;
-                                const int v193 = (int)(i22);
-                                const int v194 = stepc_div(v193, v3);
-                                const int v195 = stepc_rem(v194, v9);
-                                const int v196 = stepc_rem(v193, v3);
-                                const unsigned v197 = b4[320ll * i14 + 8ll * i19 + 160ll * i20 + (long long)v195 + 40ll * (long long)v196];
-                                r4[2ll * i19 + i20] = v197;
-                            }
-                        }
+                for (long long i7 = 0; i7 < 2ll; i7++) {
+                     {
+                        const long long i8 = thread;
+                        const int v27 = (int)(i8);
+                        const int v28 = stepc_rem(v27, v6);
+                        const int v29 = stepc_div(v27, v6);
+                        const int v30 = (int)(32ll * i7 + (long long)v29);
+                        const bool v31 = v30 < v11;
+                        stepc_copy(&b3[stepc_swizzled<64>(16ll * (long long)v29 + 4ll * (long long)v28) + 512ll * i7 + 1024ll * (long long)v26], b0 + (128ll * i0 + 512ll * (long long)v30 + 8ll * (long long)v28 + 32ll * (long long)v24), v31);
                     }
                 }
-                stepc_matrix_bf16<1, 4>(r0, r2, r4);
+                 {
+                    const long long i9 = 0;
+                     {
+                        const long long i10 = thread;
+                        const int v33 = (int)(i10);
+                        const int v34 = stepc_rem(v33, v6);
+                        const int v35 = stepc_div(v33, v6);
+                        const int v36 = (int)((long long)v34);
+                        const bool v37 = v36 < v3;
+                        stepc_copy(&b4[stepc_swizzled<64>(4ll * (long long)v34 + 16ll * (long long)v35) + 512ll * (long long)v26], b1 + (3072ll * i0 + 8ll * (long long)v36 + 24ll * (long long)v35 + 768ll * (long long)v24), v37);
+                    }
+                }
             }
+            stepc_copies_end();
+            stepc_take_left<16, 32, 0, 0>(r1, threadIdx.x / 32 % 4, b3, 1024ll * (long long)v21);
+            stepc_take_right<32, 32, 32, 0>(r3, threadIdx.x / 32 % 1, b4, 512ll * (long long)v21);
+            stepc_matrix_bf16<1, 4>(r0, r1, r3);
+            stepc_take_left<16, 32, 0, 16>(r2, threadIdx.x / 32 % 4, b3, 1024ll * (long long)v21);
+            stepc_take_right<32, 32, 32, 16>(r4, threadIdx.x / 32 % 1, b4, 512ll * (long long)v21);
+            stepc_matrix_bf16<1, 4>(r0, r2, r4);
         }
          {
-            const long long i23 = 0;
+            const long long i11 = 0;
             #pragma unroll
-            for (long long i24 = 0; i24 < 2ll; i24++) {
+            for (long long i12 = 0; i12 < 2ll; i12++) {
                 #pragma unroll
-                for (long long i25 = 0; i25 < 4ll; i25++) {
+                for (long long i13 = 0; i13 < 4ll; i13++) {
                      {
-                        const long long i26 = 0;
+                        const long long i14 = 0;
                          {
-                            const long long i27 = thread;
-                            const int v198 = (int)(i27);
-                            const int v199 = stepc_div(v198, v12);
-                            const int v200 = stepc_div(v198, v3);
-                            const int v201 = stepc_rem(v200, v9);
-                            const int v202 = stepc_rem(v198, v3);
-                            const int v203 = (int)(8ll * i24 + 16ll * (long long)v199 + (long long)v201);
-                            const bool v204 = v203 < v12;
-                            const int v205 = (int)(4ll * i25 + (long long)v202);
-                            const bool v207 = v205 < v206;
-                            const bool v208 = v204 && v207;
-                            const float v209 = r0[2ll * i24 + 4ll * i25];
-                            const float v210 = r0[2ll * i24 + 4ll * i25 + 1];
-                            stepc_few<float, 2> run2_209;
-                            run2_209.item[0] = v209;
-                            run2_209.item[1] = v210;
-                            stepc_store_whole(b2 + (768ll * i0 + 2ll * (long long)v205 + 24ll * (long long)v203), run2_209, v208);
+                            const long long i15 = thread;
+                            const int v39 = (int)(i15);
+                            const int v40 = stepc_div(v39, v11);
+                            const int v41 = stepc_div(v39, v6);
+                            const int v43 = stepc_rem(v41, v42);
+                            const int v44 = stepc_rem(v39, v6);
+                            const int v45 = (int)(8ll * i12 + 16ll * (long long)v40 + (long long)v43);
+                            const bool v46 = v45 < v11;
+                            const int v47 = (int)(4ll * i13 + (long long)v44);
+                            const bool v49 = v47 < v48;
+                            const bool v50 = v46 && v49;
+                            const float v51 = r0[2ll * i12 + 4ll * i13];
+                            const float v52 = r0[2ll * i12 + 4ll * i13 + 1];
+                            stepc_few<float, 2> run2_51;
+                            run2_51.item[0] = v51;
+                            run2_51.item[1] = v52;
+                            stepc_store_whole(b2 + (768ll * i0 + 2ll * (long long)v47 + 24ll * (long long)v45), run2_51, v50);
                         }
                     }
                 }
@@ -541,30 +435,29 @@ extern "C" __global__ void __launch_bounds__(128) kernel_3(const float *__restri
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short *__restrict__ b0, const unsigned short *b1, const double *__restrict__ b2, unsigned short *b3, long long lo, long long hi, unsigned *flag)
+extern "C" __global__ void __launch_bounds__(128, 2) kernel_5(const unsigned short *__restrict__ b0, const unsigned short *b1, const double *__restrict__ b2, unsigned short *b3, long long lo, long long hi, unsigned *flag)
 {
-    __shared__ __align__(16) unsigned b4[1144];
-    __shared__ __align__(16) unsigned b5[632];
+    __shared__ __align__(1024) unsigned b4[3072];
+    __shared__ __align__(1024) unsigned b5[1536];
     const unsigned thread = threadIdx.x;
     bool bad = false;
     const float v1 = 0.0f;
     const unsigned v2 = (unsigned)0ll;
-    const int v3 = (int)16ll;
-    const unsigned v11 = (unsigned)16ll;
-    const int v40 = (int)8ll;
-    const int v45 = (int)6ll;
-    const float v47 = 1.0f;
-    const float v48 = 0.0f;
-    const int v68 = (int)32ll;
-    const int v71 = (int)4ll;
-    const int v87 = (int)12ll;
+    const int v3 = (int)8ll;
+    const int v8 = (int)4ll;
+    const int v13 = (int)3ll;
+    const float v15 = 1.0f;
+    const float v16 = 0.0f;
+    const unsigned v20 = (unsigned)16ll;
+    const int v30 = (int)32ll;
+    const int v37 = (int)12ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[16];
         #pragma unroll
         for (int i = 0; i < 16; i++) r0[i] = v1;
-        unsigned r1[8];
+        unsigned r1[4];
         #pragma unroll
-        for (int i = 0; i < 8; i++) r1[i] = v2;
+        for (int i = 0; i < 4; i++) r1[i] = v2;
         unsigned r2[4];
         #pragma unroll
         for (int i = 0; i < 4; i++) r2[i] = v2;
@@ -574,161 +467,111 @@ extern "C" __global__ void __launch_bounds__(128) kernel_5(const unsigned short 
         unsigned r4[8];
         #pragma unroll
         for (int i = 0; i < 8; i++) r4[i] = v2;
+        unsigned r5[8];
         #pragma unroll
-        for (long long i1 = 0; i1 < 2ll; i1++) {
-             {
-                const long long i2 = thread;
-                const int v4 = (int)(i2);
-                const int v5 = stepc_rem(v4, v3);
-                const int v6 = stepc_div(v4, v3);
-                const auto wide7 = stepc_load_whole<2>((const unsigned *)(b0 + (64ll * i0 + 8192ll * i1 + 4ll * (long long)v5 + 1024ll * (long long)v6)), true);
-                const auto wide8 = stepc_load_whole<2>((const unsigned *)(b0 + (64ll * i0 + 8192ll * i1 + 4ll * (long long)v5 + 1024ll * (long long)v6 + 512)), true);
-                const unsigned v15 = stepc_pair<0, 0>(wide7.item[0], wide8.item[0]);
-                r1[4ll * i1] = v15;
-                const unsigned v23 = stepc_pair<1, 1>(wide7.item[0], wide8.item[0]);
-                r1[4ll * i1 + 1] = v23;
-                const unsigned v31 = stepc_pair<0, 0>(wide7.item[1], wide8.item[1]);
-                r1[4ll * i1 + 2] = v31;
-                const unsigned v39 = stepc_pair<1, 1>(wide7.item[1], wide8.item[1]);
-                r1[4ll * i1 + 3] = v39;
-            }
-        }
+        for (int i = 0; i < 8; i++) r5[i] = v2;
+        stepc_copies_wait<0>();
+        __syncthreads();
          {
-            const long long i3 = 0;
-             {
-                const long long i4 = thread;
-                const int v41 = (int)(i4);
-                const int v42 = stepc_rem(v41, v40);
-                const int v44 = (int)((long long)v42);
-                const bool v46 = v44 < v45;
-                const float v49 = v46 ? v47 : v48;
-                const unsigned short v50 = (unsigned short)stepc_bf16_bits(v49);
-                const unsigned v51 = (unsigned)v50;
-                const unsigned v52 = stepc_shl(v51, v11);
-                const unsigned v53 = (unsigned)(v51 | v52);
-                r3[0] = v53;
-                r3[1] = v53;
-                r3[2] = v53;
-                r3[3] = v53;
-            }
-        }
-         {
-            const long long i5 = 0;
-            __syncthreads();
+            const long long i1 = 0;
             #pragma unroll
-            for (long long i6 = 0; i6 < 2ll; i6++) {
+            for (long long i2 = 0; i2 < 2ll; i2++) {
                  {
-                    const long long i7 = thread;
-                    const int v54 = (int)(i7);
-                    const int v55 = stepc_rem(v54, v3);
-                    const int v56 = stepc_div(v54, v3);
-                    const unsigned v57 = r1[4ll * i6];
-                    b4[576ll * i6 + 4ll * (long long)v55 + 72ll * (long long)v56] = v57;
-                    const unsigned v58 = r1[4ll * i6 + 1];
-                    b4[576ll * i6 + 4ll * (long long)v55 + 72ll * (long long)v56 + 1] = v58;
-                    const unsigned v59 = r1[4ll * i6 + 2];
-                    b4[576ll * i6 + 4ll * (long long)v55 + 72ll * (long long)v56 + 2] = v59;
-                    const unsigned v60 = r1[4ll * i6 + 3];
-                    b4[576ll * i6 + 4ll * (long long)v55 + 72ll * (long long)v56 + 3] = v60;
+                    const long long i3 = thread;
+                    const int v4 = (int)(i3);
+                    const int v5 = stepc_rem(v4, v3);
+                    const int v6 = stepc_div(v4, v3);
+                    stepc_copy(&b4[stepc_swizzled<128>(4ll * (long long)v5 + 32ll * (long long)v6) + 512ll * i2], b0 + (64ll * i0 + 8192ll * i2 + 8ll * (long long)v5 + 512ll * (long long)v6), true);
                 }
             }
+            stepc_copies_end();
+        }
+        stepc_copies_end();
+         {
+            const long long i4 = 0;
              {
-                const long long i8 = 0;
+                const long long i5 = thread;
+                const int v9 = (int)(i5);
+                const int v10 = stepc_rem(v9, v8);
+                const int v12 = (int)((long long)v10);
+                const bool v14 = v12 < v13;
+                const float v17 = v14 ? v15 : v16;
+                const unsigned short v18 = (unsigned short)stepc_bf16_bits(v17);
+                const unsigned v19 = (unsigned)v18;
+                const unsigned v21 = stepc_shl(v19, v20);
+                const unsigned v22 = (unsigned)(v19 | v21);
+                r3[0] = v22;
+                r3[1] = v22;
+                r3[2] = v22;
+                r3[3] = v22;
+            }
+        }
+         {
+            const long long i6 = 0;
+             {
+                const long long i7 = 0;
                  {
-                    const long long i9 = thread;
-                    const int v61 = (int)(i9);
-                    const int v62 = stepc_rem(v61, v40);
-                    const int v63 = stepc_div(v61, v40);
-                    const unsigned v64 = r3[0];
-                    b5[4ll * (long long)v62 + 40ll * (long long)v63] = v64;
-                    const unsigned v65 = r3[1];
-                    b5[4ll * (long long)v62 + 40ll * (long long)v63 + 1] = v65;
-                    const unsigned v66 = r3[2];
-                    b5[4ll * (long long)v62 + 40ll * (long long)v63 + 2] = v66;
-                    const unsigned v67 = r3[3];
-                    b5[4ll * (long long)v62 + 40ll * (long long)v63 + 3] = v67;
+                    const long long i8 = thread;
+                    const int v23 = (int)(i8);
+                    const int v24 = stepc_rem(v23, v8);
+                    const int v25 = stepc_div(v23, v8);
+                    const unsigned v26 = r3[0];
+                    b5[stepc_swizzled<64>(4ll * (long long)v24 + 16ll * (long long)v25)] = v26;
+                    const unsigned v27 = r3[1];
+                    b5[stepc_swizzled<64>(4ll * (long long)v24 + 16ll * (long long)v25) + 1] = v27;
+                    const unsigned v28 = r3[2];
+                    b5[stepc_swizzled<64>(4ll * (long long)v24 + 16ll * (long long)v25) + 2] = v28;
+                    const unsigned v29 = r3[3];
+                    b5[stepc_swizzled<64>(4ll * (long long)v24 + 16ll * (long long)v25) + 3] = v29;
                 }
             }
+            stepc_copies_wait<1>();
             __syncthreads();
+            stepc_copies_end();
+            stepc_take_left<16, 32, 64, 0>(r1, threadIdx.x / 32 % 4, b4, 0);
+            stepc_take_right<32, 32, 32, 0>(r4, threadIdx.x / 32 % 1, b5, 0);
+            stepc_matrix_bf16<1, 4>(r0, r1, r4);
+            stepc_take_left<16, 32, 64, 16>(r2, threadIdx.x / 32 % 4, b4, 0);
+            stepc_take_right<32, 32, 32, 16>(r5, threadIdx.x / 32 % 1, b5, 0);
+            stepc_matrix_bf16<1, 4>(r0, r2, r5);
+        }
+         {
+            const long long i9 = 0;
             #pragma unroll
             for (long long i10 = 0; i10 < 2ll; i10++) {
-                 {
-                    const long long i11 = 0;
-                    #pragma unroll
-                    for (long long i12 = 0; i12 < 2ll; i12++) {
-                        #pragma unroll
-                        for (long long i13 = 0; i13 < 2ll; i13++) {
-                             {
-                                const long long i14 = thread;
-                                const int v69 = (int)(i14);
-                                const int v70 = stepc_div(v69, v68);
-                                const int v72 = stepc_div(v69, v71);
-                                const int v73 = stepc_rem(v72, v40);
-                                const int v74 = stepc_rem(v69, v71);
-                                const unsigned v75 = b4[576ll * i10 + 288ll * i12 + 8ll * i13 + 16ll * (long long)v70 + (long long)v73 + 72ll * (long long)v74];
-                                r2[2ll * i12 + i13] = v75;
-                            }
-                        }
-                    }
-                }
                 #pragma unroll
-                for (long long i15 = 0; i15 < 4ll; i15++) {
-                    #pragma unroll
-                    for (long long i16 = 0; i16 < 2ll; i16++) {
-                         {
-                            const long long i17 = 0;
-                             {
-                                const long long i18 = thread;
-                                const int v76 = (int)(i18);
-                                const int v77 = stepc_div(v76, v71);
-                                const int v78 = stepc_rem(v77, v40);
-                                const int v79 = stepc_rem(v76, v71);
-                                const unsigned v80 = b5[320ll * i10 + 8ll * i15 + 160ll * i16 + (long long)v78 + 40ll * (long long)v79];
-                                r4[2ll * i15 + i16] = v80;
-                            }
-                        }
-                    }
-                }
-                stepc_matrix_bf16<1, 4>(r0, r2, r4);
-            }
-        }
-         {
-            const long long i19 = 0;
-            #pragma unroll
-            for (long long i20 = 0; i20 < 2ll; i20++) {
-                #pragma unroll
-                for (long long i21 = 0; i21 < 4ll; i21++) {
+                for (long long i11 = 0; i11 < 4ll; i11++) {
                      {
-                        const long long i22 = 0;
+                        const long long i12 = 0;
                          {
-                            const long long i23 = thread;
-                            const int v81 = (int)(i23);
-                            const int v82 = stepc_div(v81, v68);
-                            const int v83 = stepc_div(v81, v71);
-                            const int v84 = stepc_rem(v83, v40);
-                            const int v85 = stepc_rem(v81, v71);
-                            const int v86 = (int)(4ll * i21 + (long long)v85);
-                            const bool v88 = v86 < v87;
-                            const float v89 = r0[2ll * i20 + 4ll * i21];
-                            const float v90 = stepc_bf16_round((float)v89);
-                            const auto wide91 = stepc_load_whole<1>((const unsigned *)(b1 + (1536ll * i0 + 192ll * i20 + 2ll * (long long)v86 + 384ll * (long long)v82 + 24ll * (long long)v84)), v88);
-                            const float v91 = stepc_bf16_value(stepc_half<0>(wide91.item[0]));
-                            const double v92 = v88 ? b2[0] : (double)0;
-                            const double v93 = -v92;
-                            const float v94 = stepc_bf16_round((float)v93);
-                            const float v95 = stepc_bf16_round(v94 * v90);
-                            const float v96 = stepc_bf16_round(v91 + v95);
-                            const float v97 = r0[2ll * i20 + 4ll * i21 + 1];
-                            const float v98 = stepc_bf16_round((float)v97);
-                            const float v99 = stepc_bf16_value(stepc_half<1>(wide91.item[0]));
-                            const float v100 = stepc_bf16_round(v94 * v98);
-                            const float v101 = stepc_bf16_round(v99 + v100);
-                            stepc_few<unsigned short, 2> run3_96;
-                            run3_96.item[0] = stepc_bf16_bits(v96);
-                            if (v88) bad |= stepc_not_finite(v96);
-                            run3_96.item[1] = stepc_bf16_bits(v101);
-                            stepc_store_whole(b3 + (1536ll * i0 + 192ll * i20 + 2ll * (long long)v86 + 384ll * (long long)v82 + 24ll * (long long)v84), run3_96, v88);
-                            if (v88) bad |= stepc_not_finite(v101);
+                            const long long i13 = thread;
+                            const int v31 = (int)(i13);
+                            const int v32 = stepc_div(v31, v30);
+                            const int v33 = stepc_div(v31, v8);
+                            const int v34 = stepc_rem(v33, v3);
+                            const int v35 = stepc_rem(v31, v8);
+                            const int v36 = (int)(4ll * i11 + (long long)v35);
+                            const bool v38 = v36 < v37;
+                            const float v39 = r0[2ll * i10 + 4ll * i11];
+                            const float v40 = stepc_bf16_round((float)v39);
+                            const auto wide41 = stepc_load_whole<1>((const unsigned *)(b1 + (1536ll * i0 + 192ll * i10 + 2ll * (long long)v36 + 384ll * (long long)v32 + 24ll * (long long)v34)), v38);
+                            const float v41 = stepc_bf16_value(stepc_half<0>(wide41.item[0]));
+                            const double v42 = v38 ? b2[0] : (double)0;
+                            const double v43 = -v42;
+                            const float v44 = stepc_bf16_round((float)v43);
+                            const float v45 = stepc_bf16_round(v44 * v40);
+                            const float v46 = stepc_bf16_round(v41 + v45);
+                            const float v47 = r0[2ll * i10 + 4ll * i11 + 1];
+                            const float v48 = stepc_bf16_round((float)v47);
+                            const float v49 = stepc_bf16_value(stepc_half<1>(wide41.item[0]));
+                            const float v50 = stepc_bf16_round(v44 * v48);
+                            const float v51 = stepc_bf16_round(v49 + v50);
+                            stepc_few<unsigned short, 2> run3_46;
+                            run3_46.item[0] = stepc_bf16_bits(v46);
+                            if (v38) bad |= stepc_not_finite(v46);
+                            run3_46.item[1] = stepc_bf16_bits(v51);
+                            stepc_store_whole(b3 + (1536ll * i0 + 192ll * i10 + 2ll * (long long)v36 + 384ll * (long long)v32 + 24ll * (long long)v34), run3_46, v38);
+                            if (v38) bad |= stepc_not_finite(v51);
                         }
                     }
                 }

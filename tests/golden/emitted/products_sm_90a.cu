@@ -85,13 +85,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
                     const int v89 = stepc_rem(v88, v7);
                     const int v90 = stepc_div(v88, v7);
                     const unsigned v91 = r1[4ll * i7];
-                    b5[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87)] = v91;
+                    b5[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87] = v91;
                     const unsigned v92 = r1[4ll * i7 + 1];
-                    b5[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87) + 1] = v92;
+                    b5[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 1] = v92;
                     const unsigned v93 = r1[4ll * i7 + 2];
-                    b5[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87) + 2] = v93;
+                    b5[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 2] = v93;
                     const unsigned v94 = r1[4ll * i7 + 3];
-                    b5[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87) + 3] = v94;
+                    b5[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 3] = v94;
                 }
             }
             #pragma unroll
@@ -104,13 +104,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
                         const int v96 = stepc_rem(v95, v47);
                         const int v97 = stepc_div(v95, v47);
                         const unsigned v98 = r2[4ll * i9];
-                        b6[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87)] = v98;
+                        b6[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87] = v98;
                         const unsigned v99 = r2[4ll * i9 + 1];
-                        b6[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87) + 1] = v99;
+                        b6[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 1] = v99;
                         const unsigned v100 = r2[4ll * i9 + 2];
-                        b6[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87) + 2] = v100;
+                        b6[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 2] = v100;
                         const unsigned v101 = r2[4ll * i9 + 3];
-                        b6[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87) + 3] = v101;
+                        b6[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 3] = v101;
                     }
                 }
             }
@@ -457,13 +457,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
                         const int v85 = stepc_rem(v84, v3);
                         const int v86 = stepc_div(v84, v3);
                         const unsigned v87 = r1[4ll * i8];
-                        b5[stepc_swizzled<128>(1024ll * i8 + 4ll * (long long)v85 + 32ll * (long long)v86 + 2048ll * (long long)v83)] = v87;
+                        b5[stepc_swizzled<128>(4ll * (long long)v85 + 32ll * (long long)v86) + 1024ll * i8 + 2048ll * (long long)v83] = v87;
                         const unsigned v88 = r1[4ll * i8 + 1];
-                        b5[stepc_swizzled<128>(1024ll * i8 + 4ll * (long long)v85 + 32ll * (long long)v86 + 2048ll * (long long)v83) + 1] = v88;
+                        b5[stepc_swizzled<128>(4ll * (long long)v85 + 32ll * (long long)v86) + 1024ll * i8 + 2048ll * (long long)v83 + 1] = v88;
                         const unsigned v89 = r1[4ll * i8 + 2];
-                        b5[stepc_swizzled<128>(1024ll * i8 + 4ll * (long long)v85 + 32ll * (long long)v86 + 2048ll * (long long)v83) + 2] = v89;
+                        b5[stepc_swizzled<128>(4ll * (long long)v85 + 32ll * (long long)v86) + 1024ll * i8 + 2048ll * (long long)v83 + 2] = v89;
                         const unsigned v90 = r1[4ll * i8 + 3];
-                        b5[stepc_swizzled<128>(1024ll * i8 + 4ll * (long long)v85 + 32ll * (long long)v86 + 2048ll * (long long)v83) + 3] = v90;
+                        b5[stepc_swizzled<128>(4ll * (long long)v85 + 32ll * (long long)v86) + 1024ll * i8 + 2048ll * (long long)v83 + 3] = v90;
                     }
                 }
             }
@@ -477,13 +477,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
                         const int v92 = stepc_rem(v91, v3);
                         const int v93 = stepc_div(v91, v3);
                         const unsigned v94 = r2[4ll * i11];
-                        b6[stepc_swizzled<128>(1024ll * i11 + 4ll * (long long)v92 + 32ll * (long long)v93 + 2048ll * (long long)v83)] = v94;
+                        b6[stepc_swizzled<128>(4ll * (long long)v92 + 32ll * (long long)v93) + 1024ll * i11 + 2048ll * (long long)v83] = v94;
                         const unsigned v95 = r2[4ll * i11 + 1];
-                        b6[stepc_swizzled<128>(1024ll * i11 + 4ll * (long long)v92 + 32ll * (long long)v93 + 2048ll * (long long)v83) + 1] = v95;
+                        b6[stepc_swizzled<128>(4ll * (long long)v92 + 32ll * (long long)v93) + 1024ll * i11 + 2048ll * (long long)v83 + 1] = v95;
                         const unsigned v96 = r2[4ll * i11 + 2];
-                        b6[stepc_swizzled<128>(1024ll * i11 + 4ll * (long long)v92 + 32ll * (long long)v93 + 2048ll * (long long)v83) + 2] = v96;
+                        b6[stepc_swizzled<128>(4ll * (long long)v92 + 32ll * (long long)v93) + 1024ll * i11 + 2048ll * (long long)v83 + 2] = v96;
                         const unsigned v97 = r2[4ll * i11 + 3];
-                        b6[stepc_swizzled<128>(1024ll * i11 + 4ll * (long long)v92 + 32ll * (long long)v93 + 2048ll * (long long)v83) + 3] = v97;
+                        b6[stepc_swizzled<128>(4ll * (long long)v92 + 32ll * (long long)v93) + 1024ll * i11 + 2048ll * (long long)v83 + 3] = v97;
                     }
                 }
             }
@@ -813,13 +813,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
                     const int v89 = stepc_rem(v88, v7);
                     const int v90 = stepc_div(v88, v7);
                     const unsigned v91 = r1[4ll * i7];
-                    b4[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87)] = v91;
+                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87] = v91;
                     const unsigned v92 = r1[4ll * i7 + 1];
-                    b4[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87) + 1] = v92;
+                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 1] = v92;
                     const unsigned v93 = r1[4ll * i7 + 2];
-                    b4[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87) + 2] = v93;
+                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 2] = v93;
                     const unsigned v94 = r1[4ll * i7 + 3];
-                    b4[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87) + 3] = v94;
+                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 3] = v94;
                 }
             }
             #pragma unroll
@@ -832,13 +832,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
                         const int v96 = stepc_rem(v95, v47);
                         const int v97 = stepc_div(v95, v47);
                         const unsigned v98 = r2[4ll * i9];
-                        b5[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87)] = v98;
+                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87] = v98;
                         const unsigned v99 = r2[4ll * i9 + 1];
-                        b5[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87) + 1] = v99;
+                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 1] = v99;
                         const unsigned v100 = r2[4ll * i9 + 2];
-                        b5[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87) + 2] = v100;
+                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 2] = v100;
                         const unsigned v101 = r2[4ll * i9 + 3];
-                        b5[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87) + 3] = v101;
+                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 3] = v101;
                     }
                 }
             }
@@ -1028,13 +1028,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
                     const int v89 = stepc_rem(v88, v7);
                     const int v90 = stepc_div(v88, v7);
                     const unsigned v91 = r1[4ll * i7];
-                    b4[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87)] = v91;
+                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87] = v91;
                     const unsigned v92 = r1[4ll * i7 + 1];
-                    b4[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87) + 1] = v92;
+                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 1] = v92;
                     const unsigned v93 = r1[4ll * i7 + 2];
-                    b4[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87) + 2] = v93;
+                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 2] = v93;
                     const unsigned v94 = r1[4ll * i7 + 3];
-                    b4[stepc_swizzled<64>(1024ll * i7 + 16ll * (long long)v90 + 4ll * (long long)v89 + 2048ll * (long long)v87) + 3] = v94;
+                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 3] = v94;
                 }
             }
             #pragma unroll
@@ -1047,13 +1047,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
                         const int v96 = stepc_rem(v95, v47);
                         const int v97 = stepc_div(v95, v47);
                         const unsigned v98 = r2[4ll * i9];
-                        b5[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87)] = v98;
+                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87] = v98;
                         const unsigned v99 = r2[4ll * i9 + 1];
-                        b5[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87) + 1] = v99;
+                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 1] = v99;
                         const unsigned v100 = r2[4ll * i9 + 2];
-                        b5[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87) + 2] = v100;
+                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 2] = v100;
                         const unsigned v101 = r2[4ll * i9 + 3];
-                        b5[stepc_swizzled<128>(1024ll * i9 + 4ll * (long long)v96 + 32ll * (long long)v97 + 2048ll * (long long)v87) + 3] = v101;
+                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 3] = v101;
                     }
                 }
             }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { CUDA_MOST = 4000 };
-typedef int cuda_launcher(unsigned blocks, unsigned threads, void **arguments, int backwards);
+typedef int cuda_launcher(unsigned blocks, unsigned threads, unsigned shared, void **arguments, int backwards);
 struct cuda_harness {
     struct arena *arena;
     struct str text;
@@ -92,7 +92,7 @@ static inline void cuda_harness_launch(struct cuda_harness *h, uint32_t k, void 
     cuda_launcher *launch;
     memcpy(&launch, &symbol, sizeof launch);
     ck_assert(launch != NULL);
-    if (launch(blocks, kernel->threads, arguments, backwards) != 0) {
+    if (launch(blocks, kernel->threads, (unsigned)kernel->dynamic_bytes, arguments, backwards) != 0) {
         struct str text = STR(h->arena);
         nest_print(h->nests[k], &text);
         ck_abort_msg("threads disagree about a barrier in kernel_%u, or what it said before\n%s", k, str_text(&text));

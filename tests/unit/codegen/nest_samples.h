@@ -172,7 +172,8 @@ static inline void warpgroups(enum ir_dtype dtype, uint32_t columns, int64_t ste
              z = nest_argument(&b, IR_F32, true, "z"), sums = columns / 2;
     struct nest_panels panels = {.columns = columns, .steps = steps, .steps_first = {left, right}};
     int64_t words[] = {threads / 2 * steps / 2, columns * steps / 2};
-    for (int i = 0; i < 2; i++) panels.from[i] = nest_panel(&b, 2 * words[i], panels.steps_first[i], steps);
+    for (int i = 0; i < 2; i++)
+        panels.from[i] = nest_panel(&b, 2 * words[i], panels.steps_first[i] ? steps : NEST_PANEL);
     nest_var i = nest_open(&b, NEST_PARALLEL, 3);
     uint32_t sum = nest_reg(&b, IR_F32, sums, true, 1);
     nest_var block = nest_open(&b, NEST_SERIAL, 2);
@@ -195,6 +196,68 @@ static inline void warpgroups(enum ir_dtype dtype, uint32_t columns, int64_t ste
     nest_close_to(&b, 0);
     b.nest->parallel_extent = 3, b.nest->lanes = threads;
     ADD(&b, "warpgroups", 0, 3, (size_t)(24 * words[0]), (size_t)(24 * words[1]), (size_t)(12 * threads * sums))
+        ->tolerance = 1e-5;
+}
+
+/* The same by warps of so many rows and columns, `across` side by side, of panels that are copied, as one of two
+ * stages; of the last block's neighbours some are zeros. `beside`: rows that lie side by side; 0: steps do. */
+static inline void panels(enum ir_dtype dtype, int64_t rows, int64_t columns, int64_t across, int64_t steps,
+                          const int64_t beside[2], uint32_t threads)
+{
+    enum { BLOCKS = 3, EACH = 4 /* words */ };
+    struct nest_builder b = begin();
+    uint32_t of[] = {nest_argument(&b, dtype, false, "x"), nest_argument(&b, dtype, false, "y")},
+             z = nest_argument(&b, IR_F32, true, "z"), sums = (uint32_t)(rows * columns / 32), local[2], part[2];
+    int64_t down = threads / 32 / across, size[] = {rows, columns},
+            words[] = {down * rows * steps / 2, across * columns * steps / 2};
+    for (int i = 0; i < 2; i++) local[i] = nest_panel(&b, 2 * words[i], beside[i] ? beside[i] : steps);
+    nest_var i = nest_open(&b, NEST_PARALLEL, 3);
+    uint32_t sum = nest_reg(&b, IR_F32, sums, true, 1);
+    for (int which = 0; which < 2; which++) part[which] = nest_reg(&b, IR_U32, (uint32_t)size[which] / 4, true, 0);
+    nest_arrived(&b, 0);
+    nest_var block = nest_open(&b, NEST_SERIAL, BLOCKS);
+    nest_value args[] = {nest_position(&b, IR_I32, AT(&arena, 0, {block, 1})), nest_number(&b, IR_I32, 2)};
+    nest_value number = nest_op(&b, OP_rem, IR_I32, args, 2);
+    struct nest_scaled *stage = arena_copy(&arena, (struct nest_scaled[]){{number, words[0]}, {number, words[1]}},
+                                           2 * sizeof *stage);
+    for (int which = 0; which < 2; which++) {
+        nest_var k = nest_open(&b, NEST_UNROLL, words[which] / EACH / threads),
+                 lane = nest_open(&b, NEST_VECTOR, threads);
+        struct nest_index to = AT(&arena, 0, {k, EACH * threads}, {lane, EACH});
+        to.scaled_count = 1, to.scaled = &stage[which];
+        nest_value below[] = {nest_position(&b, IR_I32, AT(&arena, 0, {block, 20}, {lane, 1})),
+                              nest_number(&b, IR_I32, 20 * BLOCKS + 60)};
+        nest_copy(&b, local[which], to, of[which],
+                  AT(&arena, 0, {i, 2 * BLOCKS * words[which]}, {block, 2 * words[which]}, {k, 2 * EACH * threads},
+                     {lane, 2 * EACH}),
+                  nest_op(&b, OP_lt, IR_BOOL, below, 2));
+        nest_close_to(&b, 2);
+    }
+    nest_copies(&b);
+    nest_arrived(&b, 0);
+    for (int64_t step = 0; step < steps; step += 16) {
+        for (int which = 0; which < 2; which++) {
+            struct nest_take take = {.left = which == 0,
+                                     .steps_first = !beside[which],
+                                     .from = local[which],
+                                     .size = size[which],
+                                     .by = which ? 1 : across,
+                                     .count = which ? across : down,
+                                     .steps = steps,
+                                     .step = step,
+                                     .at = {.scaled_count = 1, .scaled = &stage[which]}};
+            nest_take(&b, part[which], &take);
+        }
+        nest_matrix(&b, dtype, sum, part[0], part[1]);
+    }
+    nest_close_to(&b, 1);
+    nest_var k = nest_open(&b, NEST_UNROLL, sums), lane = nest_open(&b, NEST_VECTOR, threads);
+    nest_store(&b, z, AT(&arena, 0, {i, threads * sums}, {lane, sums}, {k, 1}),
+               nest_get(&b, sum, AT(&arena, 0, {k, 1})), 0);
+    nest_close_to(&b, 0);
+    b.nest->parallel_extent = 3, b.nest->lanes = threads;
+    ADD(&b, "panels", 0, 3, (size_t)(12 * BLOCKS * words[0]), (size_t)(12 * BLOCKS * words[1]),
+        (size_t)(12 * threads * sums))
         ->tolerance = 1e-5;
 }
 

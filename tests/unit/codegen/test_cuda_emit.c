@@ -41,6 +41,10 @@ static void print_all(void)
     matrix_unit(IR_F16, 1, 4);
     for (int turned = 0; turned < 4; turned++) warpgroups(IR_BF16, 128, 32, turned & 1, turned & 2, 256);
     warpgroups(IR_F16, 256, 32, true, false, 128);
+    for (int turned = 0; turned < 4; turned++)
+        panels(IR_BF16, 64, 32, 2, 32, (const int64_t[]){turned & 1 ? 64 : 0, turned & 2 ? 64 : 0}, 128);
+    panels(IR_F16, 32, 32, 1, 32, (const int64_t[]){64, 32}, 128);
+    panels(IR_F16, 16, 64, 2, 64, (const int64_t[]){0, 64}, 128);
     warpgroups(IR_F16, 128, 64, true, true, 128);
     cuda_harness_init(&harness, &arena);
     for (size_t i = 0; i < sample_count; i++) kernel_of[i] = cuda_harness_add(&harness, samples[i].nest);
@@ -91,6 +95,7 @@ END_TEST
     ".visible .entry kernel_0(\n\t.param .u64 kernel_0_param_0\n)\n.maxntid 128, 1, 1\n{\n\t.reg .b64 " \
     "\t%rd<2>;\n$L_1:\n\tret;\n\n}\n"
 #define SECOND ".visible .entry kernel_1(\n)\n{\n\tmov.u64 %rd1, __table_of_sine;\n\tret;\n}\n"
+#define ASKS ".visible .entry kernel_1(\n)\n{\n\tmov.u64 %rd1, stepc_dynamic;\n\tret;\n}\n"
 #define DATA ".global .align 4 .b8 __table_of_sine[24] = {65, 144};\n"
 
 static const char *with_ptx(const char *ptx) { return cuda_with_ptx(TEXT, ptx, &arena); }
@@ -107,6 +112,9 @@ START_TEST(bodies_of_ptx)
     const char *mixed = with_ptx(HEAD DATA FIRST SECOND);
     ck_assert_msg(strstr(mixed, "asm(R\"ptx({\n\t.reg .b64 \t%rd<2>;") != NULL, "%s", mixed);
     ck_assert_msg(strstr(mixed, "(float *b0)\n{\n    b0[0] = sinf(b0[0]);\n}\n") != NULL, "%s", mixed);
+    const char *asked = with_ptx(HEAD ".extern .shared .align 1024 .b8 stepc_dynamic[];\n" FIRST ASKS);
+    ck_assert_msg(strstr(asked, "(float *b0)\n{\n    asm volatile(\"\" : : \"l\"(stepc_dynamic));\n    asm(") != NULL,
+                  "%s", asked);
     static const char *const others[] = {"",
                                          HEAD,
                                          HEAD FIRST,
