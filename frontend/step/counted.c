@@ -71,7 +71,7 @@ static unsigned extents(const struct ir_type *x, const struct ir_type *y)
 {
     unsigned found = 0;
     for (uint32_t d = 0; x->rank == y->rank && d < x->rank; d++)
-        if (x->dim[d] != y->dim[d]) found |= IR_COUNTS_EXTENT << d;
+        if (x->dim[d] != y->dim[d]) found |= (unsigned)IR_COUNTS_EXTENT << d;
     return found;
 }
 
