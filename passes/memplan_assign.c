@@ -455,6 +455,7 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin)
     fr.buffer[body->params.items[0].value] = head.counter = scalar_buffer(mp, body);
     head.limit = memplan_buffer_of(mp, outer->f, node->args[0]);
     ir_value *old = arena_new_array(mp->arena, ir_value, carried + 1);
+    struct map alike = MAP(mp->arena); /* what is filled with one number, which is a launch each otherwise */
     for (uint32_t i = 0; i < carried; i++) {
         const struct ir_param *p = &body->params.items[1 + i];
         ir_value initial = memplan_base(outer->f, node->args[1 + i]);
@@ -464,7 +465,9 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin)
             b = carried_as_output(mp, outer, &head, i);
             if (b == NO_BUFFER) b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
             mp->plan->buffers.items[b].windows = is_window(mp, &fr, body->results.items[i].value);
-            if (!written_whole(mp, outer, &fr, node, i))
+            bool filled = !written_whole(mp, outer, &fr, node, i);
+            if (filled && number && mp->pass->options->blocks) add_result(mp, outer->f, initial, NO_BUFFER, b, &alike);
+            else if (filled)
                 add_copy(mp, outer->f, initial, number ? NO_BUFFER : memplan_buffer_of(mp, outer->f, initial), b);
         }
         fr.buffer[p->value] = fr.target[i] = b;
