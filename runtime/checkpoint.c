@@ -11,7 +11,6 @@
 #include <stepc/step_tools.h>
 
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,20 +210,6 @@ static void match_missing(struct rt_load_plan *l)
         rt_log(l->t, 1, "%s lacks adapters; \"%s\" etc. are as init left them", l->file->path, lacking);
 }
 
-/* Numbers of another dtype; a finite one that would become infinite is none of this tensor. */
-static step_status convert(struct rt_load_plan *l, const struct stepc_slot *s, uint32_t dtype, const char *from,
-                           char *to, uint64_t count)
-{
-    for (int64_t k = 0; (uint64_t)k < count; k++) {
-        double x = rt_number_at(from, dtype, k);
-        rt_number_put(to, s->dtype, k, x);
-        if (isfinite(x) && !isfinite(rt_number_at(to, s->dtype, k)))
-            return rt_fail(l->t, STEP_ERANGE, "load: %s: tensor \"%s\": %g does not fit into %s", l->file->path,
-                           s->name, x, rt_dtype_name(s->dtype));
-    }
-    return STEP_OK;
-}
-
 /* What is done with a tensor: read, converted to the slot's dtype if it has another one (its own bytes lie behind it
  * then); stored, parameters and statistics first. */
 static void handle(void *user, uint32_t i)
@@ -247,7 +232,14 @@ static void handle(void *user, uint32_t i)
     item->status = l->checkpoint ? l->t->program->checkpoint->directories->read(l, i, at, error)
                                  : st_read(l->file, from, 0, at, from->bytes, error);
     if (item->status) rt_fail(l->t, item->status, "load: %s", error);
-    else if (at != to) item->status = convert(l, s, from->dtype, at, to, item->count);
+    for (int64_t k = 0; !item->status && at != to && (uint64_t)k < item->count; k++) {
+        double x = rt_number_at(at, from->dtype, k);
+        rt_number_put(to, s->dtype, k, x);
+        double y = rt_number_at(to, s->dtype, k);
+        if (y - y != 0 && x - x == 0) /* infinite, and it was not */
+            item->status = rt_fail(l->t, STEP_ERANGE, "load: %s: tensor \"%s\": %g does not fit into %s", l->file->path,
+                                   s->name, x, rt_dtype_name(s->dtype));
+    }
 }
 
 static void each(struct rt_load_plan *l)

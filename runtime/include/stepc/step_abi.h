@@ -177,7 +177,7 @@ struct stepc_cuda_image {
 };
 struct stepc_cuda_launch {
     uint32_t kernel, blocks; /* kernel: UINT32_MAX for commands that are none; blocks of all its members */
-    uint32_t small;          /* it may be a part of a sequence */
+    uint64_t small;          /* it may be a part of a sequence */
     const char *place;       /* "/model/layers/1: dot", for messages */
     const uint32_t *numbers;
 };
@@ -196,7 +196,8 @@ struct stepc_cuda {
     const struct stepc_cuda_image *images;
     const struct stepc_cuda_launch *const *launches; /* by entry, then by command */
     uint32_t kernel_count, image_count;
-    uint32_t sequences; /* 0: no launch is a part of one */
+    uint64_t sequences; /* 0: no launch is a part of one; wide, as are all members behind narrow ones: no byte of a
+                           table is left to chance */
 };
 
 /* Parts of the runtime that not every program needs. A program's tables name those that it does, so that the linker
