@@ -237,8 +237,8 @@ static void handle(void *user, uint32_t i)
         rt_number_put(to, s->dtype, k, x);
         double y = rt_number_at(to, s->dtype, k);
         if (y - y != 0 && x - x == 0) /* infinite, and it was not */
-            item->status = rt_fail(l->t, STEP_ERANGE, "load: %s: tensor \"%s\": %g does not fit into %s", l->file->path,
-                                   s->name, x, rt_dtype_name(s->dtype));
+            item->status = rt_fail(l->t, STEP_ERANGE, "load: %s: tensor \"%s\": element %lld does not fit into %s",
+                                   l->file->path, s->name, (long long)k, rt_dtype_name(s->dtype));
     }
 }
 
