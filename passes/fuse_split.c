@@ -12,7 +12,7 @@
 
 enum {
     TILE_ROWS = 128,
-    TILE_COLUMNS = 64, /* codegen/lower/lower_dot_grid.c: the largest */
+    TILE_COLUMNS = 64, /* codegen/lower/lower_dot_grid_shape.c: the largest of float32; of 16 bits some are larger */
     NARROW = 16,       /* and the widest of those for few rows or columns */
     LEAST_STEPS = 128  /* of a part */
 };

@@ -215,7 +215,7 @@ void rt_cuda_flush(struct rt_device *d)
         if (status) rt_cuda_failed(d, status, "launching a graph");
     } else {
         int status = issue_all(d, &at);
-        if (!g->pending.ops[at].launch && at + 1 < g->pending.op_count) at++; /* what is moved before it */
+        if (status && !g->pending.ops[at].launch && at + 1 < g->pending.op_count) at++; /* what is moved before it */
         if (status) launch_failed(d, status, &g->pending.ops[at], " or one before it or launched with it");
     }
     g->pending.op_count = g->pending.word_count = 0;

@@ -163,8 +163,7 @@ struct cg_cuda {
     bool *parts;            /* by kernel: what sequences have a part of */
     bool sequences;         /* there are some */
     const char *text;
-    struct cuda_shared
-        *shared; /* the nests of the first `shares` kernels; then those of collectives, sequences, `move` */
+    struct cuda_shared *shared; /* nests of the first `shares` kernels; then collectives', of sequences, `move` */
     size_t shares;
 };
 void cuda_target(struct cg_target *); /* the shape of nests that suits blocks of threads */

@@ -12,6 +12,13 @@ enum {
     SLIGHT = 32 << 10 /* FLOP and bytes of a command for which a second turn is less than a launch */
 };
 
+/* Has the table of a sequence room for its parameters, behind where the parts end and the kernel's number? */
+static bool has_room(const struct cuda_kernel *kernel)
+{
+    struct stepc_cuda_kernel table = cuda_table(kernel);
+    return 2 + stepc_cuda_words(&table) <= STEPC_CUDA_TABLE_WORDS;
+}
+
 /* Is the command done by this block in less than the time of a launch, or as fast as by its own blocks? */
 static bool is_small(const struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t entry,
                      const struct plan_command *c, struct arena *arena)
@@ -26,7 +33,7 @@ static bool is_small(const struct cg_cuda *cuda, const struct cg_entry *entries,
     return members.count <= (kernel->members ? kernel->members : 1) && team <= CUDA_SEQUENCE_THREADS &&
            !kernel->scratch_bytes && !entries[entry].kernels[c->group].prefer_gemm &&
            !nest_has(cuda->shared[number].nest, NEST_WARPGROUP) && !nest_has(cuda->shared[number].nest, NEST_COPY) &&
-           !kernel->dynamic_bytes && threads <= turns * CUDA_SEQUENCE_THREADS;
+           !kernel->dynamic_bytes && has_room(kernel) && threads <= turns * CUDA_SEQUENCE_THREADS;
 }
 
 void cuda_find_small(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, struct arena *arena)

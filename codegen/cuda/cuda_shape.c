@@ -152,6 +152,14 @@ static void choose_few(struct cuda_emitter *e)
         if (loop->body.items[i]->kind == NEST_STORE && !cuda_is_side_by_side(e, loop, loop->body.items[i])) e->few = 1;
 }
 
+/* Is something of the buffer stored in the loop? What is loaded behind that would be loaded before. */
+static bool stores_to(const struct nest_stmt *loop, uint32_t buffer)
+{
+    for (size_t i = 0; i < loop->body.count; i++)
+        if (loop->body.items[i]->kind == NEST_STORE && loop->body.items[i]->buffer == buffer) return true;
+    return false;
+}
+
 /* What moves along the row lies side by side and begins where an access of 16 bytes may. */
 static bool is_wide_row(const struct cuda_emitter *e, const struct nest_stmt *row)
 {
@@ -162,6 +170,7 @@ static bool is_wide_row(const struct cuda_emitter *e, const struct nest_stmt *ro
         if (!is_access) continue;
         bool aligned = s->buffer >= e->nest->argument_count || (e->calls->aligned && e->calls->aligned[s->buffer]);
         if (!aligned || !cuda_is_side_by_side(e, row, s)) return false;
+        if (s->kind == NEST_LOAD && stores_to(row, s->buffer)) return false;
     }
     return true;
 }
