@@ -232,13 +232,13 @@ static void handle(void *user, uint32_t i)
     item->status = l->checkpoint ? l->t->program->checkpoint->directories->read(l, i, at, error)
                                  : st_read(l->file, from, 0, at, from->bytes, error);
     if (item->status) rt_fail(l->t, item->status, "load: %s", error);
-    for (int64_t k = 0; !item->status && at != to && (uint64_t)k < item->count; k++) {
-        double x = rt_number_at(at, from->dtype, k);
-        rt_number_put(to, s->dtype, k, x);
-        double y = rt_number_at(to, s->dtype, k);
-        if (y - y != 0 && x - x == 0) /* infinite, and it was not */
+    else if (at != to) {
+        for (uint64_t k = 0; k < item->count; k++)
+            rt_number_put(to, s->dtype, (int64_t)k, rt_number_at(at, from->dtype, (int64_t)k));
+        int64_t lost = rt_lost(to, s->dtype, at, from->dtype, (int64_t)item->count);
+        if (lost >= 0)
             item->status = rt_fail(l->t, STEP_ERANGE, "load: %s: tensor \"%s\": element %lld does not fit into %s",
-                                   l->file->path, s->name, (long long)k, rt_dtype_name(s->dtype));
+                                   l->file->path, s->name, (long long)lost, rt_dtype_name(s->dtype));
     }
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/rt.h"
 
 #include "kernels/num.h"
+#include <math.h>
 #include <stdio.h>
 
 /* By ABI code; the 8-bit floats have no row in dtypes.def. */
@@ -75,4 +76,13 @@ void rt_number_put(void *data, uint32_t dtype, int64_t i, double x)
     case STEP_F64: ((double *)data)[i] = x; break;
     default: break;
     }
+}
+
+int64_t rt_lost(const void *now, uint32_t dtype, const void *before, uint32_t dtype_before, int64_t count)
+{
+    while (count-- > 0)
+        if (!isfinite(rt_number_at(now, dtype, count)) &&
+            (!before || isfinite(rt_number_at(before, dtype_before, count))))
+            return count;
+    return -1;
 }

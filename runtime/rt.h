@@ -319,6 +319,9 @@ bool rt_dtype_float(uint32_t dtype);     /* of 16 bits and more */
 const char *rt_type_text(char *out, size_t bytes, uint32_t dtype, int32_t rank, const int64_t *shape);
 double rt_number_at(const void *data, uint32_t dtype, int64_t index);
 void rt_number_put(void *data, uint32_t dtype, int64_t index, double);
+/* The last of so many elements that is infinite or NaN and was finite before (NULL: whatever it was); -1: there is
+ * none. */
+int64_t rt_lost(const void *now, uint32_t dtype, const void *before, uint32_t dtype_before, int64_t count);
 
 /* ---------------------------------------------------------------- gate.c */
 

@@ -123,9 +123,7 @@ static bool slot_finite(struct rt_device *d, const struct stepc_slot *s, bool be
         n = end - at < sizeof now ? end - at : sizeof now;
         const void *new = rt_view(d, d->ahead + at, now, n);
         const void *old = beside ? rt_view(d, d->state + at, before, n) : NULL;
-        for (int64_t k = 0; k < (int64_t)(n / item); k++)
-            if (!isfinite(rt_number_at(new, s->dtype, k)) && (!old || isfinite(rt_number_at(old, s->dtype, k))))
-                return false;
+        if (rt_lost(new, s->dtype, old, s->dtype, (int64_t)(n / item)) >= 0) return false;
     }
     return true;
 }
