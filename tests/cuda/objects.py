@@ -305,6 +305,28 @@ m.close()
             self.assertEqual(more.pop("cuCtxPushCurrent"), more.pop("cuCtxPopCurrent"), so)
             self.assertEqual(more, {"cuStreamSynchronize": 1, **asked}, so)  # nothing allocated, nothing made
 
+    def test_loops_share_launches(self):
+        """Before a loop over microbatches all weights are cast by one launch, and all accumulators filled by one; in it what has equal code is one."""
+        nodes = [{"type": "linear", "name": n, "features": 64, "input": "x", "use_bias": False} for n in "abc"]
+        document = {"stepc": 1, "name": "share", "inputs": {"x": {"shape": [64, 64]}}, "model": {"type": "graph", "nodes": nodes, "output": "a * tanh(b) + c"},
+                    "loss": "mean(astype(model, 'float32')**2)", "precision": {"compute": "bfloat16"},
+                    "optimizer": {"type": "sgd", "learning_rate": 0.5}, "accumulate": {"microbatch_size": 16}}
+        path = runner.write_json(self.path("share.json"), document)
+        rows = [line for line in self.stepc("explain", path, "--target=cuda", "--kernels").stdout.splitlines() if "kernel_" in line]
+        kinds = [(line.split()[1], "  x4  " in line) for line in rows]
+        self.assertEqual(kinds.count(("copy", False)), 1, rows)
+        self.assertEqual(kinds.index(("copy", False)) - kinds.index(("map", False)), 2, rows)  # the step's number, the weights
+        self.assertEqual(kinds.count(("map", True)), 1, rows)  # the rows of a microbatch
+        self.assertEqual(kinds.count(("dot", True)), 4, rows)  # of three gradients one
+        runner.call(self.program, "compile", path, "-o", self.path("share-cpu.so"))
+        runner.call(self.program, "compile", path, "-o", self.path("share.so"), "--target=cuda", "--cuda-arch=text")
+        x = np.random.default_rng(0).standard_normal((64, 64), dtype="f4")
+        with stepc.Step(self.path("share.so")) as m, stepc.Step(self.path("share-cpu.so")) as n:
+            m.init()
+            n.init()
+            for _ in range(3):
+                self.assertAlmostEqual(m.step(x=x).loss, n.step(x=x).loss, 2)
+
     def test_many_tensors_in_one_launch(self):
         """An update of many tensors, whatever their shapes, is as many launches as its table of members needs; the norm of all of them two."""
         shapes = {"g%d" % i: [1 + 7 * i % 5, 3 + i % 4] if i % 3 else [2 + i] for i in range(80)}
