@@ -242,6 +242,32 @@ static bool is_near(struct fuse *z, uint32_t a, uint32_t b)
     return false;
 }
 
+/* The number of full-size tensors a node reads beside the cluster it would join. */
+static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c)
+{
+    uint32_t count = 0;
+    const struct fuse_node *n = &z->node[v];
+    for (uint32_t i = 0; i < n->dep_count; i++) {
+        ir_value d = n->deps[i].value;
+        bool inside = fuse_is_clustered(z, d) && fuse_find(z, z->node[d].cluster) == c;
+        count += !inside && z->node[d].elements * 4 > n->elements;
+    }
+    return count;
+}
+
+/* Can a product's tiles make what a map makes, once the product is there? On a GPU that saves a pass over memory; on a
+ * CPU, whose caches hold what lies between the two, the tile's end would take longer (a GELU's value and gradient: 8 %
+ * of a step). */
+static bool ends_with_tile(struct fuse *z, uint32_t product, uint32_t map)
+{
+    const struct fuse_cluster *x = &z->clusters.items[product], *y = &z->clusters.items[map];
+    if (!z->pass->options->blocks || y->region || y->full != x->full) return false;
+    for (size_t i = 0; i < y->nodes.count; i++)
+        if (z->node[y->nodes.items[i]].class != FUSE_EWISE || foreign_inputs(z, y->nodes.items[i], map) > 2)
+            return false;
+    return true;
+}
+
 /* Puts two clusters together if one template can do both. Returns the joint one, or UINT32_MAX. */
 static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
 {
@@ -258,8 +284,10 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
         if (x->segments != y->segments || !leaves_fit(x->leaf, y->leaf)) return UINT32_MAX;
     } else if (is_reduction(x->kind) && y->kind == GROUP_MAP) {
         if ((level_b = level_of_map(y, x)) < 0) return UINT32_MAX;
-    } else if (is_reduction(y->kind) && x->kind == GROUP_MAP) {
+    } else if ((is_reduction(y->kind) || y->kind == GROUP_DOT) && x->kind == GROUP_MAP) {
         return merge(z, b, a);
+    } else if (x->kind == GROUP_DOT && y->kind == GROUP_MAP) {
+        if (!ends_with_tile(z, a, b)) return UINT32_MAX;
     } else if (x->kind != GROUP_MAP || y->kind != GROUP_MAP || x->full != y->full) {
         return UINT32_MAX;
     }
@@ -269,19 +297,6 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
     if (!shallow(z, a, b, 0) || fuse_makes_cycle(z, a, b)) return UINT32_MAX;
     absorb(z, a, b, level_b);
     return a;
-}
-
-/* The number of full-size tensors a node reads beside the cluster it would join. */
-static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c)
-{
-    uint32_t count = 0;
-    const struct fuse_node *n = &z->node[v];
-    for (uint32_t i = 0; i < n->dep_count; i++) {
-        ir_value d = n->deps[i].value;
-        bool inside = fuse_is_clustered(z, d) && fuse_find(z, z->node[d].cluster) == c;
-        count += !inside && z->node[d].elements * 4 > n->elements;
-    }
-    return count;
 }
 
 /* A sum of what several reductions made, say: it would hold up a cluster that reads a tensor to be updated in place. */
