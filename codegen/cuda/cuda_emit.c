@@ -355,7 +355,7 @@ static const char *load_text(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     enum ir_dtype dtype = (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype;
     const char *place = cuda_loaded_text(e, s);
-    const char *text = s->word ? arena_format(e->arena, "*(const unsigned *)&%s", place)
+    const char *text = s->word ? arena_format(e->arena, "*stepc_place<const unsigned>(&%s)", place)
                                : cuda_from_memory(e->arena, dtype, place);
     if (!s->cond || e->runs[s->result].first) return text;
     return arena_format(e->arena, "v%u ? %s : (%s)0", s->cond, text, cuda_register_type((enum ir_dtype)s->dtype));

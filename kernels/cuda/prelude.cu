@@ -443,6 +443,11 @@ template <typename T> static __device__ void stepc_escape(T *at)
 
 template <typename T, unsigned n> struct alignas(n * sizeof(T)) stepc_few { T item[n]; };
 
+/* Where such an access begins; a stand-in looks whether it may. */
+#ifndef stepc_place
+template <typename To, typename T> static __device__ To *stepc_place(T *at) { return (To *)at; }
+#endif
+
 template <unsigned n, typename T> static __device__ bool stepc_is_aligned(const T *at)
 {
     return (unsigned long long)at % (n * sizeof(T)) == 0;
@@ -452,7 +457,7 @@ template <unsigned n, typename T> static __device__ bool stepc_is_aligned(const 
 template <unsigned n, typename T> static __device__ stepc_few<T, n> stepc_load_whole(const T *from, bool is)
 {
     stepc_few<T, n> few = {};
-    if (is) few = *(const stepc_few<T, n> *)from;
+    if (is) few = *stepc_place<const stepc_few<T, n>>(from);
     return few;
 }
 
@@ -474,7 +479,7 @@ template <unsigned x, unsigned y> static __device__ unsigned stepc_pair(unsigned
 template <typename T, unsigned n>
 static __device__ void stepc_store_whole(T *to, const stepc_few<T, n> &few, bool is)
 {
-    if (is) *(stepc_few<T, n> *)to = few;
+    if (is) *stepc_place<stepc_few<T, n>>(to) = few;
 }
 
 /* One of each `each`; those from `count` on are the last one again. */
@@ -482,7 +487,7 @@ template <unsigned n, typename T>
 static __device__ stepc_few<T, n> stepc_load_few(const T *from, int count, int each, bool whole)
 {
     stepc_few<T, n> few;
-    if (whole) return *(const stepc_few<T, n> *)from;
+    if (whole) return *stepc_place<const stepc_few<T, n>>(from);
 #pragma unroll
     for (int k = 0; k < n; k++) few.item[k] = from[(k < count ? k : count - 1) * each];
     return few;
@@ -492,7 +497,7 @@ template <typename T, unsigned n>
 static __device__ void stepc_store_few(T *to, const stepc_few<T, n> &few, int count, int each, bool whole)
 {
     if (whole) {
-        *(stepc_few<T, n> *)to = few;
+        *stepc_place<stepc_few<T, n>>(to) = few;
         return;
     }
 #pragma unroll

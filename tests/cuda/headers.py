@@ -51,6 +51,8 @@ CUDA_NUMBERS = {
     ("comm_peers.c", "ALREADY_ENABLED"): "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
     ("device_cuda.c", "JIT_ERRORS"): "CU_JIT_ERROR_LOG_BUFFER",
     ("device_cuda.c", "JIT_ERRORS_BYTES"): "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES",
+    ("device_cuda.c", "DYNAMIC_SHARED"): "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",
+    ("cuda_queue.c", "KERNELS_REACH_IT"): "CU_MEMHOSTALLOC_DEVICEMAP",
 }
 NCCL_NUMBERS = {
     ("nccl_library.h", "NCCL_SUCCESS"): "ncclSuccess",

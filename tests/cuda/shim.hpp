@@ -189,6 +189,13 @@ static void fail(const char *what)
     wrong = what;
 }
 
+/* An access of several neighbours. */
+template <typename To, typename T> SHIM_UNSEEN static To *place(T *at)
+{
+    if ((size_t)at % alignof(To)) fail("an access that does not begin at a multiple of its bytes");
+    return (To *)at;
+}
+
 /* Has every thread said before the last barrier that the unit of products is to see what it stored? */
 static bool fenced[MOST], seen;
 static unsigned barriers = 1; /* of the block, and of those before it */
@@ -242,6 +249,7 @@ static void shim_barrier(int line, unsigned threads = 0) /* of so many threads; 
 #define __syncthreads() shim_barrier(__LINE__)
 #define __syncwarp() shim_barrier(-__LINE__)
 #define stepc_barrier(threads) shim_barrier(__LINE__, threads)
+#define stepc_place shim::place
 
 /* What lanes give one another waits in one of two places each, in turn, so that one barrier is enough. */
 template <typename T> static T __shfl_xor_sync(unsigned mask, T x, unsigned bits)
@@ -411,6 +419,7 @@ template <bool turned> SHIM_UNSEEN static void stepc_load_tiles(unsigned *to, co
     static const unsigned short *lines[shim::MOST];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane, row = lane / 4, column = lane % 4 * 2;
     lines[threadIdx.x] = (const unsigned short *)line;
+    if ((size_t)line % 16) shim::fail("a line of a tile that does not begin at a multiple of 16 bytes");
     shim::note_read(line);
 #ifdef SHIM_TRAFFIC
     traffic::note(line, 16, false, __builtin_return_address(0)); /* eight lines at a time */

@@ -22,6 +22,8 @@ def make(name, *arguments):
     call(name, ctypes.byref(out), *arguments)
     return out
 TEXT = b'''
+struct alignas(16) four { float item[4]; };
+template <unsigned words> struct stepc_table { unsigned long long word[words]; };
 extern "C" __global__ void __launch_bounds__(64) fill(float *to, long long lo, long long hi)
 { for (long long i = lo + blockIdx.x * 64 + threadIdx.x; i < hi; i += 64 * gridDim.x) to[i] = (float)i; }
 extern "C" __global__ void __launch_bounds__(64) race(float *to, long long lo, long long hi)
@@ -30,6 +32,10 @@ extern "C" __global__ void __launch_bounds__(64) shift(float *to, long long lo, 
 { __shared__ float row[64]; row[threadIdx.x] = (float)threadIdx.x; if (hi) __syncthreads(); to[threadIdx.x] = row[(threadIdx.x + 1) % 64]; }
 extern "C" __global__ void __launch_bounds__(64) apart(float *to, long long lo, long long hi)
 { if (threadIdx.x < 32) __syncthreads(); }
+extern "C" __global__ void __launch_bounds__(64) wide(float *to, long long lo, long long hi)
+{ if (threadIdx.x == 0) *stepc_place<four>(to + lo) = four{}; }
+extern "C" __global__ void __launch_bounds__(64) long_table(const __grid_constant__ stepc_table<511> table, long long lo, long long hi)
+{ }
 '''
 d.cuInit(0)
 context = make("cuDevicePrimaryCtxRetain", 0)
@@ -82,6 +88,13 @@ class StandIn(unittest.TestCase):
         self.good("launch('race', blocks=1); wait()")
         self.bad("launch('shift', blocks=1, hi=0); wait()", "shift: what it leaves depends on the order")
 
+    def test_accesses_begin_at_a_multiple_of_their_bytes(self):
+        self.good("launch('wide', blocks=1, lo=4); wait()")
+        self.bad("launch('wide', blocks=1, lo=3); wait()", "an access that does not begin at a multiple of its bytes", "wide: it does what a GPU leaves undefined")
+
+    def test_parameters(self):
+        self.bad("launch('long_table')", "long_table: more than 4096 bytes of parameters", "cuLaunchKernel failed with 1")
+
     def test_barriers(self):
         self.bad("launch('apart', blocks=1); wait()", "apart: threads of a block disagree about a barrier", "failed with 719")
 
@@ -98,6 +111,7 @@ class StandIn(unittest.TestCase):
         self.good(captured + "call('cuGraphLaunch', run, stream); wait()\n" + tidy)
         self.bad(captured + "call('cuMemFree_v2', block); call('cuGraphLaunch', run, stream); wait()\n", "fill: parameter 0 is no address of a block")
         self.bad("call('cuStreamBeginCapture_v2', stream, 1); wait()", "the stream is captured")
+        self.bad("call('cuStreamBeginCapture_v2', stream, 1); call('cuMemsetD8Async', block, 0, n(256), stream)", "cuMemsetD8Async: while the stream is captured")
         self.bad("call('cuStreamBeginCapture_v2', stream, 1); make('cuMemAlloc_v2', n(64))", "cuMemAlloc: not while a stream is captured")
 
     def test_what_is_left(self):

@@ -477,6 +477,10 @@ static int enqueue(const char *name, void *stream, const struct op *op)
 {
     struct thing *s = of(name, stream, STREAM);
     if (!s) return INVALID_HANDLE;
+    if (s->capture && op->kind != OP_KERNEL && op->kind != OP_OTHERS) { /* what came before is none of the graph's */
+        report("%s: while the stream is captured", name);
+        return CAPTURE_UNSUPPORTED;
+    }
     op_add(s->capture ? &s->capture->ops : &s->ops, op);
     unsigned long graphs = 0;
     for (const struct op *one = s->ops.first; one && op->kind == OP_GRAPH; one = one->next)
@@ -706,6 +710,7 @@ API cuFuncSetAttribute(void *function, int attribute, int value)
 API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
                    unsigned shared, void *stream, void **parameters, void **extra)
 {
+    enum { MOST_PARAMETERS = 4096 };
     BEGIN("cuLaunchKernel");
     if (!has_function(function)) return end(INVALID_HANDLE);
     const struct function *f = function;
@@ -715,6 +720,10 @@ API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     }
     if (y != 1 || z != 1 || ty != 1 || tz != 1 || extra || !x || !threads || threads > 1024 || x > INT32_MAX) {
         report("%s: a grid that there is not", f->name);
+        return end(INVALID_VALUE);
+    }
+    if (function_words(f) * sizeof(uint64_t) > MOST_PARAMETERS) {
+        report("%s: more than %d bytes of parameters, which not every driver takes", f->name, MOST_PARAMETERS);
         return end(INVALID_VALUE);
     }
     uint64_t *words = malloc((function_words(f) + 1) * sizeof *words), *word = words;
