@@ -135,9 +135,7 @@ static bool is_whole(struct fe *fe, const struct optim_row *row, const struct fe
                  e = fe_next(fe, e))
                 all &= is_everything(e);
             if (all && (args[i].json->kind != JSON_ARRAY || fe_first(fe, args[i].json))) continue;
-            fe_error(fe, args[i].json, "E0428",
-                     "\"flatten\" makes one vector: nothing inside of it can choose parameters");
-            return false;
+            return optim_not_whole(fe, args[i].json);
         }
     return true;
 }

@@ -61,8 +61,24 @@ bool optim_mask(const struct optim_transform *t, const char *name, bool *out)
     return v->null || !v->json || t->o->outside || fe_patterns(t->fe, v->json, out); /* inside flatten: all or none */
 }
 
+bool optim_not_whole(struct fe *fe, fe_json at)
+{
+    fe_error(fe, at, "E0428", "\"flatten\" makes one vector: nothing inside of it can choose parameters");
+    return false;
+}
+
+/* Inside `flatten` the one vector is no parameter of the document: "**" alone is a pattern for it. */
+static bool patterns_are_whole(struct optim_transform *t, fe_json map)
+{
+    fe_json first = fe_first(t->fe, map);
+    for (fe_json e = first; e; e = fe_next(t->fe, e))
+        if (strcmp(e->key, "**") != 0) return optim_not_whole(t->fe, e);
+    return first || !map || optim_not_whole(t->fe, map);
+}
+
 bool optim_patterns_match(struct optim_transform *t, fe_json map)
 {
+    if (t->o->outside) return patterns_are_whole(t, map);
     const char **paths = arena_new_array(t->fe->arena, const char *, t->count + 1);
     for (uint32_t i = 0; i < t->count; i++) paths[i] = t->o->params[i].path;
     bool good = fe_pattern_map(t->fe, map, "E0420", paths, t->count);

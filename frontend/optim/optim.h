@@ -210,6 +210,7 @@ bool optim_of_counter(struct optim_transform *, fe_json text, const char *name, 
                       struct fe_term *out);
 /* fe_pattern_map over the parameters; the map may be NULL. */
 bool optim_patterns_match(struct optim_transform *, fe_json map);
+bool optim_not_whole(struct fe *, fe_json at); /* false, and the error: patterns inside `flatten` */
 
 /* State of the whole tree; of every leaf, in the parameter's shape; of one leaf, in any shape. */
 struct fe_term optim_state(struct optim_transform *, const char *name, struct ir_type, struct optim_start);

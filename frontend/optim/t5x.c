@@ -229,6 +229,7 @@ static bool read_rules(struct optim_transform *t, struct optim_factors *rules)
     if (map && names)
         return fe_wrong_key(t->fe, names, "E0103", "\"factor_map\" and \"logical_factor_rules\" exclude each other");
     if (map && !check_map(t, map)) return false;
+    if (names && t->o->outside) return optim_not_whole(t->fe, names); /* they are those of parameters */
     if (names && !read_logical(t, names, &logical)) return false;
     EACH_LEAF(t, i) {
         if (names) good &= rule_of_names(t, i, names, &logical, &rules[i]);

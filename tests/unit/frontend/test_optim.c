@@ -323,6 +323,25 @@ START_TEST(refused)
            "axis 2", "[3, 4]", "output_axis");
     REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"freeze\", \"mask\": [\"scale\"]}}",
            "/optimizer/inner/mask");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"partition\", \"transforms\": {\"a\": {\"type\": \"sgd\", "
+           "\"learning_rate\": 1}}, \"labels\": {\"**.bias\": \"a\", \"**\": \"a\"}}}",
+           "E0428", "/optimizer/inner/labels/**.bias");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"partition\", \"transforms\": {\"a\": {\"type\": \"sgd\", "
+           "\"learning_rate\": 1}}, \"labels\": {}}}",
+           "E0428", "/optimizer/inner/labels");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"muon\", \"learning_rate\": 1, "
+           "\"muon_weight_dimension_numbers\": {\"**.kernel\": null, \"**\": null}}}",
+           "E0428", "muon_weight_dimension_numbers/**.kernel");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"scale_by_amos\", \"learning_rate\": 1, \"eta_fn\": "
+           "{\"**\": 1}, \"shape_fn\": "
+           "{\"**.bias\": [], \"**\": null}}}",
+           "E0428", "shape_fn/**.bias");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"t5x_adafactor\", \"learning_rate\": 1, "
+           "\"multiply_by_parameter_scale\": {\"**.bias\": false, \"**\": true}}}",
+           "E0428", "multiply_by_parameter_scale/**.bias");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"t5x_adafactor\", \"learning_rate\": 1, "
+           "\"logical_factor_rules\": \"standard\"}}",
+           "E0428", "logical_factor_rules");
     REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"lookahead\", \"fast_optimizer\": {\"type\": \"sgd\", "
            "\"learning_rate\": 1}, "
            "\"sync_period\": 2, \"slow_step_size\": 0.5}}",
