@@ -210,7 +210,7 @@ int run_save_folder(struct run *r, const char *path)
     }
     if (!folder_make(r, path) && errno != EEXIST)
         return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: %s: %s", path, strerror(errno));
-    if (!st_output_open(&o, arena_format(r->cli->arena, "%s/step-0", path), error))
+    if (!st_output_open(&o, arena_format(r->cli->arena, "%s/.tmp-step", path), error) /* no name of a checkpoint */)
         return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: %s", error);
     st_output_close(&o, false, error);
     return 0;

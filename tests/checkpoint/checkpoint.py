@@ -189,6 +189,19 @@ class Checkpoint(runner.Case):
             self.train("--resume", "k%d/step-%d" % (k, k), "--metrics", "part.jsonl", "--csv", "part.csv", "--on-nonfinite", "skip")
             self.assertEqual([self.lines("part" + kind) for kind in (".jsonl", ".csv")], wanted, k)
 
+    def test_resume_before_the_first_step(self):
+        """Of a run that skipped all its steps, or of what was imported, there is step-0; the run goes on from it."""
+        data = safetensors.read(self.data)
+        safetensors.write(self.path("lost.safetensors"), {n: np.full_like(v, np.nan) for n, v in data.items()})
+        self.stepc("run", self.so, "--steps", "2", "--data", "lost.safetensors", "--threads", "1", "-q", "--on-nonfinite", "skip", "--save-dir", "r")
+        self.assertEqual(os.readlink(self.path("r/latest")), "step-0")
+        self.train("--save-dir", "r", "--resume", "auto", steps=4)
+        self.assertEqual(sorted(os.listdir(self.path("r"))), ["latest", "step-0", "step-2"])
+        self.saved("some.safetensors", steps=0)
+        self.stepc("checkpoint", "import", "some.safetensors", "-o", "i")
+        self.train("--save-dir", "i", "--resume", "auto", steps=1)
+        self.assertEqual(sorted(os.listdir(self.path("i"))), ["latest", "step-0", "step-1"])
+
     def lines(self, name):
         with open(self.path(name)) as f:
             return f.read().splitlines()
