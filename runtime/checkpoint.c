@@ -21,12 +21,6 @@
 #define NO_DIRECTORIES "directories: name a .safetensors file"
 #define NOTHING "checkpoint (save and load)"
 
-static bool is_file_name(const char *path)
-{
-    size_t n = path ? strlen(path) : 0;
-    return n > 12 && strcmp(path + n - 12, ".safetensors") == 0;
-}
-
 static step_status no_memory(const struct step_instance *t) { return rt_fail(t, STEP_ENOMEM, "out of memory"); }
 
 static step_status left_out(struct step_instance *t, const char *part)
@@ -132,7 +126,7 @@ static step_status save(struct step_instance *t, const struct step_save *save, s
     static const struct step_job over = {NULL, NULL};
     const struct rt_directories *directories = t->program->checkpoint->directories;
     struct save_plan plan = {.t = t};
-    bool file = is_file_name(save->directory);
+    bool file = st_is_file_name(save->directory);
     step_status status = STEP_OK;
     if (!t->initialized) status = rt_fail(t, STEP_EINVAL, "save: call init or load first");
     else if (!save->directory || save->flags >= 2 * STEP_SAVE_COMPRESS_ALL)

@@ -312,8 +312,11 @@ class trainer
         return value;
     }
     void set(const std::string &name, double value) { check(api_->hyper_set(instance_, name.c_str(), value)); }
+    /// All state into one file, NAME.safetensors: whole or not there.
     void save(const std::string &file)
     {
+        if (!is_file_name(file))
+            throw error(STEP_EINVAL, "save: " + file + ": expected NAME.safetensors; save_into writes directories");
         step_save s{};
         s.size = sizeof s, s.directory = file.c_str();
         check(api_->save(instance_, &s, nullptr));
@@ -324,6 +327,8 @@ class trainer
                              const std::map<std::string, std::string> &items = {},
                              const std::map<std::string, double> &metrics = {}, uint32_t flags = 0)
     {
+        if (is_file_name(directory))
+            throw error(STEP_EINVAL, "save_into: " + directory + ": this is the name of a file, which save writes");
         std::vector<step_item> some;
         std::vector<step_hyper> numbers;
         for (const auto &item : items) some.push_back({sizeof(step_item), item.first.c_str(), item.second.c_str()});
@@ -357,6 +362,11 @@ class trainer
     }
 
   private:
+    static bool is_file_name(const std::string &path)
+    {
+        const std::string end = ".safetensors";
+        return path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+    }
     void load_as(const std::string &file, const char *map, uint32_t flags)
     {
         step_load l{};

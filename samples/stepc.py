@@ -130,6 +130,10 @@ class StepError(RuntimeError):
         return self.args[1]
 
 
+def _is_file_name(path: Path) -> bool:
+    return os.path.basename(os.fspath(path)).endswith(".safetensors")
+
+
 def _near(name: Any, there: Collection[str]) -> str:
     """The end of a message about an unknown name: the nearest one there is, or all of them where these are few."""
     near = difflib.get_close_matches(str(name), there, 1)
@@ -966,7 +970,10 @@ class Step:
 
     def save(self, path: Path) -> None:
         """All state into one .safetensors file, with a checksum, in one go: whole or not there. STEP_EIO: it cannot be written;
-        STEP_EUNSUPPORTED: compiled --without checkpoint. Directories are written by `checkpoints`."""
+        STEP_EUNSUPPORTED: compiled --without checkpoint; STEP_EINVAL: another name than NAME.safetensors. Directories are
+        written by `checkpoints`."""
+        if not _is_file_name(path):
+            raise StepError(1, "STEP_EINVAL: save: %s: expected NAME.safetensors; checkpoints(folder) writes directories" % os.fspath(path))
         save = _Save(directory=os.fspath(path).encode())
         self._check(self._save(self._instance, ctypes.byref(save), None))
 
@@ -1095,6 +1102,8 @@ class Checkpoints:
     def __init__(self, step: Step, folder: Path, keep: Optional[str] = None, compress: Optional[str] = None) -> None:
         if compress not in _COMPRESS:
             raise ValueError('compress="%s": expected opt_state or all' % compress)
+        if _is_file_name(folder):
+            raise ValueError("%s: a name that ends in .safetensors is one of a file, not of a folder; save(path) writes it" % os.fspath(folder))
         self.folder, self.keep, self.compress, self._step = os.fspath(folder), keep, compress, step
         self._job: Any = None
 

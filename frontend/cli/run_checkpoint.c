@@ -31,6 +31,9 @@ int run_checkpoint_options(struct run *r)
     for (size_t i = 0; i < sizeof needing / sizeof *needing; i++)
         if (!c->folder && cli_count(r->cli, needing[i]))
             return cli_usage(r->cli, "--%s needs --save-dir DIR", needing[i]);
+    if (c->folder && st_is_file_name(c->folder)) /* where a host saves there it gets one file */
+        return cli_usage(r->cli, "--save-dir %s: a name that ends in .safetensors is one of a file, not of a folder",
+                         c->folder);
     c->keep = cli_joined(r->cli, "keep", NULL);
     char error[ST_TEXT];
     if (c->keep && !st_rules_check(c->keep, error)) return cli_usage(r->cli, "--keep %s", error);

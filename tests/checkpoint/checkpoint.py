@@ -218,6 +218,12 @@ class Checkpoint(runner.Case):
         said = self.train("--save-dir", "run", "--resume", "auto", "--metrics", "other.jsonl", code=3).stderr
         self.assertIn("other.jsonl: line 3 is no row of a run", said)
 
+    def test_the_name_of_a_file(self):
+        """Saving by such a name makes one file: a run asks for another folder before its first step."""
+        said = self.train("--save-dir", "r.safetensors", "--metrics", "m.jsonl", code=2).stderr
+        self.assertIn("--save-dir r.safetensors: a name that ends in .safetensors is one of a file", said)
+        self.assertFalse(os.path.exists(self.path("r.safetensors")) or os.path.exists(self.path("m.jsonl")))
+
     def test_many_metrics(self):
         """As many as a checkpoint holds are saved; of more the run says so before its first step."""
         for count, code in ((500, 0), (1100, 1)):

@@ -87,6 +87,8 @@ static bool outputs(const char *path, const std::string &file)
     good &= refused(STEP_ERANGE, "tokens", [&] { t.eval(batch); });
     tokens[3] = 3;
     const std::string runs = file + ".runs";
+    good &= refused(STEP_EINVAL, "NAME.safetensors", [&] { t.save(runs); });
+    good &= refused(STEP_EINVAL, "the name of a file", [&] { t.save_into(runs + ".safetensors"); });
     step::checkpoint_job job = t.save_into(runs, "latest=1", {{"loader", "{\"at\":7}"}}, {{"loss", loss}});
     t.save(file);
     t.step(batch);

@@ -194,8 +194,16 @@ with stepc.Step(sys.argv[4], threads=1) as m, tempfile.TemporaryDirectory() as f
         assert all((other[n] == state[n]).all() for n in other.names())
         refused(6, lambda: again.resume(77))
         refused(6, again.save)  # step-4 is there
+    kept = sorted(os.listdir(runs))
     refused(1, lambda: m.checkpoints(runs, keep="most=3").save())
     refused(6, lambda: m.checkpoints("/proc/none").save())
+    refused(1, lambda: m.save(runs))  # a file is written by its name, a folder by checkpoints()
+    assert sorted(os.listdir(runs)) == kept
+    try:
+        m.checkpoints(runs + ".safetensors")
+        raise AssertionError("the name of a file was taken for a folder's")
+    except ValueError as e:
+        assert "is one of a file" in str(e), e
     saved.save()
     saved.wait()
     os.truncate(os.path.join(runs, "step-5", "params.safetensors"), 50)

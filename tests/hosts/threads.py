@@ -113,7 +113,7 @@ with tempfile.TemporaryDirectory() as folder:  # a save that runs when its step 
     m.close()
     m.close()
 for call in (train, lambda: m["step"], m.names, m.hypers, m.memory, m.init, waits.commit, runs.save, lambda: m.item("a"), lambda: m.step_n(1, image=images[:1], digit=digits[:1]),
-             lambda: m.infer(image=image), lambda: m.save("/nowhere"), lambda: m.set("a", 1)):
+             lambda: m.infer(image=image), lambda: m.save("/nowhere.safetensors"), lambda: m.set("a", 1)):
     refused(stepc.StepError, "closed", call)
 # closing between the steps of other threads: they are told, whenever it is
 switch = sys.getswitchinterval()
