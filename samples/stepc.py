@@ -131,7 +131,7 @@ class StepError(RuntimeError):
 
 
 def _is_file_name(path: Path) -> bool:
-    return os.path.basename(os.fspath(path)).endswith(".safetensors")
+    return os.fsdecode(path).endswith(".safetensors")
 
 
 def _near(name: Any, there: Collection[str]) -> str:
@@ -974,7 +974,7 @@ class Step:
         written by `checkpoints`."""
         if not _is_file_name(path):
             raise StepError(1, "STEP_EINVAL: save: %s: expected NAME.safetensors; checkpoints(folder) writes directories" % os.fspath(path))
-        save = _Save(directory=os.fspath(path).encode())
+        save = _Save(directory=os.fsencode(path))
         self._check(self._save(self._instance, ctypes.byref(save), None))
 
     def checkpoints(self, folder: Path, keep: Optional[str] = None, compress: Optional[str] = None) -> Checkpoints:
@@ -994,7 +994,7 @@ class Step:
         some = [_ITEM(size=ctypes.sizeof(_ITEM), name=n.encode(), json=json.dumps(v).encode()) for n, v in (items or {}).items()]
         numbers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in (metrics or {}).items()]
         beside, told, job = (_ITEM * max(len(some), 1))(*some), (_HYPER * max(len(numbers), 1))(*numbers), _p()
-        save = _Save(directory=os.fspath(folder).encode(), items=ctypes.cast(beside, _p), item_count=len(some), metrics=ctypes.cast(told, _p),
+        save = _Save(directory=os.fsencode(folder), items=ctypes.cast(beside, _p), item_count=len(some), metrics=ctypes.cast(told, _p),
                      metric_count=len(numbers), keep=None if keep is None else keep.encode(), flags=_COMPRESS[compress])
         self._check(self._save(self._instance, ctypes.byref(save), ctypes.byref(job)))
         return job
@@ -1013,7 +1013,7 @@ class Step:
             if prefix:
                 path = self._parameters_of(path, prefix, os.path.join(folder, os.path.basename(path.rstrip("/"))))
             flags = (1 if partial else 0) | (2 if cast else 0) | (4 if params_only else 0) | (0 if verify else 8)
-            load = _Load(path=os.fspath(path).encode(), map=None if map is None else json.dumps(map).encode(), flags=flags)
+            load = _Load(path=os.fsencode(path), map=None if map is None else json.dumps(map).encode(), flags=flags)
             status = self._load(self._instance, ctypes.byref(load)) if self._ready or not (flags & 5 or load.map) else 3
             if status in (1, 3) and not self._ready:  # not all of the state: the rest is what init leaves
                 begun = self._init(self._instance) if self._tensors(PARAM) else 0

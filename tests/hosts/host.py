@@ -72,7 +72,7 @@ with stepc.Step(sys.argv[1], threads=1) as m:
     assert set(kept) >= {"step", "hyperparameters.learning_rate", "opt_state.0.count"} and m.hypers() == {"learning_rate": m.get("learning_rate")}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "state.safetensors")
-        m.save(path)
+        m.save(os.fsencode(path))
         after = m.step(**first).loss
         m.load(path)
         assert m.step(**first).loss == after
