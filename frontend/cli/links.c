@@ -58,6 +58,7 @@ static int read_links(struct cli *cli, struct link *links, uint32_t count)
         while (i < count && strcmp(axis, names[i]) != 0) i++;
         if (i == count)
             return cli_usage(cli, "--link: the mesh has no axis \"%s\"%s", axis, cli_meant(cli, axis, names, count));
+        if (links[i].rate > 0) return cli_usage(cli, "--link: axis \"%s\" is given twice", axis);
         links[i].rate = read_rate(equals + 1);
         if (!(links[i].rate > 0))
             return cli_usage(cli, "--link %s: expected a rate, as 25GB/s (kB/s, MB/s, TB/s)", one);

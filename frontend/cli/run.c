@@ -44,6 +44,9 @@ static int read_set(struct run *r, const char *text)
             str_addf(&why, "%s %s", i ? "," : n == 1 ? " is" : " are", names[i]);
         return cli_failed(r->cli, EXIT_WRONG, "--set %s: %s", text, str_text(&why));
     }
+    for (size_t i = 0; i < r->sets.count; i++)
+        if (r->sets.items[i].step == set.step && strcmp(r->sets.items[i].name, set.name) == 0)
+            return cli_usage(r->cli, "--set %s: it is given for that step already: %g", text, r->sets.items[i].value);
     vec_push(r->cli->arena, &r->sets, set);
     return 0;
 }

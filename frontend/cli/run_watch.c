@@ -33,12 +33,14 @@ static int wrong(const struct run *r, const struct run_watch *w, const char *par
                      shown);
 }
 
-static int read_part(struct run *r, struct run_watch *w, int option, const char *at, const char *end)
+static int read_part(struct run *r, struct run_watch *w, int option, const char *at, const char *end, uint32_t *given)
 {
     int i = 0;
     size_t n = strcspn(at, "=:");
     while (i < PARTS && (strlen(parts[i].name) != n || strncmp(parts[i].name, at, n) != 0)) i++;
     if (i == PARTS || !(parts[i].of >> option & 1) || at[n] != '=') return wrong(r, w, "", "unknown part");
+    if (*given >> i & 1) return wrong(r, w, arena_format(r->cli->arena, "%s ", parts[i].name), "is given twice");
+    *given |= 1u << i;
     at += n + 1;
     if (i == OF)
         return *(w->hyper = arena_string_n(r->cli->arena, at, (size_t)(end - at))) ? 0
@@ -70,9 +72,10 @@ static int read_rule(struct run *r, struct run_watch *w, int option)
     w->patience = option == RUN_REDUCE ? 10 : 1; /* as reduce_on_plateau has them */
     w->factor = 0.1, w->hyper = "learning_rate";
     int code = 0;
+    uint32_t given = 0;
     for (at += 4; *at && !code;) {
         const char *end = at + 1 + strcspn(at + 1, ":");
-        code = read_part(r, w, option, at + 1, end);
+        code = read_part(r, w, option, at + 1, end, &given);
         at = end;
     }
     return code;

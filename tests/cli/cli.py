@@ -520,6 +520,7 @@ class Cli(runner.Case):
         self.assertAlmostEqual(sum(int(b.replace(",", "")) * int(n) for b, n in lines), int(total.replace(",", "")), delta=len(lines))
         over = {k: int(b.replace(",", "")) for k, b in re.findall(r"over ([a-z ]+): each device sends ([\d,]+) B per step", text)}
         text = self.stepc("explain", model, "--link", "data=1kB/s,model=0.5MB/s").stdout
+        self.assertIn('axis "data" is given twice', self.stepc("explain", model, "--link", "data=1kB/s,data=1GB/s", code=2).stderr)
         found = float(re.search(r"over data: .*, ([\d.e+]+) ms\n", text).group(1))
         self.assertAlmostEqual(found / over["data"], 1, delta=0.01)
         timed = lambda *o: self.stepc("explain", model, *o).stdout
@@ -916,6 +917,9 @@ class Cli(runner.Case):
         self.assertIn("the run ends with step 2; nothing is set", self.stepc("run", self.model, "--steps", "2", "--data", data, "--set", "learning_rate=1@3").stderr)
         for bad in ("learning_rate", "learning_rate=x", "learning_rate=1@0", "learning_rate=1@x", "=1", "learning_rate=inf", "learning_rate=-inf@2", "learning_rate=1e39"):
             self.stepc("run", self.model, "--steps", "1", "--data", data, "--set", bad, code=2)
+        for at in ("", "@2"):
+            said = self.stepc("run", self.model, "--steps", "3", "--data", data, "--set", "learning_rate=1" + at, "--set", "learning_rate=2" + at, code=2).stderr
+            self.assertIn("it is given for that step already: 1", said)
         losses = lambda *more: [json.loads(line)["loss"] for line in self.stepc(
             "run", self.model, "-q", "--steps", "6", "--data", data, "--metrics", "-", *more).stdout.splitlines()]
         plain, early, late = losses(), losses("--set", "learning_rate=0.5"), losses("--set", "learning_rate=0.5@3", "--set", "learning_rate=0.01@4")

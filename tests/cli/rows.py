@@ -224,6 +224,7 @@ class Rows(runner.SharedCase):
                                  (("--reduce-on-plateau", "loss:min:patience=1.5"), 2, "from 1 on"), (("--stop-when", "loss:min:factor=0.5"), 2, "unknown part"),
                                  (("--stop-when", "eval_los:min"), 1, 'did you mean "eval_loss"?'), (("--stop-when", "loss"), 2, "METRIC:min or METRIC:max"),
                                  (("--stop-when", "a\x1b[31m\u009b:min"), 1, 'no metric "a?[31m?" of one'), (("--stop-when", "loss:min:patience=0"), 2, "from 1 on"), (("--stop-when", "loss:min:for=3"), 2, "unknown part"),
+                                 (("--stop-when", "loss:min:patience=2:delta=0:patience=3"), 2, "patience is given twice"),
                                  (("--keep-best", "loss:min"), 2, "needs --save-dir"), (("--keep-best", "loss:min:patience=3", "--save-dir", self.path("d")), 2, "unknown part")):
             self.assertIn(says, self.run_to("model.so", "--steps", "1", *data, *args, code=code))
         self.assertIn("--eval-every N", self.run_to("model.so", "--steps", "1", *data[:3], "--stop-when", "eval_loss:min", code=2))
