@@ -211,6 +211,10 @@ class Meaning(runner.Case):
         self.refused(document(model=twice, **mesh), "E0406")
         runner.write_json(self.path("good.json"), document(**mesh, sharding={"rules": names, "params": {"kernel": ["embed", "mlp"]}}))
         self.stepc("check", self.path("good.json"))  # first_fit leaves the second one whole, as T5X does
+        scaled = {"type": "graph", "nodes": [{"name": "l", "type": "linear", "features": 4, "input": "x"}, {"name": "t", "type": "param", "shape": [], "init": {"type": "ones"}}], "output": "l * t"}
+        runner.write_json(self.path("good.json"), document(**mesh, model=scaled, optimizer={"type": "adam", "learning_rate": 0.1}, sharding={"optimizer_state": {"**": ["data"]}}))
+        self.stepc("check", self.path("good.json"))  # a number has nothing to split; where it is named, that is a slip
+        self.refused(document(**mesh, model=scaled, optimizer={"type": "adam", "learning_rate": 0.1}, sharding={"optimizer_state": {"t": ["data"]}}), "E0406", "0 dimensions")
 
     def test_noise(self):
         """Row k of what one batch draws, for the microbatch that begins with it."""
