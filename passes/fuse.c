@@ -410,10 +410,26 @@ static bool is_of_library(const struct fuse *z, ir_value v)
     return true;
 }
 
+/* A cast of what attention by tiles sums up, which nothing else reads: it is stored rounded. The cluster; UINT32_MAX:
+ * no such thing. */
+static uint32_t cluster_of_rounded(struct fuse *z, ir_value v)
+{
+    const struct fuse_node *n = &z->node[v];
+    if (ir_get(z->f, v)->op != OP_cast || n->dep_count != 1 || n->deps[0].relation != FUSE_SAME) return UINT32_MAX;
+    const struct fuse_node *sum = &z->node[n->deps[0].value];
+    bool alone = ir_get(z->f, v)->args[0] == n->deps[0].value && sum->readers.count == 1 && !sum->needs_buffer;
+    bool once = ir_dtype_bytes((enum ir_dtype)ir_type(z->f, n->deps[0].value)->dtype) >= 4; /* it is as it was summed */
+    return sum->class == FUSE_DOT && sum->sink && alone && once ? fuse_find(z, sum->cluster) : UINT32_MAX;
+}
+
 static void place(struct fuse *z, ir_value v)
 {
     const struct fuse_node *n = &z->node[v];
-    uint32_t c;
+    uint32_t c = cluster_of_rounded(z, v);
+    if (c != UINT32_MAX) {
+        add_node(z, c, v, FUSE_FULL);
+        return;
+    }
     if (n->sink) {
         c = fuse_cluster_of_tiles(z, v);
         if (c == UINT32_MAX) c = new_cluster(z, GROUP_ATTENTION, n->elements, n->elements);

@@ -507,6 +507,7 @@ static bool has_place(const struct fuse *z, const struct fuse_cluster *k, const 
     struct fuse_scores all = *n->all;
     uint32_t sinks = n->sink != FUSE_SINK_STAT;
     for (size_t i = 0; i < k->nodes.count; i++) {
+        if (!z->node[k->nodes.items[i]].sink) continue; /* one of them, rounded */
         add_scores(&all, z->node[k->nodes.items[i]].all);
         sinks += z->node[k->nodes.items[i]].sink != FUSE_SINK_STAT;
     }

@@ -204,6 +204,16 @@ static bool holds(enum ir_dtype to, enum ir_dtype from)
            (digits[to] == digits[from] && ir_dtype_is_signed(from) == ir_dtype_is_signed(to));
 }
 
+/* What of a product is read rounded is rounded where it is made, in whatever order it is read. */
+static ir_value cast_of_transposed(RULE_ARGUMENTS)
+{
+    (void)uses;
+    const struct ir_node x = *get(b, args[0]);
+    bool less = ir_dtype_bytes((enum ir_dtype)n->type.dtype) < ir_dtype_bytes((enum ir_dtype)x.type.dtype);
+    if (x.op != OP_transpose || get(b, x.args[0])->op != OP_dot || !less) return 0;
+    return ir_transpose(b, ir_cast(b, x.args[0], (enum ir_dtype)n->type.dtype), x.attr[0].v);
+}
+
 /* There and back again. Not from integers by floats to integers: floats saturate, integers wrap around. */
 static ir_value casts(RULE_ARGUMENTS)
 {

@@ -109,11 +109,22 @@ static bool over_columns(const struct lower_attention *a, const struct ir_node *
     return sink->attr[2 + side].v[0] == a->s.batches + a->s.row_dims;
 }
 
+/* What is stored of a product: it, or what it is cast to. 0: nothing, it is one of tiles. */
+static ir_value stored_of(const struct lower *l, ir_value v)
+{
+    for (size_t i = 0; i < l->group->outputs.count; i++) {
+        ir_value o = l->group->outputs.items[i];
+        if (o == v || (ir_get(l->f, o)->op == OP_cast && ir_get(l->f, o)->args[0] == v)) return o;
+    }
+    return 0;
+}
+
 static void add_sink(struct lower_attention *a, ir_value v)
 {
     const struct ir_node *n = ir_get(a->l->f, v);
     struct lower_attention_sink *s = &a->sink[a->sinks];
     s->product = v;
+    s->stored = stored_of(a->l, v);
     s->left = a->l->reduced[n->args[0]].keep;
     uint32_t other = s->left ? 1 : 0;
     s->from = n->args[!other];
@@ -140,7 +151,7 @@ static bool find(struct lower_attention *a)
     for (size_t i = 0; i < g->nodes.count; i++) {
         ir_value v = g->nodes.items[i];
         const struct ir_node *n = ir_get(l->f, v);
-        bool product = n->op == OP_dot && !is_output(l, v);
+        bool product = n->op == OP_dot && !stored_of(l, v);
         if (product && !plan_scores_of(l->f, v, &a->s)) return false;
         bool made = product;
         for (uint32_t k = 0; k < n->arg_count && ir_is_ewise((enum ir_op)n->op); k++)
@@ -154,8 +165,9 @@ static bool find(struct lower_attention *a)
     for (size_t i = 0; i < g->nodes.count; i++) {
         ir_value v = g->nodes.items[i];
         if (ir_get(l->f, v)->op != OP_dot) continue;
-        if (is_output(l, v) ? a->sinks == MOST_SINKS : a->sources == MOST_SOURCES) return false;
-        if (is_output(l, v)) add_sink(a, v);
+        bool sink = stored_of(l, v) != 0;
+        if (sink ? a->sinks == MOST_SINKS : a->sources == MOST_SOURCES) return false;
+        if (sink) add_sink(a, v);
         else add_source(a, v);
     }
     if (a->max) a->score = attention_without_casts(l->f, ir_get(l->f, a->max)->args[0]);
@@ -411,7 +423,7 @@ static void store_sums(struct lower_attention *a, const struct lower_attention_s
     lower_pos_add(l, &p, &row, s->left ? k->side.length : 1);
     lower_pos_add(l, &p, &inner, s->left ? 1 : rows);
     nest_value sum = nest_load(&l->b, s->sums, attention_in_rows(l, &lane, k->columns, &inner), 0);
-    attention_store(a, s->product, &p, total ? lower_binary(l, OP_div, a->sum, sum, total) : sum);
+    attention_store(a, s->stored, &p, total ? lower_binary(l, OP_div, a->sum, sum, total) : sum);
     nest_close_to(&l->b, depth);
 }
 

@@ -439,7 +439,7 @@ static void finish_sums(struct lower_attention_grid *g, uint32_t i)
     for (int64_t k = 0; k < together; k++) sum[k] = end_of(g, i, r, c, k, &p[k]), cond[k] = l->cond, l->cond = 0;
     for (int64_t k = 0; k < together; k++) {
         l->cond = cond[k];
-        attention_store(g->a, s->product, &p[k], sum[k]);
+        attention_store(g->a, s->stored, &p[k], sum[k]);
     }
     attention_leave(g, depth);
 }
