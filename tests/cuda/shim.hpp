@@ -32,7 +32,21 @@ static dim3 threadIdx, blockIdx, blockDim, gridDim;
 #else
 #define SHIM_UNSEEN
 #define __device__
-#define __shared__ static
+#define __shared__ static SHIM_SECTION
+#endif
+
+/* Of a kernel, where it has one of its own: before each block it holds no number. The comment leaves no zeros in the
+ * file. */
+#define SHIM_SECTION
+#if defined __clang__ || !defined __x86_64__
+#define SHIM_SECTION_OF(kernel) __attribute__((section("shared_" #kernel)))
+#else
+#define SHIM_SECTION_OF(kernel) __attribute__((section("shared_" #kernel ",\"aw\",@nobits#")))
+#endif
+#ifdef SHIM_TRAFFIC
+static unsigned char stepc_dynamic[227 << 10] SHIM_SHARED __align__(1024);
+#else
+static unsigned char stepc_dynamic[227 << 10] __align__(1024);
 #endif
 
 /* ---- functions that CUDA has and C++ has not ---- */
@@ -211,6 +225,17 @@ static void end_copies(unsigned threads);
 /* 0; -1: threads disagree about a barrier; -2: something else that stderr says. `shared`: bytes of shared memory beside
  * what the kernel has. */
 static unsigned dynamic_bytes;
+static struct {
+    char *begin, *end;
+} section;
+
+/* A GPU leaves there what it held. */
+SHIM_UNSEEN static void forget_shared()
+{
+    if (section.begin) std::memset(section.begin, 0xff, section.end - section.begin);
+    std::memset(stepc_dynamic, 0xff, dynamic_bytes);
+}
+
 template <typename... A>
 static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, unsigned shared, void **arguments,
                   int backwards)
@@ -230,6 +255,7 @@ static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, unsig
 #endif
         blockIdx = {backwards ? blocks - 1 - k : k, 0, 0};
         for (unsigned i = 0; i < threads; i++) fibers[i].done = false;
+        forget_shared();
         while (state == 1) state = turn(threads, backwards), meet(threads);
         if (state) return -1;
         end_block(threads);
@@ -307,8 +333,6 @@ SHIM_MATRIX(f16, false)
 /* ---- copies to shared memory that threads do not wait for (PTX ISA 9.7.9.25, cp.async): made as late as they may,
  * when their thread waits for their group. Of every 16 bytes of shared memory is known who writes and who reads them
  * between which barriers ---- */
-
-__shared__ __align__(1024) unsigned char stepc_dynamic[227 << 10];
 
 namespace shim
 {
@@ -570,9 +594,11 @@ SHIM_WGMMA(f16, false)
 #define SHIM_TELL(kernel, blocks, threads)
 #endif
 #define SHIM_LAUNCHER(kernel) \
+    extern "C" __attribute__((weak, visibility("hidden"))) char __start_shared_##kernel[], __stop_shared_##kernel[]; \
     extern "C" __attribute__((visibility("default"))) int launch_##kernel(unsigned blocks, unsigned threads, \
                                                                           unsigned shared, void **a, int backwards) \
     { \
+        shim::section = {__start_shared_##kernel, __stop_shared_##kernel}; \
         const int state = shim::launch(kernel, blocks, threads, shared, a, backwards); \
         SHIM_TELL(kernel, blocks, threads); \
         return state; \

@@ -34,6 +34,8 @@ extern "C" __global__ void __launch_bounds__(64) apart(float *to, long long lo, 
 { if (threadIdx.x < 32) __syncthreads(); }
 extern "C" __global__ void __launch_bounds__(64) wide(float *to, long long lo, long long hi)
 { if (threadIdx.x == 0) *stepc_place<four>(to + lo) = four{}; }
+extern "C" __global__ void __launch_bounds__(64) unset(float *to, long long lo, long long hi)
+{ __shared__ float row[64]; if (threadIdx.x < hi) row[threadIdx.x] = 0; __syncthreads(); to[threadIdx.x] = row[threadIdx.x]; }
 extern "C" __global__ void __launch_bounds__(64) long_table(const __grid_constant__ stepc_table<511> table, long long lo, long long hi)
 { }
 '''
@@ -91,6 +93,11 @@ class StandIn(unittest.TestCase):
     def test_accesses_begin_at_a_multiple_of_their_bytes(self):
         self.good("launch('wide', blocks=1, lo=4); wait()")
         self.bad("launch('wide', blocks=1, lo=3); wait()", "an access that does not begin at a multiple of its bytes", "wide: it does what a GPU leaves undefined")
+
+    def test_shared_memory_holds_nothing(self):
+        read = "; call('cuMemcpyDtoHAsync_v2', host, block, n(256), stream); wait(); print(floats[62], floats[63])"
+        self.good("launch('unset', blocks=1)" + read, "0.0 0.0")
+        self.good("launch('unset', blocks=1)" + read + "; launch('unset', blocks=1, hi=63)" + read, "0.0 nan")
 
     def test_parameters(self):
         self.bad("launch('long_table')", "long_table: more than 4096 bytes of parameters", "cuLaunchKernel failed with 1")

@@ -98,9 +98,11 @@ static bool make_missing(const char *text, const struct kernel *kernels, unsigne
         for (unsigned j = 0; j < i; j++) twice |= kernels[j].hash == k->hash;
         if (twice || known(k)) continue;
         missing++;
-        fprintf(file, "%.*sk%016llx%.*s\nSHIM_LAUNCHER(k%016llx)\n", (int)(k->name - k->begin), k->begin,
-                (unsigned long long)k->hash, (int)(k->end - k->name - (ptrdiff_t)k->name_length),
-                k->name + k->name_length, (unsigned long long)k->hash);
+        unsigned long long number = k->hash;
+        if (!host_traffic())
+            fprintf(file, "#undef SHIM_SECTION\n#define SHIM_SECTION SHIM_SECTION_OF(k%016llx)\n", number);
+        fprintf(file, "%.*sk%016llx%.*s\nSHIM_LAUNCHER(k%016llx)\n", (int)(k->name - k->begin), k->begin, number,
+                (int)(k->end - k->name - (ptrdiff_t)k->name_length), k->name + k->name_length, number);
     }
     bool good = fclose(file) == 0 &&
                 (!missing ||

@@ -8,6 +8,7 @@
  *     target of a copy holds rubbish until then; a source that changes before the copy is reported.
  *   - Kernels run forwards and backwards (threads of a block and blocks of a grid in the order of their numbers and in
  * the opposite one), and both have to leave the same bytes.
+ *   - Shared memory holds no numbers when a block begins.
  *   - An access of several neighbours begins at a multiple of its bytes. A captured stream takes launches alone, of at
  *     most 4 KiB of parameters each.
  *   - Handles belong to a context that must be current in the calling thread. What is left when the context goes is
