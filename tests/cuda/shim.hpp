@@ -68,7 +68,7 @@ static inline float erfinvf(float x) { return (float)erfinv(x); }
 namespace shim
 {
 
-enum { STACK = 64 * 1024, MOST = 1024 };
+enum { STACK = 256 * 1024 /* unoptimized, a sequence takes more than 64 KiB */, MOST = 1024 };
 
 /* Puts the registers that a call keeps on the stack, leaves the stack's address in *from and goes on with the other
  * stack. */
