@@ -18,6 +18,7 @@ static const struct {
     int first, last;
     const char *text;
 } advice[] = {
+    {3, 3, "the child of a fork behind which the driver was used cannot use it: fork sooner, or spawn"},
     {46, 46, "another process has the device for itself, as its compute mode or MPS allows one only"},
     {200, 200, NEWER},
     {209, 209, NEWER},

@@ -571,7 +571,7 @@ class Step:
     they do not become infinite; integers become others if every value fits; a bfloat16 comes as its bits (see `numbers`). All
     else, floats for integers too, is refused. What is wrong is a StepError with the status of stepc/step.h and a text that says
     what was expected. One thread at a time may be inside (STEP_EBUSY); after `close` every call is STEP_EINVAL; a child of a
-    fork opens its own; nothing of it can be pickled: save and load."""
+    fork opens its own (for GPUs only if the parent had used none); nothing of it can be pickled: save and load."""
 
     def __init__(self, path: Path, threads: int = 0, devices: Optional[str] = None) -> None:
         """Opens an object. threads: per device (0: all cores, to 4096); devices: "cpu", or GPUs as "cuda:0,1" (STEPC_DEVICES, else what the

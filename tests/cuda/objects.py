@@ -194,6 +194,14 @@ class Objects(runner.SharedCase):
         self.refused("CUDA_ERROR_UNKNOWN 999", "may have an Xid", STAND_IN_FAIL="cuDeviceGetCount:1:999")
         self.refused("STEP_EDEVICE", "unknown error 12345", STAND_IN_FAIL="cuInit:1:12345")
 
+    def test_fork(self):
+        """What was used of the driver before is of no use to the child, whose own object says so; without it the child has one."""
+        child = "if not os.fork():\n    try:\n        stepc.Step(SO).close()\n        print('opened', flush=True)\n    except stepc.StepError as e:\n        print(e, flush=True)\n    os._exit(0)\nos.wait()\n"
+        said = self.host("import os\nm = stepc.Step(SO)\n" + child + "m.close()\n")
+        self.assertIn("CUDA_ERROR_NOT_INITIALIZED 3", said)
+        self.assertIn("the child of a fork", said)
+        self.assertIn("opened", self.host("import os\n" + child))
+
     def test_a_call_fails(self):
         for name in ("cuInit", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuModuleLoadDataEx", "cuModuleGetFunction",
                      "cuStreamCreate", "cuMemsetD8Async", "cuStreamSynchronize", "cuMemcpyHtoDAsync"):

@@ -21,6 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct context *current[MOST_CURRENT];
 static _Thread_local int depth;
 static bool ready, wrong;
+static pid_t user; /* the process that has called cuInit; its children cannot */
 static struct {
     const char *name;
     unsigned long calls;
@@ -46,6 +47,7 @@ const char *setting(const char *name, const char *otherwise)
 
 __attribute__((destructor)) static void at_the_end(void)
 {
+    if (user != getpid()) return;
     for (int i = 0; i < MOST_DEVICES; i++)
         if (contexts[i].retained && !contexts[i].failed) report("the context of device %d was not released", i);
     FILE *file = *setting("STAND_IN_COUNTS", "") ? fopen(getenv("STAND_IN_COUNTS"), "w") : NULL;
@@ -90,7 +92,7 @@ static int begin(const char *name, bool context)
     while (counts[at].name && strcmp(counts[at].name, name) != 0) at++;
     counts[at].name = name;
     counts[at].calls++;
-    if (!ready) return NOT_INITIALIZED;
+    if (!ready || user != getpid()) return NOT_INITIALIZED;
     struct context *c = depth ? current[depth - 1] : NULL;
     int status = told_to_fail(name);
     if (c && (status == 214 || status / 100 == 7)) c->failed = status; /* such errors stay */
@@ -176,7 +178,9 @@ static bool capturing(const char *name)
 API cuInit(unsigned flags)
 {
     pthread_mutex_lock(&lock);
+    if (!ready) user = getpid();
     ready = true;
+    if (user != getpid()) return end(NOT_INITIALIZED);
     int status = told_to_fail("cuInit");
     return end(flags ? INVALID_VALUE : status ? status : device_count() ? SUCCESS : NO_DEVICE);
 }

@@ -11,6 +11,7 @@
  *   - Shared memory holds no numbers when a block begins.
  *   - An access of several neighbours begins at a multiple of its bytes. A captured stream takes launches alone, of at
  *     most 4 KiB of parameters each.
+ *   - In the child of a fork nothing works of what its parent has begun.
  *   - Handles belong to a context that must be current in the calling thread. What is left when the context goes is
  *     reported.
  *
