@@ -148,6 +148,14 @@ static int export_named(struct cli *cli, struct run_source *s, const struct run_
     return code;
 }
 
+/* By --map and --dtype; what takes nothing is not written. */
+static int as_asked(struct cli *cli, struct run_exported *all, uint32_t *count)
+{
+    int code = rename_all(cli, all, count);
+    if (!code && !*count) return cli_failed(cli, EXIT_WRONG, "checkpoint: no tensor is left to write");
+    return code ? code : cast_all(cli, all, *count);
+}
+
 /* Parameters, or the averages in their place, and running statistics: what --init takes. */
 int run_export(struct cli *cli, const char *path)
 {
@@ -176,8 +184,7 @@ int run_export(struct cli *cli, const char *path)
         all[count++] = (struct run_exported){.t = *t, .from = other ? other : t, .item = statistic ? 3 : 0};
     }
     if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c->all.path);
-    if (!code) code = rename_all(cli, all, &count);
-    if (!code) code = cast_all(cli, all, count);
+    if (!code) code = as_asked(cli, all, &count);
     if (!code && named) code = export_named(cli, &s, all, count, to);
     struct st_tensor *tensors = tensors_of(cli, all, count);
     step_status status = code || named ? STEP_OK : st_write(to, tensors, count, c->step, fetch_for_file, &s, error);
@@ -198,10 +205,8 @@ static int write_checkpoint(struct cli *cli, struct run_source *s, struct run_ex
                        .flags = run_save_flags(cli),
                        .fetch = fetch,
                        .user = s};
-    int code = rename_all(cli, all, &count);
-    if (!code) code = cast_all(cli, all, count);
+    int code = as_asked(cli, all, &count);
     if (code) return code;
-    if (!count) return cli_failed(cli, EXIT_WRONG, "checkpoint: no tensor is left to write");
     qsort(all, count, sizeof *all, by_item);
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = all[i].item; k < ITEMS; k++) n.end[k + 1] = i + 1;

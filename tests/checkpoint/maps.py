@@ -159,7 +159,7 @@ class Maps(runner.Case):
         got = safetensors.read(self.path("out.safetensors"))
         self.same(got, {"blocks_1.kernel": "one.kernel", "blocks_2.bias": "two.bias", "head.kernel": "head.kernel", "norm.mean": "norm.mean"})
         self.run_steps(self.new, 1, "--init", "out.safetensors")
-        for rules, why in (({"a": "one.kernel"}, 'no rule takes "head.bias"'), ({"a.*": "{o}"}, "braces"), ({"same": "one.*", "**": "**"}, "each * or **"),
+        for rules, why in (({"a": "one.kernel"}, 'no rule takes "head.bias"'), ({"**": "skip"}, "no tensor is left"), ({"**": "init"}, "no tensor is left"), ({"a.*": "{o}"}, "braces"), ({"same": "one.*", "**": "**"}, "each * or **"),
                            ({"x.*": "one.*", "nothing": "zero", "**": "**"}, '"nothing" takes no tensor'), ({"x.*": "one.*", "x.kernel": "two.kernel", "**": "**"}, 'two tensors become "x.kernel"')):
             self.write("names.json", rules)
             self.assertIn(why, self.stepc("checkpoint", "export", "run", "--map", "names.json", "-o", "out.safetensors", code=1).stderr)
