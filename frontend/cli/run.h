@@ -242,6 +242,7 @@ int run_import(struct cli *, const char *path);
 /* run_init.c: what --init, --params-only, --init-partial and --cast say. 0 or an exit code after a message. */
 int run_init_options(struct run *);
 int run_init(struct run *, const char *path);
+bool run_is_statistic(const char *name); /* a running statistic, by the name of a slot of role state */
 /* --peft: adapters of a folder of PEFT beside what --init or the initializers gave (run_peft.c). */
 int run_peft(struct run *, const char *folder);
 

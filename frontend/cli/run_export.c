@@ -176,8 +176,7 @@ int run_export(struct cli *cli, const char *path)
     for (uint32_t i = 0; i < c->all.count; i++) {
         const struct st_tensor *t = &c->all.tensors[i], *other = NULL;
         const char *role = run_role_of(cli, c, t);
-        bool statistic = strcmp(role, "state") == 0 && st_is_statistic(t->name) &&
-                         strncmp(t->name, "hyperparameters.", 16) != 0;
+        bool statistic = strcmp(role, "state") == 0 && run_is_statistic(t->name);
         if (strcmp(role, "params") != 0 && !statistic) continue;
         if (averages && !statistic) other = st_find(&c->all, arena_format(cli->arena, "ema.%s", t->name));
         averaged += other != NULL;

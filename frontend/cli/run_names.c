@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,7 +36,8 @@ static int read_rule(const struct run_naming *n, const cJSON *item, struct run_r
     *r = (struct run_rule){.to = item->string, .inputs = RUN_SAME};
     for (const cJSON *c = cJSON_IsObject(item) ? item->child : NULL; c; c = c->next) {
         if (strcmp(c->string, "from") == 0) from = c;
-        else if (strcmp(c->string, "inputs") == 0 && cJSON_IsNumber(c) && c->valuedouble >= 0 && c->valuedouble <= 8)
+        else if (strcmp(c->string, "inputs") == 0 && cJSON_IsNumber(c) && c->valuedouble >= 0 && c->valuedouble <= 8 &&
+                 c->valuedouble == floor(c->valuedouble))
             r->inputs = (int32_t)c->valuedouble;
         else if (strcmp(c->string, "transpose") == 0 && cJSON_IsBool(c)) r->transpose = cJSON_IsTrue(c);
         else if (strcmp(c->string, "optional") == 0 && cJSON_IsBool(c)) r->optional = cJSON_IsTrue(c);

@@ -1,7 +1,8 @@
 /* `stepc checkpoint import FOLDER --hf MODEL | --names FILE --like MODEL.json|STEP.SO -o DIR`: the way back of
- * run_names.c. The parameters of the document or object say which tensors of others are wanted, and their shapes how a
- * matrix there falls into kernels here. Whatever is missing, has another shape or would be left out is an error; what
- * the table calls "unused" there is left out, and a tensor that it calls "tied" to another must be equal to that one.
+ * run_names.c. The parameters of the document or object, and the running statistics that the table names, say which
+ * tensors of others are wanted, and their shapes how a matrix there falls into kernels here. Whatever is missing, has
+ * another shape or would be left out is an error; what the table calls "unused" there is left out, and a tensor that it
+ * calls "tied" to another must be equal to that one.
  */
 #include "frontend/cli/run_names.h"
 #include "frontend/cli/run_numbers.h"
@@ -22,7 +23,7 @@ struct part {
 struct import {
     struct run_naming names;
     const struct st_file *files;
-    uint32_t file_count, count;
+    uint32_t file_count, count, parameters; /* count: with running statistics, which follow the parameters */
     struct part *parts;
     bool **used;        /* per file and tensor */
     const char *prefix; /* of names there; "": files have none */
@@ -181,9 +182,10 @@ static int left_over(struct import *im, const struct st_file *file, const struct
 static int place_all(struct import *im, struct run *like)
 {
     struct cli *cli = im->names.cli;
-    size_t count = like->api->tensor_count(like->instance, STEP_PARAM);
+    size_t count = like->api->tensor_count(like->instance, STEP_PARAM),
+           states = like->api->tensor_count(like->instance, STEP_STATE);
     int code = 0;
-    im->parts = arena_new_array(cli->arena, struct part, count + 1);
+    im->parts = arena_new_array(cli->arena, struct part, count + states + 1);
     im->used = arena_new_array(cli->arena, bool *, im->file_count + 1);
     for (uint32_t k = 0; k < im->file_count; k++)
         im->used[k] = arena_new_array(cli->arena, bool, im->files[k].count + 1);
@@ -191,6 +193,14 @@ static int place_all(struct import *im, struct run *like)
         struct step_tensor of = {.size = sizeof of};
         like->api->tensor_at(like->instance, STEP_PARAM, i, &of);
         if (!run_is_adapter(of.name)) code = place(im, &of, like); /* init makes what adapters add */
+    }
+    im->parameters = im->count;
+    for (size_t i = 0; i < states && !code; i++) { /* running statistics that the table names */
+        struct step_tensor of = {.size = sizeof of};
+        uint32_t part;
+        char there[ST_MAPPED];
+        like->api->tensor_at(like->instance, STEP_STATE, i, &of);
+        if (run_is_statistic(of.name) && rule_of(im, of.name, &part, there)) code = place(im, &of, like);
     }
     for (uint32_t k = 0; k < im->file_count; k++)
         for (uint32_t i = 0; i < im->files[k].count && !code; i++)
@@ -231,12 +241,13 @@ int run_names_import(struct cli *cli, const struct st_file *files, uint32_t coun
     if (!code) code = run_names_open(&im.names);
     if (!code) code = place_all(&im, &like);
     if (!code) code = check_config(&im, &like);
-    qsort(im.parts, code ? 0 : im.count, sizeof *im.parts, st_by_name);
+    qsort(im.parts, code ? 0 : im.parameters, sizeof *im.parts, st_by_name);
+    qsort(im.parts + im.parameters, code ? 0 : im.count - im.parameters, sizeof *im.parts, st_by_name);
     struct st_tensor *tensors = arena_new_array(cli->arena, struct st_tensor, im.count + 1);
     for (uint32_t i = 0; i < im.count; i++) tensors[i] = im.parts[i].t;
     struct st_new n = {
         .folder = to, .model = "", .tensors = tensors, .flags = run_save_flags(cli), .fetch = fetch, .user = &im};
-    for (int k = 1; k < 5; k++) n.end[k] = im.count;
+    for (int k = 1; k < 5; k++) n.end[k] = k < 4 ? im.parameters : im.count;
     step_status status = code ? STEP_OK : st_checkpoint_write(&n, NULL, error);
     if (status) code = run_file_failed(cli, status, error);
     run_names_close(&im.names);

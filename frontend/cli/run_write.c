@@ -239,8 +239,7 @@ int run_save(struct run *r, const char *path, bool all_state)
         for (size_t i = 0, n = r->api->tensor_count(r->instance, roles[k]); i < n; i++) {
             struct step_tensor t = {.size = sizeof t};
             if (r->api->tensor_at(r->instance, roles[k], i, &t)) continue;
-            bool statistic = st_is_statistic(t.name) && strncmp(t.name, "hyperparameters.", 16) != 0;
-            if (all_state || t.role != STEP_STATE || statistic) add_tensor(&s, &t);
+            if (all_state || t.role != STEP_STATE || run_is_statistic(t.name)) add_tensor(&s, &t);
         }
     if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, st_by_name);
     /* Open until it is written: a reader would see an end. */

@@ -164,6 +164,26 @@ class Maps(runner.Case):
             self.write("names.json", rules)
             self.assertIn(why, self.stepc("checkpoint", "export", "run", "--map", "names.json", "-o", "out.safetensors", code=1).stderr)
 
+    def test_names_with_statistics(self):
+        """Running statistics that a table names go out and come back; a number of dimensions is a whole one."""
+        table = {"n.weight": "norm.scale", "n.bias": "norm.bias", "n.running_mean": "norm.mean", "n.running_var": "norm.var"}
+        for name in ("one", "two", "head"):
+            table.update({name + ".weight": {"from": name + ".kernel", "inputs": 1, "transpose": True}, name + ".bias": name + ".bias"})
+        self.write("names.json", {"tensors": table})
+        self.stepc("checkpoint", "export", "run", "--names", "names.json", "-o", "out")
+        self.stepc("checkpoint", "import", "out", "--names", "names.json", "--like", "old.json", "-o", "back")
+        self.run_steps(self.old, 0, "--init", "back", "--save", "got.safetensors")
+        got = safetensors.read(self.path("got.safetensors"))
+        self.same(got, {n: n for n in got if not n.startswith("ema.")})
+        self.assertTrue({"norm.mean", "norm.var", "one.kernel"} <= set(got))
+        del table["n.running_var"]
+        self.write("names.json", {"tensors": table})
+        said = self.stepc("checkpoint", "import", "out", "--names", "names.json", "--like", "old.json", "-o", "other", code=1).stderr
+        self.assertIn('"n.running_var" is no tensor of the model: it would be left out', said)
+        table["one.weight"]["inputs"] = 1.5
+        self.write("names.json", {"tensors": table})
+        self.assertIn('"one.weight": "inputs"', self.stepc("checkpoint", "export", "run", "--names", "names.json", "-o", "none", code=1).stderr)
+
     def test_convert(self):
         """A checkpoint under other names, which another step goes on from bit for bit; a selection; other dtypes; the same again."""
         tool = lambda *arguments, code=0: self.stepc("checkpoint", *arguments, code=code)
