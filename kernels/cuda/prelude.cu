@@ -453,10 +453,12 @@ template <unsigned n, typename T> static __device__ bool stepc_is_aligned(const 
     return (unsigned long long)at % (n * sizeof(T)) == 0;
 }
 
-/* All of them, or zeros. */
+/* All of them, or zeros, each by itself: NVRTC 13.0 does not come to an end with `= {}` of one word, in a sequence. */
 template <unsigned n, typename T> static __device__ stepc_few<T, n> stepc_load_whole(const T *from, bool is)
 {
-    stepc_few<T, n> few = {};
+    stepc_few<T, n> few;
+#pragma unroll
+    for (int k = 0; k < n; k++) few.item[k] = 0;
     if (is) few = *stepc_place<const stepc_few<T, n>>(from);
     return few;
 }

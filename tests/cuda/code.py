@@ -14,7 +14,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
-from tool import runner
+from tool import recorded, runner
 
 import products
 import traffic
@@ -140,6 +140,14 @@ class Code(runner.SharedCase):
                 self.assertGreaterEqual(k.together() * k.threads, 256, k.row())
                 if k.loop:
                     self.assertLess(sum(k.loop.values()), 2.25 * k.loop["HMMA"], k.row())  # but for what stands behind the loop: the barrier, half of the LDSM
+
+    def test_sequences(self):
+        """NVRTC comes to an end with small products, one behind the other in a kernel (stepc_load_whole)."""
+        case = recorded.load("precision_compute_bfloat16_transformer")
+        done = runner.attempt(self.program, "compile", case.unpack(self.folder), "-q", "-o", self.path("sequence.so"), "--target=cuda", "--cuda-arch=sm_90", timeout=100, verify=False)
+        if done.returncode == 3 and "NVRTC" in done.stderr:
+            self.skipTest("no NVRTC")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 def show(stepc, names):
