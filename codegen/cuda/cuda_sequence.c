@@ -8,8 +8,9 @@
 #include <string.h>
 
 enum {
-    TURNS = 2,        /* that the block takes for what a grid does at once */
-    SLIGHT = 32 << 10 /* FLOP and bytes of a command for which a second turn is less than a launch */
+    TURNS = 2,         /* that the block takes for what a grid does at once */
+    SLIGHT = 32 << 10, /* FLOP and bytes of a command for which a second turn is less than a launch */
+    MOST_PARTS = 64    /* kernels: what NVRTC takes for one of them grows with all that stand in the same switch */
 };
 
 /* Has the table of a sequence room for its parameters, behind where the parts end and the kernel's number? */
@@ -38,13 +39,20 @@ static bool is_small(const struct cg_cuda *cuda, const struct cg_entry *entries,
 
 void cuda_find_small(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, struct arena *arena)
 {
-    bool *large = arena_new_array(arena, bool, cuda->shares + 1);
+    bool *large = arena_new_array(arena, bool, cuda->shares + 1),
+         *part = arena_new_array(arena, bool, cuda->shares + 1);
+    uint32_t parts = 0;
     cuda->small = arena_new_array(arena, bool *, count + 1);
     for (uint32_t e = 0; e < count; e++) {
         const struct plan *plan = entries[e].plan;
         size_t n = plan->commands.count;
         bool *small = cuda->small[e] = arena_new_array(arena, bool, n + 1), before = false;
-        for (size_t i = 0; i < n; i++) small[i] = is_small(cuda, entries, e, &plan->commands.items[i], arena);
+        for (size_t i = 0; i < n; i++) {
+            const struct plan_command *c = &plan->commands.items[i];
+            bool *known = c->kind == PLAN_KERNEL ? &part[cuda->uses[e][c->group].kernel] : NULL;
+            small[i] = known && (*known || parts < MOST_PARTS) && is_small(cuda, entries, e, c, arena);
+            if (small[i] && !*known) *known = true, parts++;
+        }
         for (size_t i = 0; i < n; i++) { /* one alone has a launch of its own anyway */
             bool is = small[i];
             small[i] = is && (before || small[i + 1]);

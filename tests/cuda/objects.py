@@ -13,7 +13,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "..", "samples")]
-from tool import runner, safetensors
+from tool import recorded, runner, safetensors
 
 import numpy as np
 
@@ -334,6 +334,15 @@ m.close()
             n.init()
             for _ in range(3):
                 self.assertAlmostEqual(m.step(x=x).loss, n.step(x=x).loss, 2)
+
+    def test_parts_of_a_sequence(self):
+        """As many as NVRTC takes seconds for; what is small beside them has launches of its own."""
+        case = recorded.load("op_more_factors").unpack(self.folder)
+        runner.call(self.program, "compile", case, "-q", "-o", self.path("factors.so"), "--target=cuda", "--cuda-arch=text", "--save-temps=" + self.folder)
+        with open(self.path("factors.cu"), encoding="utf-8") as f:
+            begin, between, kernel = f.read().partition(" sequence(const __grid_constant__")
+        self.assertTrue(between)
+        self.assertIn(len(re.findall(r"^        case \d+: {$", kernel, re.M)), range(50, 65))
 
     def test_many_tensors_in_one_launch(self):
         """An update of many tensors, whatever their shapes, is as many launches as its table of members needs; the norm of all of them two."""
