@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define API __attribute__((visibility("default"))) int
 enum { MOST_CURRENT = 16, PAGE = 4096, WRONG = 86 };
 
 const char *const kind_names[] = {"",       "block of memory", "block of pinned memory", "stream", "event",
@@ -85,7 +84,7 @@ static int told_to_fail(const char *name)
     return status;
 }
 
-static int begin(const char *name, bool context)
+int begin(const char *name, bool context)
 {
     pthread_mutex_lock(&lock);
     int at = 0;
@@ -101,11 +100,13 @@ static int begin(const char *name, bool context)
     return c ? c->failed : INVALID_CONTEXT;
 }
 
-static int end(int status)
+int end(int status)
 {
     pthread_mutex_unlock(&lock);
     return status;
 }
+
+const struct context *current_context(void) { return current[depth - 1]; }
 
 void give_way(void)
 {
@@ -114,14 +115,11 @@ void give_way(void)
     pthread_mutex_lock(&lock);
 }
 
-#define BEGIN(name) \
-    int status = begin(name, true); \
-    if (status) return end(status)
 #define BEGIN_WITHOUT(name) \
     int status = begin(name, false); \
     if (status) return end(status)
 
-static struct thing *make(enum kind kind)
+struct thing *make(enum kind kind)
 {
     struct thing *t = calloc(1, sizeof *t);
     if (!t) abort();
@@ -129,7 +127,7 @@ static struct thing *make(enum kind kind)
     return things = t;
 }
 
-static void end_thing(struct thing *t)
+void end_thing(struct thing *t)
 {
     if (t->gone) return; /* by another thread, while this one waited */
     struct thing **at = &things;
@@ -141,7 +139,7 @@ static void end_thing(struct thing *t)
 }
 
 /* The handle, if it is one of that kind in the current context. Streams 0 and 1 are the context's own. */
-static struct thing *of(const char *name, void *handle, enum kind kind)
+struct thing *of(const char *name, void *handle, enum kind kind)
 {
     struct context *c = current[depth - 1];
     if (kind == STREAM && (uintptr_t)handle <= 1) {
@@ -477,7 +475,7 @@ API cuStreamQuery(void *stream)
     return end(s ? drain_so_far(s) : INVALID_HANDLE);
 }
 
-static int enqueue(const char *name, void *stream, const struct op *op)
+int enqueue(const char *name, void *stream, const struct op *op)
 {
     struct thing *s = of(name, stream, STREAM);
     if (!s) return INVALID_HANDLE;
@@ -642,163 +640,4 @@ API cuStreamWaitEvent(void *stream, void *event, unsigned flags)
     (void)flags;
     if (!e) return end(INVALID_HANDLE);
     return end(enqueue("cuStreamWaitEvent", stream, &(struct op){.kind = OP_WAIT, .event = e, .generation = e->asked}));
-}
-
-/* ---------------------------------------------------------------- modules and kernels */
-
-API cuModuleLoadDataEx(void **module, const void *image, unsigned count, const int *options, void *const *values)
-{
-    BEGIN("cuModuleLoadDataEx");
-    char *log = NULL;
-    size_t log_bytes = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (options[i] == 5) log = values[i];
-        if (options[i] == 6) log_bytes = (size_t)(uintptr_t)values[i];
-    }
-    if (memcmp(image, "\177ELF", 4) == 0) return end(INVALID_IMAGE); /* no GPU, no cubin */
-    if (strstr(image, "\n.target sm_")) {
-        if (log) snprintf(log, log_bytes, "ptxas fatal: the stand-in compiles no PTX");
-        return end(INVALID_PTX);
-    }
-    struct thing *m = make(MODULE);
-    status = module_make(m, image, log, log_bytes);
-    if (status) end_thing(m);
-    *module = m;
-    return end(status);
-}
-
-API cuModuleUnload(void *module)
-{
-    BEGIN("cuModuleUnload");
-    struct thing *m = of("cuModuleUnload", module, MODULE);
-    if (!m) return end(INVALID_HANDLE);
-    status = drain_context(m->context);
-    end_thing(m);
-    return end(status);
-}
-
-API cuModuleGetFunction(void **function, void *module, const char *name)
-{
-    BEGIN("cuModuleGetFunction");
-    struct thing *m = of("cuModuleGetFunction", module, MODULE);
-    for (unsigned i = 0; m && i < m->function_count; i++)
-        if (strcmp(m->functions[i].name, name) == 0) {
-            *function = &m->functions[i];
-            return end(SUCCESS);
-        }
-    return end(m ? NOT_FOUND : INVALID_HANDLE);
-}
-
-/* The module that a function is of, if it is in the current context. */
-static bool has_function(const void *function)
-{
-    for (struct thing *m = things; m; m = m->next)
-        if (m->kind == MODULE && !m->gone && m->context == current[depth - 1] &&
-            (const char *)function >= (char *)m->functions &&
-            (const char *)function < (char *)(m->functions + m->function_count))
-            return true;
-    report("cuLaunchKernel: no function of a module of device %d", current[depth - 1]->ordinal);
-    return false;
-}
-
-API cuFuncSetAttribute(void *function, int attribute, int value)
-{
-    enum { MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, MOST_SHARED = 227 << 10 /* of sm_90 */ };
-    BEGIN("cuFuncSetAttribute");
-    if (!has_function(function)) return end(INVALID_HANDLE);
-    if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > MOST_SHARED) return end(INVALID_VALUE);
-    ((struct function *)function)->most_shared = (unsigned)value;
-    return end(SUCCESS);
-}
-
-API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
-                   unsigned shared, void *stream, void **parameters, void **extra)
-{
-    enum { MOST_PARAMETERS = 4096 };
-    BEGIN("cuLaunchKernel");
-    if (!has_function(function)) return end(INVALID_HANDLE);
-    const struct function *f = function;
-    if (shared > 48 << 10 && shared > f->most_shared) {
-        report("%s: %u bytes of shared memory, for which it was not asked", f->name, shared);
-        return end(INVALID_VALUE);
-    }
-    if (y != 1 || z != 1 || ty != 1 || tz != 1 || extra || !x || !threads || threads > 1024 || x > INT32_MAX) {
-        report("%s: a grid that there is not", f->name);
-        return end(INVALID_VALUE);
-    }
-    if (function_words(f) * sizeof(uint64_t) > MOST_PARAMETERS) {
-        report("%s: more than %d bytes of parameters, which not every driver takes", f->name, MOST_PARAMETERS);
-        return end(INVALID_VALUE);
-    }
-    uint64_t *words = malloc((function_words(f) + 1) * sizeof *words), *word = words;
-    if (!words) abort();
-    for (unsigned i = 0; i < f->parameters; i++) {
-        unsigned n = i == 0 && f->table ? f->table : 1;
-        memcpy(word, parameters[i], n * sizeof *words);
-        word += n;
-    }
-    return end(enqueue(
-        "cuLaunchKernel", stream,
-        &(struct op){
-            .kind = OP_KERNEL, .function = f, .blocks = x, .threads = threads, .shared = shared, .words = words}));
-}
-
-/* ---------------------------------------------------------------- graphs */
-
-API cuStreamBeginCapture_v2(void *stream, int mode)
-{
-    BEGIN("cuStreamBeginCapture");
-    struct thing *s = of("cuStreamBeginCapture", stream, STREAM);
-    if (!s || s->capture || mode < 0 || mode > 2) return end(INVALID_VALUE);
-    s->capture = make(GRAPH);
-    return end(SUCCESS);
-}
-
-API cuStreamEndCapture(void *stream, void **graph)
-{
-    BEGIN("cuStreamEndCapture");
-    struct thing *s = of("cuStreamEndCapture", stream, STREAM);
-    if (!s || !s->capture) return end(INVALID_VALUE);
-    *graph = s->capture;
-    s->capture = NULL;
-    return end(SUCCESS);
-}
-
-API cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
-{
-    BEGIN("cuGraphInstantiate");
-    struct thing *g = of("cuGraphInstantiate", graph, GRAPH), *made = g && !flags ? make(EXEC) : NULL;
-    if (!made) return end(INVALID_VALUE);
-    ops_copy(&made->ops, &g->ops);
-    *exec = made;
-    return end(SUCCESS);
-}
-
-API cuGraphLaunch(void *exec, void *stream)
-{
-    BEGIN("cuGraphLaunch");
-    struct thing *e = of("cuGraphLaunch", exec, EXEC);
-    if (!e) return end(INVALID_HANDLE);
-    return end(enqueue("cuGraphLaunch", stream, &(struct op){.kind = OP_GRAPH, .exec = e}));
-}
-
-API cuGraphDestroy(void *graph)
-{
-    BEGIN("cuGraphDestroy");
-    struct thing *g = of("cuGraphDestroy", graph, GRAPH);
-    if (!g) return end(INVALID_HANDLE);
-    end_thing(g);
-    ops_free(&g->ops);
-    return end(SUCCESS);
-}
-
-API cuGraphExecDestroy(void *exec)
-{
-    BEGIN("cuGraphExecDestroy");
-    struct thing *e = of("cuGraphExecDestroy", exec, EXEC);
-    if (!e) return end(INVALID_HANDLE);
-    status = drain_context(e->context);
-    end_thing(e);
-    ops_free(&e->ops);
-    return end(status);
 }

@@ -1,6 +1,6 @@
 /* A stand-in for NVIDIA's driver (libcuda.so.1): the part of its interface that the runtime uses, on the CPU, as
- * unforgiving as the interface allows. driver.c has the functions, work.c what streams and graphs hold and when it
- * runs, kernels.c the text of a module as functions of this machine.
+ * unforgiving as the interface allows. driver.c and launches.c have the functions, work.c what streams and graphs hold
+ * and when it runs, kernels.c the text of a module as functions of this machine.
  *
  *   - Addresses of a device are none of the host: whoever follows one is stopped. Each block of memory stands between
  * two pages that nobody may touch, is filled with NaN, and is never given out again.
@@ -124,6 +124,20 @@ void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *setting(const char *name, const char *otherwise);
 
 static inline unsigned function_words(const struct function *f) { return f->parameters + f->table - (f->table != 0); }
+
+/* driver.c: what every function begins and ends with. The lock is held from `begin` to `end`, which give the status. */
+#define API __attribute__((visibility("default"))) int
+#define BEGIN(name) \
+    int status = begin(name, true); \
+    if (status) return end(status)
+int begin(const char *name, bool context);
+int end(int status);
+const struct context *current_context(void);
+struct thing *make(enum kind);
+void end_thing(struct thing *);
+struct thing *of(const char *name, void *handle,
+                 enum kind); /* NULL, and it is reported: no such thing in the context */
+int enqueue(const char *name, void *stream, const struct op *);
 
 /* work.c */
 struct thing *block_of(const struct context *, const void *address, uint64_t bytes); /* NULL: there is none */

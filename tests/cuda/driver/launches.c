@@ -1,0 +1,165 @@
+/* The functions of the driver for modules, their kernels, launches of these, and graphs of launches. */
+#include "stand_in.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- modules and kernels */
+
+API cuModuleLoadDataEx(void **module, const void *image, unsigned count, const int *options, void *const *values)
+{
+    BEGIN("cuModuleLoadDataEx");
+    char *log = NULL;
+    size_t log_bytes = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (options[i] == 5) log = values[i];
+        if (options[i] == 6) log_bytes = (size_t)(uintptr_t)values[i];
+    }
+    if (memcmp(image, "\177ELF", 4) == 0) return end(INVALID_IMAGE); /* no GPU, no cubin */
+    if (strstr(image, "\n.target sm_")) {
+        if (log) snprintf(log, log_bytes, "ptxas fatal: the stand-in compiles no PTX");
+        return end(INVALID_PTX);
+    }
+    struct thing *m = make(MODULE);
+    status = module_make(m, image, log, log_bytes);
+    if (status) end_thing(m);
+    *module = m;
+    return end(status);
+}
+
+API cuModuleUnload(void *module)
+{
+    BEGIN("cuModuleUnload");
+    struct thing *m = of("cuModuleUnload", module, MODULE);
+    if (!m) return end(INVALID_HANDLE);
+    status = drain_context(m->context);
+    end_thing(m);
+    return end(status);
+}
+
+API cuModuleGetFunction(void **function, void *module, const char *name)
+{
+    BEGIN("cuModuleGetFunction");
+    struct thing *m = of("cuModuleGetFunction", module, MODULE);
+    for (unsigned i = 0; m && i < m->function_count; i++)
+        if (strcmp(m->functions[i].name, name) == 0) {
+            *function = &m->functions[i];
+            return end(SUCCESS);
+        }
+    return end(m ? NOT_FOUND : INVALID_HANDLE);
+}
+
+/* The module that a function is of, if it is in the current context. */
+static bool has_function(const void *function)
+{
+    for (struct thing *m = things; m; m = m->next)
+        if (m->kind == MODULE && !m->gone && m->context == current_context() &&
+            (const char *)function >= (char *)m->functions &&
+            (const char *)function < (char *)(m->functions + m->function_count))
+            return true;
+    report("cuLaunchKernel: no function of a module of device %d", current_context()->ordinal);
+    return false;
+}
+
+API cuFuncSetAttribute(void *function, int attribute, int value)
+{
+    enum { MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, MOST_SHARED = 227 << 10 /* of sm_90 */ };
+    BEGIN("cuFuncSetAttribute");
+    if (!has_function(function)) return end(INVALID_HANDLE);
+    if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > MOST_SHARED) return end(INVALID_VALUE);
+    ((struct function *)function)->most_shared = (unsigned)value;
+    return end(SUCCESS);
+}
+
+API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
+                   unsigned shared, void *stream, void **parameters, void **extra)
+{
+    enum { MOST_PARAMETERS = 4096 };
+    BEGIN("cuLaunchKernel");
+    if (!has_function(function)) return end(INVALID_HANDLE);
+    const struct function *f = function;
+    if (shared > 48 << 10 && shared > f->most_shared) {
+        report("%s: %u bytes of shared memory, for which it was not asked", f->name, shared);
+        return end(INVALID_VALUE);
+    }
+    if (y != 1 || z != 1 || ty != 1 || tz != 1 || extra || !x || !threads || threads > 1024 || x > INT32_MAX) {
+        report("%s: a grid that there is not", f->name);
+        return end(INVALID_VALUE);
+    }
+    if (function_words(f) * sizeof(uint64_t) > MOST_PARAMETERS) {
+        report("%s: more than %d bytes of parameters, which not every driver takes", f->name, MOST_PARAMETERS);
+        return end(INVALID_VALUE);
+    }
+    uint64_t *words = malloc((function_words(f) + 1) * sizeof *words), *word = words;
+    if (!words) abort();
+    for (unsigned i = 0; i < f->parameters; i++) {
+        unsigned n = i == 0 && f->table ? f->table : 1;
+        memcpy(word, parameters[i], n * sizeof *words);
+        word += n;
+    }
+    return end(enqueue(
+        "cuLaunchKernel", stream,
+        &(struct op){
+            .kind = OP_KERNEL, .function = f, .blocks = x, .threads = threads, .shared = shared, .words = words}));
+}
+
+/* ---------------------------------------------------------------- graphs */
+
+API cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    BEGIN("cuStreamBeginCapture");
+    struct thing *s = of("cuStreamBeginCapture", stream, STREAM);
+    if (!s || s->capture || mode < 0 || mode > 2) return end(INVALID_VALUE);
+    s->capture = make(GRAPH);
+    return end(SUCCESS);
+}
+
+API cuStreamEndCapture(void *stream, void **graph)
+{
+    BEGIN("cuStreamEndCapture");
+    struct thing *s = of("cuStreamEndCapture", stream, STREAM);
+    if (!s || !s->capture) return end(INVALID_VALUE);
+    *graph = s->capture;
+    s->capture = NULL;
+    return end(SUCCESS);
+}
+
+API cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+{
+    BEGIN("cuGraphInstantiate");
+    struct thing *g = of("cuGraphInstantiate", graph, GRAPH), *made = g && !flags ? make(EXEC) : NULL;
+    if (!made) return end(INVALID_VALUE);
+    ops_copy(&made->ops, &g->ops);
+    *exec = made;
+    return end(SUCCESS);
+}
+
+API cuGraphLaunch(void *exec, void *stream)
+{
+    BEGIN("cuGraphLaunch");
+    struct thing *e = of("cuGraphLaunch", exec, EXEC);
+    if (!e) return end(INVALID_HANDLE);
+    return end(enqueue("cuGraphLaunch", stream, &(struct op){.kind = OP_GRAPH, .exec = e}));
+}
+
+API cuGraphDestroy(void *graph)
+{
+    BEGIN("cuGraphDestroy");
+    struct thing *g = of("cuGraphDestroy", graph, GRAPH);
+    if (!g) return end(INVALID_HANDLE);
+    end_thing(g);
+    ops_free(&g->ops);
+    return end(SUCCESS);
+}
+
+API cuGraphExecDestroy(void *exec)
+{
+    BEGIN("cuGraphExecDestroy");
+    struct thing *e = of("cuGraphExecDestroy", exec, EXEC);
+    if (!e) return end(INVALID_HANDLE);
+    status = drain_context(e->context);
+    end_thing(e);
+    ops_free(&e->ops);
+    return end(status);
+}
