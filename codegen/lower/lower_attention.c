@@ -109,7 +109,7 @@ static bool over_columns(const struct lower_attention *a, const struct ir_node *
     return sink->attr[2 + side].v[0] == a->s.batches + a->s.row_dims;
 }
 
-/* What is stored of a product: it, or what it is cast to. 0: nothing, it is one of tiles. */
+/* What is stored of a value: it, or what a product is cast to. 0: nothing, it is one of tiles. */
 static ir_value stored_of(const struct lower *l, ir_value v)
 {
     for (size_t i = 0; i < l->group->outputs.count; i++) {
@@ -133,13 +133,6 @@ static void add_sink(struct lower_attention *a, ir_value v)
                          true);
     a->across |= s->across;
     s->tile = a->sinks++;
-}
-
-static bool is_output(const struct lower *l, ir_value v)
-{
-    for (size_t i = 0; i < l->group->outputs.count; i++)
-        if (l->group->outputs.items[i] == v) return true;
-    return false;
 }
 
 /* Which nodes are products of tiles, the softmax, and what is made from them. */
@@ -431,7 +424,7 @@ static void store_stat(struct lower_attention *a, ir_value v, uint32_t local)
 {
     struct lower *l = a->l;
     uint32_t depth = l->b.depth;
-    if (!is_output(l, v)) return;
+    if (stored_of(l, v) != v) return;
     struct lower_pos lane = attention_var(l, lower_open(l, NEST_VECTOR, a->width), 1),
                      p = attention_plus(l, &a->first, &lane, 1);
     lower_pos_add(l, &p, &a->batch, a->extent);

@@ -28,8 +28,9 @@ struct lower_attention_source {
     uint32_t block, packed, tile; /* packed: the lanes' side, [depth][width] */
 };
 struct lower_attention_sink {
-    ir_value product, from, stored; /* stored: the product, or what it is cast to */
-    bool left;                      /* the tile is the first operand */
+    ir_value product, from;
+    ir_value stored; /* the product, or what it is cast to */
+    bool left;       /* the tile is the first operand */
     bool across; /* it contracts the lanes: what is made has the steps' rows, of which each block of lanes makes a part
                   */
     uint32_t block, tile, sums;
