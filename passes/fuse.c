@@ -257,7 +257,7 @@ static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c)
 
 /* Can a product's tiles make what a map makes, once the product is there? On a GPU that saves a pass over memory; on a
  * CPU, whose caches hold what lies between the two, the tile's end would take longer (a GELU's value and gradient: 8 %
- * of a step). */
+ * of a step). Each node may read two tensors of its own from memory, as of what joins a product (can_join). */
 static bool ends_with_tile(struct fuse *z, uint32_t product, uint32_t map)
 {
     const struct fuse_cluster *x = &z->clusters.items[product], *y = &z->clusters.items[map];

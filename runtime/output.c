@@ -39,6 +39,12 @@ static const char *name_beside(struct st_output *o, const char *format)
     return o->temporary;
 }
 
+bool st_is_file_name(const char *path)
+{
+    size_t n = path ? strlen(path) : 0;
+    return n > 12 && strcmp(path + n - 12, ".safetensors") == 0;
+}
+
 bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
 {
     struct stat s;

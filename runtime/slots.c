@@ -233,9 +233,3 @@ step_status rt_hyper_set(struct step_instance *t, const char *name, double value
     if (i >= 0) rt_hyper_store(t, &t->program->slots[i], value);
     return rt_leave(t, status);
 }
-
-bool st_is_file_name(const char *path)
-{
-    size_t n = path ? strlen(path) : 0;
-    return n > 12 && strcmp(path + n - 12, ".safetensors") == 0;
-}

@@ -131,7 +131,8 @@ class StepError(RuntimeError):
 
 
 def _is_file_name(path: Path) -> bool:
-    return os.fsdecode(path).endswith(".safetensors")
+    name = os.fsdecode(path)
+    return name.endswith(".safetensors") and name != ".safetensors"
 
 
 def _near(name: Any, there: Collection[str]) -> str:

@@ -65,7 +65,7 @@ bool fe_sharding(struct fe *fe)
         if (slot->role != IR_ROLE_OPT_STATE || !slot->param) continue;
         const struct ir_slot *param = &m->slots.items[slot->param - 1];
         fe_json spec = fe_pattern_first(fe, state, param->name);
-        if (spec && !param->type.rank && strchr(spec->key, '*')) continue; /* there is nothing to split */
+        if (spec && !param->type.rank && strchr(spec->key, '*')) continue; /* a number among others: no slip */
         if (spec && fe_sharding_length(fe, spec, "parameter", param->name, &param->type)) give_state(fe, spec, slot);
     }
     return fe->diags->errors == errors;

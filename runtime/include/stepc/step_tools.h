@@ -92,10 +92,11 @@ bool st_header(struct st_text *, const struct st_tensor *tensors, uint32_t count
 /* Whether a slot of role state is a running statistic of the model: counters, random state and the loss scale are not.
  */
 bool st_is_statistic(const char *name);
-/* What is saved to this path is one file, NAME.safetensors, not a directory. NULL: no. */
-bool st_is_file_name(const char *path);
 
 /* ---------------------------------------------------------------- files written beside and renamed */
+
+/* What is saved to this path is one file, NAME.safetensors, not a directory. NULL: no. */
+bool st_is_file_name(const char *path);
 
 struct st_output {
     int fd;
