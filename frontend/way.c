@@ -396,6 +396,7 @@ static const struct plan_module *try_plans(void *user, const char *text, size_t 
                       .limits = w->limits,
                       .diags = {.arena = w->cli->arena},
                       .options = w->options};
+    t->options.together = setting.together;
     if (!cli_count(w->cli, "chunk-rows")) t->options.chunk_rows = setting.chunk_rows;
     if (!cli_count(w->cli, "remat")) t->options.remat = setting.remat;
     if (!way_plan_text(t, trial->path, text, length)) return t->plans;
@@ -404,19 +405,50 @@ static const struct plan_module *try_plans(void *user, const char *text, size_t 
     return NULL;
 }
 
+/* What was tried last, instead of the plans before. */
+static void take(struct trial *trial)
+{
+    struct way *w = trial->w;
+    struct diags diags = w->diags;
+    way_free(w);
+    *w = trial->t;
+    w->diags = diags;
+    w->pass.options = &w->options, w->pass.diags = &w->diags;
+    trial->t = (struct way){0};
+}
+
+/* Microbatches that are made together (passes/together.c) take no more than this, or a quarter more than those that
+ * are not. */
+static const uint64_t freely = (uint64_t)8 << 30;
+
+static void fit_together(struct trial *trial, const char *text, size_t length)
+{
+    struct way *w = trial->w;
+    int64_t times = w->plans->module->together;
+    uint64_t peak = ir_report_totals(w->plans).peak;
+    if (times < 2 || peak <= freely) return;
+    const struct plan_module *apart = try_plans(trial, text, length, (struct cli_setting){.together = 1});
+    if (!apart) return;
+    uint64_t most = ir_report_totals(apart).peak / 4 * 5;
+    if (most < freely) most = freely;
+    if (peak <= most) return;
+    for (times /= 2; times; times /= 2) {
+        const struct plan_module *plans = try_plans(trial, text, length, (struct cli_setting){.together = times});
+        if (!plans || ir_report_totals(plans).peak > most) continue;
+        take(trial);
+        return;
+    }
+}
+
 int way_fit_memory(struct way *w, const char *path, const char *text, size_t length)
 {
     struct trial trial = {.w = w, .path = path};
     bool takes = false;
+    fit_together(&trial, text, length);
     int code = cli_fit_memory(w->cli, w->plans, text, length, way_is_ir_text(path, text), try_plans, &trial, &w->diags,
                               &takes);
-    if (takes) {
-        struct diags diags = w->diags;
-        way_free(w);
-        *w = trial.t;
-        w->diags = diags;
-        w->pass.options = &w->options, w->pass.diags = &w->diags;
-    } else way_free(&trial.t);
+    if (takes) take(&trial);
+    else way_free(&trial.t);
     return code;
 }
 

@@ -286,6 +286,7 @@ struct ir_module {
     struct ir_mesh mesh;
     VEC(struct ir_layout) layouts;  /* from pass shard on, if there are several devices; not in the text form */
     VEC(struct ir_chunks) chunks;   /* from pass chunk on; not in the text form */
+    int64_t together;               /* most microbatches that pass together makes at a time; not in the text form */
     struct ir_again again;          /* from pass remat on */
     VEC(struct ir_layer) layers;    /* not in the text form */
     VEC(struct ir_counted) counted; /* up to pass rows; not in the text form */

@@ -19,6 +19,7 @@ struct ir_module *ir_module_like(const struct ir_module *from)
         to->places.items[i].again = from->places.items[i].again;
     }
     to->again = from->again;
+    to->together = from->together;
     for (size_t i = 0; i < from->layouts.count; i++) vec_push(arena, &to->layouts, from->layouts.items[i]);
     for (size_t i = 0; i < from->chunks.count; i++) vec_push(arena, &to->chunks, from->chunks.items[i]);
     for (size_t i = 0; i < from->counted.count; i++)

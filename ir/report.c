@@ -141,6 +141,7 @@ static void add_chunks(struct report *r)
 static void add_again(struct report *r)
 {
     const struct ir_again *again = &r->pm->module->again;
+    if (r->pm->module->together) json_add_integer(r->out, "together", r->pm->module->together);
     if (!again->any) return;
     struct json_tree t = json_add_object(r->out, "again");
     json_add_integer(t, "level", again->level);

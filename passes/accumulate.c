@@ -272,8 +272,7 @@ struct state {
     ir_value **results; /* per value of it: of a marker that was expanded */
 };
 
-/* Fills in what the two markers say in different ways. */
-static void read_marker(struct pass_marker *k, const struct ir_func *from, ir_value old)
+void pass_read_marker(struct pass_marker *k, const struct ir_func *from, ir_value old)
 {
     const struct ir_node *n = k->n;
     bool *used = arena_new_array(&k->pass->scratch, bool, k->results + 1);
@@ -321,7 +320,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
                             .operands = operands + limited,
                             .params = n->arg_count - limited,
                             .results = ir_tuple_count(from, old)};
-    read_marker(&k, from, old);
+    pass_read_marker(&k, from, old);
     for (uint32_t a = 0; a < k.params; a++)
         if (k.roles[a] == SPLIT && is_row_numbers(&k, b->f, k.operands[a])) k.roles[a] = NUMBERS;
     s->results[old] = arena_new_array(scratch, ir_value, k.results + 1u);

@@ -27,6 +27,10 @@ struct pass_marker {
     const bool *used; /* by result: the loop makes it */
 };
 
+/* accumulate.c: fills in what an accumulation and a scan say in different ways. `old`: the node, in `from`; pass, n,
+ * body, params and results are known. */
+void pass_read_marker(struct pass_marker *, const struct ir_func *from, ir_value old);
+
 /* accumulate_rows.c: --numerics invariant. Makes of a marker one whose results are sums over rows alone, and of these
  * what the marker gives. `limit`: of the rounds; 0: none. False: that cannot be, and a diagnostic says why. */
 struct pass_rows;

@@ -12,18 +12,6 @@
 #include "passes/shard_int.h"
 #include <string.h>
 
-struct pass_rows {
-    const struct pass_marker *k;
-    struct ir_func *flat;
-    int64_t rows;             /* of a microbatch, */
-    int64_t times;            /* and how many of them are made together */
-    struct pass_known *known; /* of flat */
-    uint8_t *leaf;            /* by value: SUM, or CARRY for what is scattered; else UINT8_MAX */
-    uint32_t *number;         /* by value: of a leaf, which result of the loop it is */
-    VEC(ir_value) leaves;
-    VEC(uint32_t) concatenated; /* results that are put together */
-};
-
 static enum pass_rows_kind other(struct pass_known *in, ir_value v, const char *why)
 {
     in->why[v] = why;
@@ -100,7 +88,8 @@ static enum pass_rows_kind leaf(struct pass_rows *r, struct pass_known *in, ir_v
     if (in->outer) return other(in, v, "a sum over rows in every round of a loop");
     enum ir_dtype dtype = (enum ir_dtype)ir_type(r->flat, v)->dtype;
     if (dtype == IR_F16) return other(in, v, "a sum of float16, whose parts vanish or not as they are scaled");
-    if (dtype == IR_BF16 && how == SUM) return other(in, v, "a sum of bfloat16 that pass widen has not seen");
+    if (dtype == IR_BF16 && how == SUM && r->exact)
+        return other(in, v, "a sum of bfloat16 that pass widen has not seen");
     r->leaf[v] = how;
     r->number[v] = (uint32_t)r->leaves.count;
     vec_push(&r->k->pass->scratch, &r->leaves, v);
@@ -299,9 +288,9 @@ static void look_into(struct pass_rows *r, struct pass_known *in)
     }
 }
 
-static void look_at(struct pass_rows *r)
+void pass_rows_look(struct pass_rows *r, struct ir_module *m)
 {
-    const struct ir_func *f = r->flat;
+    const struct ir_func *f = r->flat = pass_flat(r->k->pass, m, r->k->body);
     struct arena *a = &r->k->pass->scratch;
     struct pass_known *in = r->known = new_known(r, f);
     r->leaf = arena_new_array(a, uint8_t, f->count);
@@ -338,23 +327,29 @@ static bool can_be(const struct pass_marker *k, const struct ir_func *outer, ir_
     return false;
 }
 
-/* Is the result what is said above? */
-static bool check_result(struct pass_rows *r, uint32_t number)
+/* Why a result is not what is said above; NULL: it is. */
+const char *pass_rows_why(const struct pass_rows *r, uint32_t number)
+{
+    ir_value v = r->flat->results.items[number].value;
+    uint8_t kind = r->known->kind[v];
+    int64_t how = r->k->kinds[number];
+    const char *why = kind == OTHER ? r->known->why[v] : NULL;
+    if (how == CARRY && kind == SAME)
+        return NULL; /* a counter of random numbers, which every microbatch leaves alike */
+    if (how == CARRY || how == RUNNING_MEAN) return "what one microbatch hands to the next";
+    if (how == CONCATENATE && (kind != ROW || r->known->dim[v] != 0)) return why ? why : "a sum per microbatch";
+    if (how == SUM && (kind == SAME || kind == AFFINE)) return "a sum over microbatches of what has no rows";
+    if (how != CONCATENATE && kind == ROW) return "a sum over microbatches of what has rows";
+    return why;
+}
+
+static bool check_result(const struct pass_rows *r, uint32_t number)
 {
     const struct ir_result *result = &r->flat->results.items[number];
-    const struct ir_node *n = ir_get(r->flat, result->value);
-    uint8_t kind = r->known->kind[result->value];
-    int64_t how = r->k->kinds[number];
-    const char *why = kind == OTHER ? r->known->why[result->value] : NULL;
-    if (how == CARRY && kind == SAME)
-        return true; /* a counter of random numbers, which every microbatch leaves alike */
-    if (how == CARRY || how == RUNNING_MEAN) why = "what one microbatch hands to the next";
-    else if (how == CONCATENATE && (kind != ROW || r->known->dim[result->value] != 0))
-        why = why ? why : "a sum per microbatch";
-    else if (how == SUM && (kind == SAME || kind == AFFINE)) why = "a sum over microbatches of what has no rows";
-    else if (how != CONCATENATE && kind == ROW) why = "a sum over microbatches of what has rows";
+    const char *why = pass_rows_why(r, number);
     if (!why) return true;
-    uint32_t place = kind == OTHER ? r->known->place[result->value] : n->place;
+    bool other = r->known->kind[result->value] == OTHER;
+    uint32_t place = other ? r->known->place[result->value] : ir_get(r->flat, result->value)->place;
     refuse(
         r->k, place,
         arena_format(r->k->pass->diags->arena, "%s: \"%s\" depends on the number of microbatches", why, result->name),
@@ -461,10 +456,9 @@ struct pass_rows *pass_rows_of(const struct pass_marker *k, struct ir_builder *b
                                struct pass_marker *to)
 {
     struct pass_rows *r = arena_new(&k->pass->scratch, struct pass_rows);
-    *r = (struct pass_rows){.k = k, .times = 1};
+    *r = (struct pass_rows){.k = k, .exact = true, .times = 1};
     if (!can_be(k, b->f, limit)) return NULL;
-    r->flat = pass_flat(k->pass, b->f->module, k->body);
-    look_at(r);
+    pass_rows_look(r, b->f->module);
     for (uint32_t i = 0; i < k->results; i++) {
         if (!check_result(r, i)) return NULL;
         if (k->kinds[i] == CONCATENATE) vec_push(&k->pass->scratch, &r->concatenated, i);

@@ -23,25 +23,33 @@ static ir_value of_kind(struct pass_wide *w, ir_value v, enum pass_rows_kind kin
     return repeats ? repeated(w, v, (uint32_t)dim) : w->map[v];
 }
 
-/* The body of a loop; what it hands on has rows where its next round does. */
-static uint32_t wide_body(struct pass_wide *outer, const struct pass_known *in)
+void pass_wide_nodes(struct pass_wide *w)
 {
-    struct arena *a = &outer->pass->scratch;
+    struct arena *a = &w->pass->scratch;
+    const struct pass_known *in = w->in;
     const struct ir_func *f = in->f;
-    struct ir_builder b = {.f = pass_new_body(outer->pass, outer->b->f->module, f, "wide")};
-    struct pass_wide w = {outer->pass, in, outer->times, &b, arena_new_array(a, ir_value, f->count)};
     bool *live = ir_live(f, a);
+    w->map = arena_new_array(a, ir_value, f->count);
     for (size_t i = 0; i < f->params.count; i++) {
         ir_value v = f->params.items[i].value;
         struct ir_type type = f->params.items[i].type;
-        if (in->kind[v] == ROW) type.dim[in->dim[v]] *= w.times;
-        w.map[v] = ir_param_new(&b, f->params.items[i].name, type, -1);
+        if (in->kind[v] == ROW) type.dim[in->dim[v]] *= w->times;
+        w->map[v] = ir_param_new(w->b, f->params.items[i].name, type, -1);
     }
     for (ir_value v = 1; v < f->count; v++) {
-        if (!live[v] || w.map[v]) continue;
-        b.place = ir_get(f, v)->place;
-        w.map[v] = ir_make(&b, pass_wide_node(&w, v));
+        if (!live[v] || w->map[v]) continue;
+        w->b->place = ir_get(f, v)->place;
+        w->map[v] = ir_make(w->b, pass_wide_node(w, v));
     }
+}
+
+/* The body of a loop; what it hands on has rows where its next round does. */
+static uint32_t wide_body(struct pass_wide *outer, const struct pass_known *in)
+{
+    const struct ir_func *f = in->f;
+    struct ir_builder b = {.f = pass_new_body(outer->pass, outer->b->f->module, f, "wide")};
+    struct pass_wide w = {.pass = outer->pass, .in = in, .times = outer->times, .b = &b};
+    pass_wide_nodes(&w);
     for (size_t i = 0; i < f->results.count; i++) {
         ir_value next = f->params.items[i + 1].value;
         ir_result_add(&b, f->results.items[i].name,

@@ -22,6 +22,7 @@ struct pass_options {
     bool invariant;         /* --numerics invariant, mesh-invariant */
     bool fast;              /* --numerics fast: what takes fewer operations may round otherwise */
     bool microbatches;      /* --numerics invariant: their number changes no bit either */
+    int64_t together;       /* so many microbatches are made at a time at most (pass together); 0: any number */
     int64_t chunk_rows;     /* of a chunk (pass chunk); 0: by size, -1: nothing is chunked */
     int remat;              /* level of pass remat; -1: nothing is made again */
     bool consumes; /* the module that comes in is not needed any more: it is freed as those between passes are */

@@ -139,6 +139,7 @@ struct cli_setting {
     int remat;
     const char *
         *why; /* the microbatches are others than the document's: set to why they may not be; NULL: they are its */
+    int64_t together; /* at most so many of them are made at a time (passes/together.c); 0: any number */
 };
 struct plan_module;
 typedef const struct plan_module *cli_planner(void *user, const char *text, size_t length, struct cli_setting);

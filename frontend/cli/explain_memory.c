@@ -106,9 +106,18 @@ static void again(struct cli_view *v)
     str_add(&v->out, "\n");
 }
 
+static void together(struct cli_view *v)
+{
+    double times = number_at(v->root, "together");
+    if (times < 2) return;
+    head(v, "rounds");
+    str_addf(&v->out, "microbatches are made up to %.0f at a time, as no row knows of another\n", times);
+}
+
 void cli_explain_memory(struct cli_view *v, node step, bool all)
 {
     if (step) memory(v, step, all);
+    together(v);
     again(v);
     chunks(v, all);
 }

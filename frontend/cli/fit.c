@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows of chunks (0: by size) and levels of remat, from the setting that costs least on. */
-static const struct cli_setting settings[] = {
-    {0, 0, NULL},   {256, 0, NULL}, {0, 1, NULL}, {256, 1, NULL}, {0, 2, NULL}, {256, 2, NULL}, {0, 3, NULL},
-    {256, 3, NULL}, {64, 3, NULL},  {0, 4, NULL}, {64, 4, NULL},  {0, 6, NULL}, {64, 6, NULL}};
+/* Rows of chunks (0: by size) and levels of remat, from the setting that costs least on; microbatches are made one by
+ * one with all of them. */
+static const struct cli_setting settings[] = {{0, 0, NULL, 1},  {256, 0, NULL, 1}, {0, 1, NULL, 1},  {256, 1, NULL, 1},
+                                              {0, 2, NULL, 1},  {256, 2, NULL, 1}, {0, 3, NULL, 1},  {256, 3, NULL, 1},
+                                              {64, 3, NULL, 1}, {0, 4, NULL, 1},   {64, 4, NULL, 1}, {0, 6, NULL, 1},
+                                              {64, 6, NULL, 1}};
 enum { SETTINGS = sizeof settings / sizeof *settings, SHOWN = 3 };
 
 struct search {
@@ -78,6 +80,8 @@ static void add_setting(struct str *out, struct cli_setting at)
 {
     if (at.chunk_rows) str_addf(out, " --chunk-rows %lld", (long long)at.chunk_rows);
     if (at.remat) str_addf(out, " --remat %d", at.remat);
+    if (!at.chunk_rows && !at.remat && !at.why && at.together == 1)
+        str_add(out, " microbatches that are made one by one");
 }
 
 /* Plans live until the next ones are tried: what is said of them is said now. */
@@ -152,7 +156,7 @@ int cli_fit_memory(struct cli *cli, const struct plan_module *plans, const char 
     double flops = ir_report_totals(plans).flops;
     note_least(&s, plans, before, settings[0]);
     *takes = true;
-    for (size_t i = 1; i < SETTINGS; i++)
+    for (size_t i = plans->module->together ? 0 : 1; i < SETTINGS; i++)
         if (fits(&s, text, length, settings[i])) return note(&s, before, flops, 0), 0;
     uint64_t least = s.least;
     const char *alive = s.alive;

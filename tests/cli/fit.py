@@ -5,6 +5,7 @@ refused with what would fit. Without a norm of all gradients no more than one of
 
 usage: fit.py STEPC
 """
+import json
 import os
 import re
 import sys
@@ -57,6 +58,30 @@ TALL = {"stepc": 1, "name": "tall", "inputs": {"x": {"shape": [16384, D], "dtype
 BY_HAND = dict(DOCUMENT, model=dict(DOCUMENT["model"], layers=[{"type": "remat", "block": BLOCK}] * LAYERS + [{"type": "linear", "features": V}]))
 
 
+def one_by_one(stepc, tmp):
+    """On a GPU microbatches are made together, which takes more memory, unless that is limited."""
+    document = dict(TALL, inputs={"x": {"shape": [64, D], "axes": ["batch", None]}}, loss="mean(model ** 2)", accumulate={"microbatch_size": 4})
+    path = os.path.join(tmp, "model.json")
+    with open(path, "w") as f:
+        json.dump(document, f)
+
+    def explained(*arguments):
+        done = runner.attempt(stepc, "explain", path, "--target", "cuda", *arguments)
+        assert done.returncode == 0, done
+        return done.stdout, done.stderr
+
+    def peak_of(text):
+        return int(re.search(r"peak ([\d,]+) B", text).group(1).replace(",", ""))
+
+    text, _ = explained()
+    peak = peak_of(text)
+    assert "rounds   microbatches are made up to 16 at a time" in text, text
+    assert json.loads(explained("--json")[0])["together"] == 16
+    text, said = explained("--max-memory", str(peak - 1))
+    assert peak_of(text) < peak and "rounds" not in text and "by microbatches that are made one by one; a step computes" in said, (peak, text, said)
+    assert "rounds" not in runner.call(stepc, "explain", path)
+
+
 def main():
     stepc = sys.argv[1]
     rng = np.random.default_rng(0)
@@ -103,6 +128,7 @@ def main():
         for value, says in (("1KiB", r"E0501.*a step needs .* on one device, 1 KiB are allowed; with --chunk-rows \d+ --remat \d+ at the peak, command \d+ of \"\w+\".*hint: [\d.]+ KiB of it are state: a mesh"), ("much", "whole number of bytes")):
             done = runner.attempt(stepc, "compile", os.path.join(tmp, "model.json"), "-o", os.path.join(tmp, "none.so"), "--max-memory", value)
             assert done.returncode and re.search(says, done.stderr, re.S) and not os.path.exists(os.path.join(tmp, "none.so")), done
+        one_by_one(stepc, tmp)
         halves = {"x": rng.standard_normal((2, 64, D), "f4")}
         for loss, kind, scaled in (("mean(model ** 2)", "mean", False), ("sum(model ** 2) / 1e4", "sum", False), ("sum(model ** 2) / 1e4", "mean", True), ("mean(model ** 2)", "sum", True)):
             document = dict(TALL, inputs={"x": {"shape": [64, D], "axes": ["batch", None]}}, loss=loss, accumulate={"microbatch_size": 32, "accumulator": kind})

@@ -346,9 +346,9 @@ START_TEST(options)
     struct ir_module *last = run_with((struct pass_options){.disable = "simplify", .stop_after = "shard"}, m, &pass);
     ck_assert_int_eq((int)diags.errors, 0);
     ck_assert_int_eq((int)last->stage, IR_AT_SPMD);
-    /* explicit, rows, outline, merge, hoist, autodiff, widen, accumulate, inline, ghost, hoist_casts, invariant, shard
-     */
-    ck_assert_int_eq((int)pass.times.count, 13);
+    /* explicit, rows, outline, merge, hoist, autodiff, widen, together, accumulate, inline, ghost, hoist_casts,
+     * invariant, shard */
+    ck_assert_int_eq((int)pass.times.count, 14);
     ck_assert(!pass.times.items[0].changed);
 }
 END_TEST
