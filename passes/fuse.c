@@ -534,9 +534,11 @@ static bool share_input(struct fuse *z, uint32_t a, uint32_t b, struct inputs *i
     return false;
 }
 
-/* A cluster that makes new state, of the same size, reads a tensor that cluster `a` reads too, and can become one with
- * it. Returns the joint one, UINT32_MAX if there is none. */
-static uint32_t merge_with_update(struct fuse *z, uint32_t a)
+static bool is_sum(struct fuse *z, uint32_t c) { return is_reduction(z->clusters.items[c].kind); }
+
+/* A cluster of a kind (one that makes new state; a reduction), of the same size, reads a tensor that cluster `a` reads
+ * too, and can become one with it. Returns the joint one, UINT32_MAX if there is none. */
+static uint32_t merge_with(struct fuse *z, uint32_t a, bool (*is_of_kind)(struct fuse *, uint32_t))
 {
     uint32_t last = a, tried = 0;
     for (size_t i = 0; i < z->clusters.items[a].nodes.count; i++) {
@@ -549,7 +551,7 @@ static uint32_t merge_with_update(struct fuse *z, uint32_t a)
                 if (b == a || b == last || z->clusters.items[b].full != z->clusters.items[a].full) continue;
                 last = b;
                 tried++;
-                uint32_t joint = settled(z, b) ? merge(z, a, b) : UINT32_MAX;
+                uint32_t joint = is_of_kind(z, b) ? merge(z, a, b) : UINT32_MAX;
                 if (joint != UINT32_MAX) return joint;
             }
         }
@@ -564,9 +566,20 @@ static void merge_updates(struct fuse *z)
     uint32_t count = (uint32_t)z->clusters.count;
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t c = a; c != UINT32_MAX && z->clusters.items[c].merged == c && settled(z, c);)
-            c = merge_with_update(z, c);
+            c = merge_with(z, c, settled);
     for (uint32_t a = 0; a < count; a++)
-        if (z->clusters.items[a].merged == a && can_wait(z, a)) merge_with_update(z, a);
+        if (z->clusters.items[a].merged == a && can_wait(z, a)) merge_with(z, a, settled);
+}
+
+/* On a GPU, where reading a tensor again is what takes time: maps go with reductions that read it too. */
+static void merge_maps(struct fuse *z)
+{
+    uint32_t count = (uint32_t)z->clusters.count;
+    for (uint32_t a = 0; a < count && z->pass->options->blocks; a++) {
+        const struct fuse_cluster *x = &z->clusters.items[a];
+        if (x->merged == a && x->kind == GROUP_MAP && x->full > FUSE_SMALL && !x->lone && !x->apart && !x->windows)
+            merge_with(z, a, is_sum);
+    }
 }
 
 /* By cluster: the next one that may be its sibling. */
@@ -624,6 +637,7 @@ static void fuse_function(struct pass *p, const struct ir_func *f, struct plan *
         if (z.node[v].live && fuse_is_clustered(&z, v)) place(&z, v);
     merge_updates(&z);
     merge_siblings(&z);
+    merge_maps(&z);
     fuse_emit_groups(&z, plan);
 }
 

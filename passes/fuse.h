@@ -58,6 +58,7 @@ struct fuse_node {
     int64_t elements;
     double inline_cost;
     uint32_t inline_inputs; /* full-size values read when inlined */
+    bool again;             /* on a GPU: made by whoever reads it, see reads_less */
     struct fuse_dep *deps;  /* material nodes and leaves it reads */
     uint32_t dep_count;
     VEC(ir_value) readers; /* material nodes that have it as a dependency */

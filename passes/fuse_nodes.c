@@ -432,7 +432,7 @@ static void decide(struct fuse *z, ir_value v)
     } else if (n->class == FUSE_INDEX) {
         n->material = (n->multi && !is_row(z->f, v)) || n->inline_cost > FUSE_LONG;
     } else {
-        bool cheap = n->inline_cost <= (n->inline_inputs ? 4 : 8) && n->inline_inputs <= 1;
+        bool cheap = n->again || (n->inline_cost <= (n->inline_inputs ? 4 : 8) && n->inline_inputs <= 1);
         const struct fuse_node *user = &z->node[n->only_user];
         bool read = user->class == FUSE_VIEW || user->class == FUSE_INDEX;
         bool summed = user->class == FUSE_REDUCE ||
@@ -445,9 +445,72 @@ static void decide(struct fuse *z, ir_value v)
     }
 }
 
+/* By value: is it read by arithmetic, sums, or what only looks at these in another shape? */
+static bool *read_evenly(struct fuse *z)
+{
+    const struct ir_func *f = z->f;
+    bool *evenly = arena_new_array(z->arena, bool, f->count);
+    memset(evenly, true, f->count);
+    for (ir_value v = f->count; v-- > 1;) {
+        const struct fuse_node *n = &z->node[v];
+        const struct ir_node *node = ir_get(f, v);
+        bool reads = n->class == FUSE_EWISE || n->class == FUSE_REDUCE || (node->op == OP_reshape && evenly[v]);
+        for (uint32_t i = 0; i < node->arg_count && n->live; i++) evenly[node->args[i]] &= reads;
+    }
+    return evenly;
+}
+
+/* Is it read from memory, as far as operands know what `decide` will say? */
+static bool is_stored(const struct fuse_node *n)
+{
+    return n->class == FUSE_LEAF || n->class >= FUSE_REDUCE || n->needs_buffer ||
+           (n->class == FUSE_INDEX && n->inline_cost > FUSE_LONG) ||
+           (n->class == FUSE_EWISE && !n->again && (n->inline_cost > 8 || n->inline_inputs > 1));
+}
+
+static int64_t bytes_of(const struct fuse *z, ir_value v)
+{
+    return z->node[v].elements * (int64_t)ir_dtype_bytes((enum ir_dtype)ir_type(z->f, v)->dtype);
+}
+
+enum { LONGEST = 12 }; /* nodes that are made again together */
+
+/* Bytes of the tensors of about so many elements that a value is made from, each once; `seen`: values that the walk has
+ * been at. INT64_MAX: it is made of too much. */
+static int64_t bytes_read(const struct fuse *z, ir_value v, int64_t elements, ir_value *seen, uint32_t *count)
+{
+    const struct ir_node *node = ir_get(z->f, v);
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < node->arg_count && bytes < INT64_MAX; i++) {
+        ir_value a = node->args[i];
+        bool known = ir_is_number(ir_get(z->f, a));
+        for (uint32_t j = 0; j < *count && !known; j++) known = seen[j] == a;
+        if (known) continue;
+        bool moved = z->node[a].class == FUSE_INDEX && ir_get(z->f, a)->op != OP_broadcast;
+        if (*count == 2 * LONGEST || (moved && !is_stored(&z->node[a]))) return INT64_MAX;
+        seen[(*count)++] = a;
+        int64_t more = is_stored(&z->node[a]) ? z->node[a].elements * 4 > elements ? bytes_of(z, a) : 0
+                                              : bytes_read(z, a, elements, seen, count);
+        bytes = more < INT64_MAX ? bytes + more : more;
+    }
+    return bytes;
+}
+
+/* On a GPU arithmetic takes no time beside memory: what its readers can make of no more bytes than it has itself is
+ * not stored for them. */
+static bool reads_less(const struct fuse *z, ir_value v, const bool *evenly)
+{
+    const struct fuse_node *n = &z->node[v];
+    ir_value seen[2 * LONGEST];
+    uint32_t count = 0;
+    return z->pass->options->blocks && n->class == FUSE_EWISE && n->elements > FUSE_SMALL && !n->needs_buffer &&
+           !n->region && evenly[v] && n->inline_cost <= LONGEST &&
+           bytes_read(z, v, n->elements, seen, &count) <= bytes_of(z, v);
+}
+
 /* Cost and inputs of computing a node in place, with everything that would be inlined into it. Needs the decisions
  * of its operands, so it guesses them the way `decide` will: from cost alone. */
-static void measure(struct fuse *z, ir_value v)
+static void measure(struct fuse *z, ir_value v, const bool *evenly)
 {
     struct fuse_node *n = &z->node[v];
     const struct ir_node *node = ir_get(z->f, v);
@@ -456,20 +519,18 @@ static void measure(struct fuse *z, ir_value v)
         const struct fuse_node *a = &z->node[node->args[i]];
         const struct ir_node *arg = ir_get(z->f, node->args[i]);
         bool number = ir_is_number(arg);
-        bool stored = a->class >= FUSE_REDUCE || a->needs_buffer ||
-                      (a->class == FUSE_INDEX && a->inline_cost > FUSE_LONG) ||
-                      (a->class == FUSE_EWISE && (a->inline_cost > 8 || a->inline_inputs > 1));
         bool full = a->elements * 4 > n->elements && n->elements > 1;
         bool again = false;
         for (uint32_t j = 0; j < i; j++) again |= node->args[j] == node->args[i];
         if (again || number) continue;
-        if (stored || a->class == FUSE_LEAF) {
+        if (is_stored(a)) {
             n->inline_inputs += full;
         } else {
             n->inline_cost += a->inline_cost;
             n->inline_inputs += full ? a->inline_inputs : 0;
         }
     }
+    n->again = reads_less(z, v, evenly);
 }
 
 static void mark_replaced(struct fuse *z)
@@ -539,7 +600,8 @@ void fuse_classify(struct fuse *z)
     fuse_store_masks(z);
     fuse_find_crowds(z);
     mark_region(z);
-    for (ir_value v = 1; v < f->count; v++) measure(z, v);
+    const bool *evenly = read_evenly(z);
+    for (ir_value v = 1; v < f->count; v++) measure(z, v, evenly);
     for (ir_value v = f->count; v-- > 1;)
         if (z->node[v].live) decide(z, v);
 }

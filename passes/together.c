@@ -7,8 +7,8 @@
 #include "passes/accumulate_rows.h"
 
 enum {
-    /* Steps that the gradient of a weight should sum: with fewer, reading and writing its sum takes longer than an eighth
-     * of the product, both by the published rates of an H100. */
+    /* Steps that the gradient of a weight should sum: with fewer, reading and writing its sum takes longer than an
+     * eighth of the product, both by the published rates of an H100. */
     STEPS_OF_16_BITS = 8192,
     STEPS = 1024,
     MOST_BYTES = 1 << 30 /* of one value */
