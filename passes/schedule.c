@@ -219,7 +219,16 @@ static const struct plan_group *group_of_unit(const struct schedule *s, const st
     return g->alike ? g : NULL;
 }
 
-/* How many units of the same code and height there are, by unit. */
+/* Waits for nothing, and is read behind the turn: it may as well be made first. */
+static bool is_first(const struct schedule *s, const struct unit *u)
+{
+    bool late = false;
+    for (size_t i = 0; i < u->hard_users.count && !late; i++)
+        late = s->f->turn && s->units.items[u->hard_users.items[i]].key >= s->f->turn;
+    return late && !u->hard && u->key < s->f->turn && s->pass->options->blocks;
+}
+
+/* How many units of the same code and height there are, by unit. Those that come first need no others. */
 static uint32_t *count_alike(struct schedule *s, const uint32_t *height, uint64_t *key)
 {
     struct map counts = MAP(&s->pass->scratch);
@@ -227,7 +236,7 @@ static uint32_t *count_alike(struct schedule *s, const uint32_t *height, uint64_
     for (uint32_t u = 0; u < s->units.count; u++) {
         const struct plan_group *g = group_of_unit(s, &s->units.items[u]);
         if (!g) continue;
-        key[u] = hash_u64(g->alike, height[u]);
+        key[u] = hash_u64(g->alike, is_first(s, &s->units.items[u]) ? UINT32_MAX : height[u]);
         uint32_t before = map_get_number(&counts, key[u]);
         map_set_number(&counts, key[u], before == MAP_NONE ? 1 : before + 1);
     }
