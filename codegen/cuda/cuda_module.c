@@ -69,8 +69,6 @@ void cuda_print_module(struct cg_cuda *cuda, const struct plan_module *plans, co
     cuda->text = str_text(&text);
 }
 
-static bool is_text(const char *name) { return strcmp(name, "text") == 0 || strcmp(name, "text_90a") == 0; }
-
 /* "sm_80", with a letter behind the number for code of one architecture only; "compute_80": PTX, which the driver
  * compiles for later ones; "text": the text itself, for a stand-in of the driver; "text_90a": that of sm_90a. */
 static bool is_arch(const char *name)
@@ -78,7 +76,7 @@ static bool is_arch(const char *name)
     size_t head = strncmp(name, "compute_", 8) == 0 ? 8 : strncmp(name, "sm_", 3) == 0 ? 3 : 0;
     size_t digits = head ? strspn(name + head, "0123456789") : 0;
     const char *end = name + head + digits;
-    if (is_text(name)) return true;
+    if (stepc_cuda_is_text(name)) return true;
     return (digits == 2 || digits == 3) && (*end == 0 || ((*end == 'a' || *end == 'f') && end[1] == 0));
 }
 
@@ -139,7 +137,7 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_tables *of, const struct cg
     cut(cuda, &parts, arena);
     for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {
         const char *arch = arena_string_n(arena, at, strcspn(at, ","));
-        bool own = is_text(arch); /* NVRTC is not asked for */
+        bool own = stepc_cuda_is_text(arch); /* NVRTC is not asked for */
         at += strlen(arch);
         for (size_t i = 0; i < parts.count; i++) {
             const struct piece *p = &parts.items[i];
