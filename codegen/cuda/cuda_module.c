@@ -5,31 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is code for the architecture whose warpgroups multiply in the list? */
-static bool has_warpgroups(const char *archs)
+/* Which code may be in all of it: copies that go on by themselves where every architecture of the list has them (a text
+ * is for sm_80), and products by warpgroups, whose kernels have other code beside it, where one has them. */
+static void find_abilities(const char *archs, bool *copies, bool *warpgroups)
 {
-    static const char *const names[] = {"sm_90a", "compute_90a", "text_90a"};
-    for (const char *at = archs ? archs : ""; *at; at += strcspn(at, ","), at += *at == ',')
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (strcspn(at, ",") == strlen(names[i]) && strncmp(at, names[i], strlen(names[i])) == 0) return true;
-    return false;
-}
-
-/* Have all architectures of the list copies that go on by themselves? A text is for sm_80. */
-static bool has_copies(const char *archs)
-{
-    bool all = true;
+    *copies = true, *warpgroups = false;
     for (const char *at = archs ? archs : ""; *at; at += strcspn(at, ","), at += *at == ',') {
-        const char *number = at + strcspn(at, "_,");
-        all = all && (*number != '_' || atoi(number + 1) >= 80);
+        const char *number = at + strcspn(at, "_,"), *end = at + strcspn(at, ",");
+        *copies &= *number != '_' || atoi(number + 1) >= 80;
+        *warpgroups |= end - number == 4 && strncmp(number, "_90a", 4) == 0;
     }
-    return all;
 }
 
 void cuda_target(struct cg_target *target)
 {
-    target->copies = has_copies(target->cuda_arch);
-    target->warpgroups = !has_warpgroups(target->cuda_arch) ? 0 : target->warpgroups_always ? 1 : CG_CUDA_BLOCKS;
+    bool warpgroups;
+    find_abilities(target->cuda_arch, &target->copies, &warpgroups);
+    target->warpgroups = !warpgroups ? 0 : target->warpgroups_always ? 1 : CG_CUDA_BLOCKS;
     target->vector_bytes = 4 * CUDA_LANES;
     target->vector_registers = 32;
     target->pairs = target->tiles = false;
