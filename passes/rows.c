@@ -27,6 +27,7 @@ struct rows {
     struct ir_module *to;
     int32_t slot;
     bool failed;
+    struct map told; /* places of numbers that were taken for those of rows */
 };
 
 /* One function on its way. */
@@ -122,6 +123,26 @@ static bool counts(struct scope *s, const struct ir_node *n, ir_value *sum)
         if (rows || (x->summed && whole == x->summed - 1)) return true;
     }
     return false;
+}
+
+/* A mean that the document does not call one: `sum(x) / 6` of 6 rows means the rows, else its other numbers would be of
+ * those that count and this one not. It may have been meant to stay, so it is said. */
+static void tell_of_literal(struct scope *s, ir_value v)
+{
+    const struct ir_node *n = ir_get(s->from, v);
+    const uint16_t *of = counts_of(s, v);
+    double number = 0;
+    bool counted = !s->from->counts; /* the frontend could not tell */
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        counted |= of && of[i] & IR_COUNTS_DIVISOR;
+        if (s->facts[n->args[i]].kind == SAME) pass_number(s->from, n->args[i], &number);
+    }
+    if (counted || !map_set_number(&s->r->told, n->place, 1)) return;
+    struct diag *d = pass_warning(s->r->pass, s->r->from, n->place, "W0438",
+                                  "\"partial_batches\": a sum over rows is divided by %.9g, which is taken for their "
+                                  "number: of fewer rows that of those which count",
+                                  n->op == OP_mul ? 1 / number : number);
+    d->hint = "mean(...) and x.shape[0] say so; a divisor that is to stay can be an input";
 }
 
 static struct fact of_sums(struct scope *s, const struct ir_node *n)
@@ -400,6 +421,7 @@ static ir_value node(struct scope *s, ir_value v)
                     (long long)s->batch));
     if (sum) {
         const struct fact *x = &s->facts[sum];
+        tell_of_literal(s, v);
         enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
         ir_value all = ir_binary(&s->b, OP_mul, counted_rows(s, dtype),
                                  ir_scalar(&s->b, dtype, (double)(x->summed / s->batch)));
@@ -527,7 +549,7 @@ struct ir_module *pass_rows(struct pass *p, struct ir_module *m)
         if (m->slots.items[i].role == IR_ROLE_INPUT && strcmp(m->slots.items[i].name, IR_ROWS_INPUT) == 0)
             slot = (int32_t)i;
     if (slot < 0) return m;
-    struct rows r = {.pass = p, .from = m, .to = ir_module_like(m), .slot = slot};
+    struct rows r = {.pass = p, .from = m, .to = ir_module_like(m), .slot = slot, .told = MAP(&p->scratch)};
     r.to->funcs.count = 0;
     for (size_t i = 0; i < m->funcs.count; i++)
         if (m->funcs.items[i]->entry) ir_func_new(r.to, m->funcs.items[i]->name, true);

@@ -162,7 +162,7 @@ static int fits(const char *arch, int major, int minor)
     if (cubin == 1) return own == major && rest <= minor ? 3000 + number : 0;
     int ptx = sscanf(arch, "compute_%d%c", &number, &letter);
     if (ptx >= 1) return (ptx == 1 ? number <= 10 * major + minor : number == 10 * major + minor) ? 1000 + number : 0;
-    return strncmp(arch, "text", 4) == 0;
+    return stepc_cuda_is_text(arch);
 }
 
 const struct stepc_cuda_image *rt_cuda_image(const struct rt_cuda_driver *d, const struct stepc_cuda *cuda, int ordinal)

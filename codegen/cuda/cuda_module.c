@@ -5,31 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is code for the architecture whose warpgroups multiply in the list? */
-static bool has_warpgroups(const char *archs)
+/* Which code may be in all of it: copies that go on by themselves where every architecture of the list has them (a text
+ * is for sm_80), and products by warpgroups, whose kernels have other code beside it, where one has them. */
+static void find_abilities(const char *archs, bool *copies, bool *warpgroups)
 {
-    static const char *const names[] = {"sm_90a", "compute_90a", "text_90a"};
-    for (const char *at = archs ? archs : ""; *at; at += strcspn(at, ","), at += *at == ',')
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (strcspn(at, ",") == strlen(names[i]) && strncmp(at, names[i], strlen(names[i])) == 0) return true;
-    return false;
-}
-
-/* Have all architectures of the list copies that go on by themselves? A text is for sm_80. */
-static bool has_copies(const char *archs)
-{
-    bool all = true;
+    *copies = true, *warpgroups = false;
     for (const char *at = archs ? archs : ""; *at; at += strcspn(at, ","), at += *at == ',') {
-        const char *number = at + strcspn(at, "_,");
-        all = all && (*number != '_' || atoi(number + 1) >= 80);
+        const char *number = at + strcspn(at, "_,"), *end = at + strcspn(at, ",");
+        *copies &= *number != '_' || atoi(number + 1) >= 80;
+        *warpgroups |= end - number == 4 && strncmp(number, "_90a", 4) == 0;
     }
-    return all;
 }
 
 void cuda_target(struct cg_target *target)
 {
-    target->copies = has_copies(target->cuda_arch);
-    target->warpgroups = !has_warpgroups(target->cuda_arch) ? 0 : target->warpgroups_always ? 1 : CG_CUDA_BLOCKS;
+    bool warpgroups;
+    find_abilities(target->cuda_arch, &target->copies, &warpgroups);
+    target->warpgroups = !warpgroups ? 0 : target->warpgroups_always ? 1 : CG_CUDA_BLOCKS;
     target->vector_bytes = 4 * CUDA_LANES;
     target->vector_registers = 32;
     target->pairs = target->tiles = false;
@@ -69,8 +61,6 @@ void cuda_print_module(struct cg_cuda *cuda, const struct plan_module *plans, co
     cuda->text = str_text(&text);
 }
 
-static bool is_text(const char *name) { return strcmp(name, "text") == 0 || strcmp(name, "text_90a") == 0; }
-
 /* "sm_80", with a letter behind the number for code of one architecture only; "compute_80": PTX, which the driver
  * compiles for later ones; "text": the text itself, for a stand-in of the driver; "text_90a": that of sm_90a. */
 static bool is_arch(const char *name)
@@ -78,7 +68,7 @@ static bool is_arch(const char *name)
     size_t head = strncmp(name, "compute_", 8) == 0 ? 8 : strncmp(name, "sm_", 3) == 0 ? 3 : 0;
     size_t digits = head ? strspn(name + head, "0123456789") : 0;
     const char *end = name + head + digits;
-    if (is_text(name)) return true;
+    if (stepc_cuda_is_text(name)) return true;
     return (digits == 2 || digits == 3) && (*end == 0 || ((*end == 'a' || *end == 'f') && end[1] == 0));
 }
 
@@ -139,7 +129,7 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_tables *of, const struct cg
     cut(cuda, &parts, arena);
     for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {
         const char *arch = arena_string_n(arena, at, strcspn(at, ","));
-        bool own = is_text(arch); /* NVRTC is not asked for */
+        bool own = stepc_cuda_is_text(arch); /* NVRTC is not asked for */
         at += strlen(arch);
         for (size_t i = 0; i < parts.count; i++) {
             const struct piece *p = &parts.items[i];

@@ -33,15 +33,44 @@ static void add_all(struct json_tree list, const int64_t *numbers, size_t count)
     for (size_t i = 0; i < count; i++) json_add_integer(row, NULL, numbers[i]);
 }
 
+/* The sequence that a command is a part of, from 1 on, 0: none. Parts are joined as the runtime does (cuda_graph.c),
+ * but that it knows no loops and puts what it moves between them. */
+struct sequence {
+    uint32_t number, words; /* words: of its table, 0: the command before was none of it */
+};
+
+static uint32_t sequence_of(struct sequence *s, const struct cuda_kernel *kernel, bool small)
+{
+    struct stepc_cuda_kernel table = cuda_table(kernel);
+    uint32_t more = 1 + stepc_cuda_words(&table);
+    if (!small) return s->words = 0;
+    if (!s->words || s->words + more > STEPC_CUDA_TABLE_WORDS) s->number++, s->words = 1;
+    s->words += more;
+    return s->number;
+}
+
+static void add_sequence(const struct cg_cuda *cuda, struct json_tree to)
+{
+    const struct cuda_kernel *kernel = &cuda->kernels.items[cuda->kernels.count - 2]; /* the one before `move` */
+    struct json_tree sequence = json_add_object(to, "sequence");
+    json_add_integer(sequence, "blocks", 1);
+    json_add_integer(sequence, "threads", kernel->threads);
+    json_add_integer(sequence, "shared", (int64_t)kernel->shared_bytes);
+}
+
 void cg_add_kernels(const struct cg_tables *of, struct json_tree to)
 {
     struct json_tree all = json_add_object(to, of->cuda ? "launches" : "products");
     for (uint32_t i = 0; i < of->count; i++) {
         const struct cg_entry *entry = &of->entries[i];
         struct json_tree list = json_add_array(all, entry->plan->func->name);
+        struct sequence sequence = {0, 0};
         for (size_t k = 0; k < entry->plan->commands.count; k++) {
             const struct plan_command *c = &entry->plan->commands.items[k];
-            if (c->kind != PLAN_KERNEL) continue;
+            if (c->kind != PLAN_KERNEL) {
+                sequence.words = 0;
+                continue;
+            }
             const struct cg_kernel *kernel = &entry->kernels[c->group];
             const struct cg_gemm *g = &kernel->gemm;
             if (of->cuda) {
@@ -53,12 +82,13 @@ void cg_add_kernels(const struct cg_tables *of, struct json_tree to)
                         (const int64_t[]){(int64_t)k, l.kernel, l.blocks, run->threads,
                                           (int64_t)(run->shared_bytes + run->dynamic_bytes),
                                           (int64_t)(l.blocks * run->scratch_bytes), launches, kernel->prefer_gemm, unit,
-                                          of->cuda->small[i][k]},
+                                          sequence_of(&sequence, run, of->cuda->small[i][k])},
                         10);
             } else if (g->valid)
                 add_all(list, (const int64_t[]){(int64_t)k, g->m, g->n, g->k, g->batch, kernel->prefer_gemm}, 6);
         }
     }
+    if (of->cuda && of->cuda->sequences) add_sequence(of->cuda, to);
 }
 
 const char *cg_kernels(const struct plan_module *plans, const struct cg_target *target, struct arena *arena,

@@ -14,7 +14,7 @@ enum {
     LAUNCH_COUNT,
     LAUNCH_LIBRARY,
     LAUNCH_UNIT,
-    LAUNCH_SMALL
+    LAUNCH_SEQUENCE
 };
 enum { PRODUCT_M = 1, PRODUCT_N, PRODUCT_K, PRODUCT_BATCH, PRODUCT_LIBRARY };
 
@@ -97,21 +97,42 @@ static void add_work(struct cli_view *v, const struct work *w)
              arena_format(a, "%.2g", w->bytes > 0 ? w->flops / w->bytes : 0));
 }
 
+/* Parts of one sequence are one launch. */
+static bool goes_on(node before, node row)
+{
+    double sequence = number_of(row, LAUNCH_SEQUENCE);
+    return sequence > 0 && number_of(before, LAUNCH_SEQUENCE) == sequence;
+}
+
+/* What is launched in place of its parts, of which `row` is the first. */
+static void add_sequence(struct cli_view *v, const struct card *card, node row, double times)
+{
+    struct arena *a = v->cli->arena;
+    node of = at(v->root, "sequence"); /* none in objects of earlier versions */
+    double count = 1, blocks = number_at(of, "blocks");
+    for (node last = row; goes_on(last, next(last)); last = next(last)) count++;
+    str_addf(&v->out, "         %-25s", arena_format(a, "sequence of %.0f kernel%s", count, count == 1 ? "" : "s"));
+    if (of)
+        str_addf(&v->out, " %29s  one launch, %.0f %% of the card",
+                 arena_format(a, "%.0f x %.0f, %6sB shared", blocks, number_at(of, "threads"),
+                              scaled(v, number_at(of, "shared"))),
+                 100 * blocks / card->multiprocessors);
+    if (times > 1) str_addf(&v->out, "  x%.0f", times);
+    str_add(&v->out, "\n");
+}
+
 static int launches(struct cli_view *v, node e, node list)
 {
     const struct card *card = NULL;
     struct arena *a = v->cli->arena;
     double all = 0, count = 0;
-    bool before = false; /* those of a sequence, one behind the other, are one launch */
     int code = find_card(v->cli, &card);
     if (code) return code;
-    for (node row = first(list); row; row = next(row)) {
+    for (node row = first(list), before = NULL; row; before = row, row = next(row)) {
         struct work w = work_of(v, e, number_of(row, 0));
         bool memory;
         all += least_time(card, &w, row, &memory);
-        bool small = number_of(row, LAUNCH_SMALL) > 0;
-        if (!small || !before) count += number_of(row, LAUNCH_COUNT) * w.times;
-        before = small;
+        if (!goes_on(before, row)) count += number_of(row, LAUNCH_COUNT) * w.times;
     }
     head(v, "kernels");
     str_addf(&v->out,
@@ -119,22 +140,23 @@ static int launches(struct cli_view *v, node e, node list)
              "%.0f GB/s, %.0f multiprocessors (published)\n",
              grouped(v, count), card->text, card->speed / 1e12, card->products / 1e12, card->rate / 1e9,
              card->multiprocessors);
-    for (node row = first(list); row; row = next(row)) {
+    for (node row = first(list), before = NULL; row; before = row, row = next(row)) {
         struct work w = work_of(v, e, number_of(row, 0));
-        bool memory;
+        bool memory, part = number_of(row, LAUNCH_SEQUENCE) > 0;
         double least = least_time(card, &w, row, &memory), blocks = number_of(row, LAUNCH_BLOCKS);
-        const char *grid = arena_format(a, "%.0f x %.0f", blocks, number_of(row, LAUNCH_THREADS));
-        str_addf(&v->out, "         #%-4.0f %-7s kernel_%-4.0f %13s, %6sB shared", number_of(row, 0), w.kind,
-                 number_of(row, LAUNCH_KERNEL), grid, scaled(v, number_of(row, LAUNCH_SHARED)));
+        const char *launch = arena_format(a, "%.0f x %.0f, %6sB shared", blocks, number_of(row, LAUNCH_THREADS),
+                                          scaled(v, number_of(row, LAUNCH_SHARED)));
+        if (part && !goes_on(before, row)) add_sequence(v, card, row, w.times);
+        str_addf(&v->out, "         #%-4.0f %-7s kernel_%-4.0f %29s", number_of(row, 0), w.kind,
+                 number_of(row, LAUNCH_KERNEL), part ? "part of it" : launch);
         add_work(v, &w);
         str_addf(&v->out, "  %8.3g us by %-6s %4.1f %%", 1e6 * least, memory ? "memory" : "speed",
                  all > 0 ? 100 * least / all : 0);
-        if (blocks < card->multiprocessors)
+        if (!part && blocks < card->multiprocessors)
             str_addf(&v->out, "  %.0f %% of the card", 100 * blocks / card->multiprocessors);
         if (number_of(row, LAUNCH_SCRATCH) > 0)
             str_addf(&v->out, "  %sB scratch", scaled(v, number_of(row, LAUNCH_SCRATCH)));
         if (number_of(row, LAUNCH_COUNT) > 1) str_addf(&v->out, "  %.0f launches", number_of(row, LAUNCH_COUNT));
-        if (number_of(row, LAUNCH_SMALL) > 0) str_add(&v->out, "  in a sequence");
         if (w.times > 1) str_addf(&v->out, "  x%.0f", w.times);
         if (number_of(row, LAUNCH_LIBRARY) > 0) str_add(&v->out, "  by cuBLASLt where it is");
         if (*w.place) str_addf(&v->out, "  at %s", w.place);

@@ -127,8 +127,10 @@ bool fe_step_of_single_rows(const struct fe_step *);
 int64_t fe_step_regrouped(const struct fe_step *, bool clipped);
 /* Do both parts give the same sums and means of a batch, in as many parts as it takes? False: an error was recorded. */
 bool fe_step_grows_alike(struct fe_step *, const struct fe_rows_part *asked, const struct fe_rows_part *made);
-/* Of what it is shown that they do not: a sum whose mean is taken, or the reverse; NULL: of nothing. */
-const char *fe_step_scales(struct fe_step *, const struct fe_rows_part *one, const struct fe_rows_part *other);
+/* Of what it is shown that they do not: a sum whose mean is taken, or the reverse, or a number of rows, of which *hint
+ * tells; NULL: of nothing. */
+const char *fe_step_scales(struct fe_step *, const struct fe_rows_part *one, const struct fe_rows_part *other,
+                           const char **hint);
 /* The error for what would depend on the number of microbatches, E0434; false. */
 bool fe_step_depends(struct fe_step *, fe_json, const char *what);
 

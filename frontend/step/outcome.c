@@ -175,31 +175,33 @@ static const char *scale_of_examples(const struct fe_step *s, const struct trace
     return NULL;
 }
 
-static const char *scale_of_rows(struct fe_step *s, struct fe_trace *trace, bool grads, const struct fe_rows_part *part)
+static const char *scale_of_rows(struct fe_step *s, struct fe_trace *trace, bool grads, const struct fe_rows_part *part,
+                                 const char **hint)
 {
     struct diags *diags = s->fe->diags;
     size_t errors = diags->errors, recorded = diags->list.count, funcs = s->module->funcs.count;
     struct traced twice;
     bool traced = trace_microbatch(s, trace, grads, NULL, 0, 2 * part->rows.count, &twice);
     diags->errors = errors, diags->list.count = recorded;
-    const char *why = traced ? fe_step_scales(s, &twice.part, part) : NULL;
+    const char *why = traced ? fe_step_scales(s, &twice.part, part, hint) : NULL;
     s->module->funcs.count = funcs;
     return why;
 }
 
-/* --numerics invariant keeps the bits for any number of microbatches, but where a mean of them is of sums over rows,
- * what the document says depends on it: known of examples, and of rows by a microbatch of twice as many, which need not
- * be possible. Microbatches that were chosen to need less memory may not be so. */
+/* --numerics invariant keeps the bits for any number of microbatches, but where a mean of them is of sums over rows, or
+ * a number counts rows, what the document says depends on it: known of examples, and of rows by a microbatch of twice
+ * as many, which need not be possible. Microbatches that were chosen to need less memory may not be so. */
 static bool check_scale(struct fe_step *s, struct fe_trace *trace, bool grads, const struct traced *t)
 {
-    const char *why = !t->inner.kinds         ? scale_of_rows(s, trace, grads, &t->part)
+    const char *hint = "\"accumulator\": \"sum\" is for sums over rows, \"mean\" for means over rows";
+    const char *why = !t->inner.kinds         ? scale_of_rows(s, trace, grads, &t->part, &hint)
                       : !s->accumulate.weight ? scale_of_examples(s, t)
                                               : NULL;
     if (!why) return true;
     if (s->fe->options->regrouped) return fe_wrong(s->fe, s->accumulate.json, "E0434", "%s", why);
     struct diag *d = fe_warning(s->fe, s->accumulate.json, "W0437",
                                 "--numerics invariant: %s: it depends on the number of microbatches", why);
-    d->hint = "\"accumulator\": \"sum\" is for sums over rows, \"mean\" for means over rows";
+    d->hint = hint;
     return true;
 }
 

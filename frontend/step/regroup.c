@@ -31,6 +31,7 @@ struct twins {
     struct growth *growth;
     const char *why;
     uint32_t place;
+    bool counted; /* a number of rows is in the results, which are others for another one */
 };
 
 struct operand {
@@ -55,6 +56,8 @@ static const struct ir_node *number_of(const struct ir_func *f, ir_value v)
     return ir_is_number(n) ? n : NULL;
 }
 
+static double value_of(const struct ir_node *n) { return ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0); }
+
 static bool is_inverse(const struct ir_node *n, double x, double *of)
 {
     if (!(x > 0 && x <= 1) || 1 / x > 9e15) return false;
@@ -64,8 +67,7 @@ static bool is_inverse(const struct ir_node *n, double x, double *of)
 
 static bool number_growth(const struct twins *t, const struct ir_node *n, const struct ir_node *m, struct growth *g)
 {
-    double x = ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0), y, p, q;
-    y = ir_element_get((enum ir_dtype)m->type.dtype, m->data, 0);
+    double x = value_of(n), y = value_of(m), p, q;
     double from = (double)t->rows[0], to = (double)t->rows[1];
     *g = (struct growth){.zero = x == 0 && y == 0};
     if (n->type.dtype != m->type.dtype) return false;
@@ -75,12 +77,29 @@ static bool number_growth(const struct twins *t, const struct ir_node *n, const 
     return g->degree = -1, true;
 }
 
+static bool fail_number(struct twins *t, ir_value v, double x, double y)
+{
+    bool more = t->rows[0] > t->rows[1]; /* those of the first function */
+    t->counted = true;
+    return fail(t, v,
+                arena_format(t->fe->arena,
+                             "a number that counts rows, %.9g in microbatches of %lld and %.9g in those of %lld,",
+                             more ? y : x, (long long)t->rows[more], more ? x : y, (long long)t->rows[!more]));
+}
+
+/* Random numbers (uint32) are those of the whole batch. */
+static bool fail_numbers(struct twins *t, ir_value v, const struct ir_node *n, const struct ir_node *m)
+{
+    if (n->type.dtype == IR_U32) return fail(t, v, "a number that counts rows");
+    return fail_number(t, v, value_of(n), value_of(m));
+}
+
 /* A number that divides: a power of two does so as a factor. */
 static bool divisor(const struct ir_func *f, const struct ir_node *n, double *x)
 {
     const struct ir_node *number = n->op == OP_div || n->op == OP_mul ? number_of(f, n->args[1]) : NULL;
     if (!number) return false;
-    *x = ir_element_get((enum ir_dtype)number->type.dtype, number->data, 0);
+    *x = value_of(number);
     return n->op == OP_div || is_inverse(number, *x, x);
 }
 
@@ -166,7 +185,7 @@ static bool body(struct twins *t, ir_value v, const struct ir_node *n, const str
         if (n->op == OP_call) params[i] = x[i].is;
         else if (!is_plain(x[i].is)) return fail(t, v, "a loop over a sum over rows");
     }
-    if (!compare(&in, params, results)) return t->why = in.why, t->place = in.place, false;
+    if (!compare(&in, params, results)) return t->why = in.why, t->place = in.place, t->counted = in.counted, false;
     for (size_t i = 0; n->op != OP_call && i < in.f[0]->results.count; i++)
         if (!is_plain(results[i])) return fail(t, v, "a sum over rows in every round of a loop");
     g->parts = results;
@@ -298,7 +317,7 @@ static bool node(struct twins *t, ir_value v)
         x[i].dim = -1;
         if (a->dtype != IR_TUPLE && !type_rows(t, a, b, &x[i].dim)) return fail(t, v, "rows that depend on each other");
         if (!c || !d) x[i].is = t->growth[n->args[i]];
-        else if (n->op == m->op && !number_growth(t, c, d, &x[i].is)) return fail(t, v, "a number that counts rows");
+        else if (n->op == m->op && !number_growth(t, c, d, &x[i].is)) return fail_numbers(t, v, c, d);
         sum |= x[i].is.sum;
     }
     if (n->op == OP_param) return true; /* known */
@@ -306,14 +325,20 @@ static bool node(struct twins *t, ir_value v)
         return same_attributes(n, m) ? body(t, v, n, m, x, g) : fail(t, v, "a loop whose rounds rows number");
     if (n->op == OP_grad) return gradient(t, v, n, x, g);
     if (n->op != m->op) {
-        if (!divisor(t->f[0], n, &p) || !divisor(t->f[1], m, &q) || p * (double)t->rows[1] != q * (double)t->rows[0])
+        if (!divisor(t->f[0], n, &p) || !divisor(t->f[1], m, &q))
             return fail(t, v, "what depends on the number of rows");
+        if (p * (double)t->rows[1] != q * (double)t->rows[0]) return fail_number(t, v, p, q);
         *g = x[0].is;
         g->degree--;
         return true;
     }
     if (dim >= 0 && sum) return fail(t, v, "rows that depend on a sum over rows");
-    return growth_of(t, n, m, x, dim, g) || fail(t, v, "what is neither of one row nor linear in sums over rows");
+    if (growth_of(t, n, m, x, dim, g)) return true;
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        const struct ir_node *c = number_of(t->f[0], n->args[i]), *d = number_of(t->f[1], m->args[i]);
+        if (c && d && x[i].is.degree) return fail_numbers(t, v, c, d);
+    }
+    return fail(t, v, "what is neither of one row nor linear in sums over rows");
 }
 
 /* ---------------------------------------------------------------- functions */
@@ -342,7 +367,7 @@ static bool result_growth(struct twins *t, ir_value v, ir_value twin, struct gro
 {
     const struct ir_node *n = number_of(t->f[0], v), *m = number_of(t->f[1], twin);
     *g = t->growth[v];
-    return !n || !m || number_growth(t, n, m, g) || fail(t, v, "a number that counts rows");
+    return !n || !m || number_growth(t, n, m, g) || fail_numbers(t, v, n, m);
 }
 
 /* Results, and values beside them that are the same for any number of rows. */
@@ -437,11 +462,21 @@ static bool same_results(struct fe_step *s, const struct fe_rows_part *asked, co
     return true;
 }
 
-const char *fe_step_scales(struct fe_step *s, const struct fe_rows_part *one, const struct fe_rows_part *other)
+/* Why, and where that is known. */
+static const char *reason(const struct fe_step *s, const struct twins *t)
+{
+    const char *at = t->place && t->place < s->module->places.count ? s->module->places.items[t->place].pointer : NULL;
+    return arena_format(s->fe->arena, "%s%s%s", t->why ? t->why : "results", at ? " at " : "", at ? at : "");
+}
+
+const char *fe_step_scales(struct fe_step *s, const struct fe_rows_part *one, const struct fe_rows_part *other,
+                           const char **hint)
 {
     struct twins t;
     bool known;
-    return !same_results(s, one, other, &t, &known) && known ? t.why : NULL;
+    if (same_results(s, one, other, &t, &known) || !(known || t.counted)) return NULL;
+    if (t.counted) *hint = "x.shape[0] is that of a microbatch; a number that is written out is the same for all";
+    return reason(s, &t);
 }
 
 bool fe_step_depends(struct fe_step *s, fe_json json, const char *what)
@@ -460,10 +495,8 @@ bool fe_step_grows_alike(struct fe_step *s, const struct fe_rows_part *asked, co
     bool known;
     if (same_results(s, asked, made, &t, &known)) return true;
     bool power = !(s->accumulate.microbatches & (s->accumulate.microbatches - 1)); /* of a weight, or single rows */
-    const char *at = t.place < s->module->places.count ? s->module->places.items[t.place].pointer : NULL;
     return fe_step_depends(s, s->accumulate.json,
-                           arena_format(s->fe->arena, "%s%s%s: %s", t.why ? t.why : "results",
-                                        t.place && at ? " at " : "", t.place && at ? at : "",
+                           arena_format(s->fe->arena, "%s: %s", reason(s, &t),
                                         power ? "that depends on the number of microbatches"
                                               : "the number of microbatches can at best be a power of two"));
 }

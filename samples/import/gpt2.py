@@ -56,7 +56,7 @@ def _attention(c, kernel_init, out_kernel_init):
 def document(c, options):
     normal = lambda deviation=c.stddev: {"type": "normal", "stddev": deviation}
     residual = c.stddev / (2 * c.layers) ** 0.5  # the projections into the residual stream, as the paper has them
-    norm = lambda name: {"type": "layer_norm", "name": name, "epsilon": c.epsilon}
+    norm = lambda name: {"type": "layer_norm", "name": name, "epsilon": c.epsilon, "use_fast_variance": False}  # as PyTorch, in two passes
     dropout = lambda rate: [{"type": "dropout", "rate": rate}] if rate else []
     attention = {"type": "multi_head_attention", "name": "attn", "num_heads": "$heads", "is_causal": True,
                  "kernel_init": normal(), "out_kernel_init": normal(residual)}

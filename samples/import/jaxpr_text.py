@@ -129,6 +129,15 @@ def _padded(x, value, shape, config, out):
     return "%s[%s]" % (x, ", ".join("%d:%d" % (max(-low, 0), max(-low, 0) + n) for (low, _, _), n in zip(config, out)))
 
 
+def _solved(a, p, dtype):
+    """The solution by a triangular matrix: from the right, x a = b, it is that of a' x' = b'."""
+    if dtype.kind == "c":
+        raise NotCovered("the operation \"triangular_solve\" of the traced call with complex numbers")
+    turned = lambda x: x if p["left_side"] else "swapaxes(%s, -1, -2)" % x
+    return turned("solve_triangular(%s, %s, trans=%d, lower=%s, unit_diagonal=%s)" % (
+        a[0], turned(a[1]), bool(p["transpose_a"]) == bool(p["left_side"]), bool(p["lower"]), bool(p["unit_diagonal"])))
+
+
 def _along_axis(equation):
     """The axis, if a gather is what jnp.take_along_axis does: one element of it for each of the others."""
     d, operand, indices = equation.params["dimension_numbers"], equation.invars[0].aval.shape, equation.invars[1].aval.shape
@@ -339,6 +348,8 @@ class Text:
             return "round(%s)" % a[0]
         if name in ("copy", "copy_p", "optimization_barrier", "sharding_constraint", "name"):
             return a[0]
+        if name == "triangular_solve":
+            return _solved(a, p, out.dtype)
         raise NotCovered("the operation \"%s\" of the traced call" % name)
 
     def scattered(self, equation, a, never_negative):

@@ -172,6 +172,24 @@ class Partial(runner.SharedCase):
         _, text = self.run_stepc("check", self.path("refused.json"))
         self.assertIn("at /metrics/second", text)  # the sum is a part of the mean before it, too
 
+    def test_literal(self):
+        """A number that is that of the rows follows them, which is said; means and lengths are not told of, in no mode."""
+        said = lambda path: self.run_stepc("check", path)[1]
+        for loss, number in ("sum(model) / 24", "24"), ("sum(w) / 8 + mean(model)", "8"), ("mean(model) + 0.3 * sum(w * 0.125)", None), ("sum(w) * 0.125 + mean(model)", "8"):
+            text = said(runner.write_json(self.path("literal.json"), document(FULL, loss=loss, metrics={"of": "mean(model)"}, partial_batches=True)))
+            if number:
+                self.assertRegex(text, r"warning\[W0438\]: .* divided by %s, which is taken for their number" % number)
+            self.assertEqual(text.count("W0438"), number is not None, text)
+        kept = document(FULL, loss="sum(model) / norm", metrics={"of": "mean(model)"}, partial_batches=True)
+        kept["inputs"]["norm"] = {"shape": []}
+        self.assertNotIn("W0438", said(runner.write_json(self.path("literal.json"), kept)))
+        for name, given in CASES.items():
+            for mode in ("compiled", "mesh"):
+                made = document(FULL, **given, partial_batches=True, **MODES[mode])
+                self.assertNotIn("W0438", said(runner.write_json(self.path("literal.json"), made)), name)
+        made = document(FULL, metrics={"of": "mean(model)"}, partial_batches=True, **MICRO)
+        self.assertNotIn("W0438", said(runner.write_json(self.path("literal.json"), made)))
+
     def test_meshes(self):
         for name in ("cross entropy", "weighted", "batch norm", "tokens", "root"):
             self.agree(name, CASES[name], "mesh")

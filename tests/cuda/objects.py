@@ -335,15 +335,6 @@ m.close()
             for _ in range(3):
                 self.assertAlmostEqual(m.step(x=x).loss, n.step(x=x).loss, 2)
 
-    def test_parts_of_a_sequence(self):
-        """As many as NVRTC takes seconds for; what is small beside them has launches of its own."""
-        case = recorded.load("op_more_factors").unpack(self.folder)
-        runner.call(self.program, "compile", case, "-q", "-o", self.path("factors.so"), "--target=cuda", "--cuda-arch=text", "--save-temps=" + self.folder)
-        with open(self.path("factors.cu"), encoding="utf-8") as f:
-            begin, between, kernel = f.read().partition(" sequence(const __grid_constant__")
-        self.assertTrue(between)
-        self.assertIn(len(re.findall(r"^        case \d+: {$", kernel, re.M)), range(50, 65))
-
     def test_many_tensors_in_one_launch(self):
         """An update of many tensors, whatever their shapes, is as many launches as its table of members needs; the norm of all of them two."""
         shapes = {"g%d" % i: [1 + 7 * i % 5, 3 + i % 4] if i % 3 else [2 + i] for i in range(80)}
@@ -431,8 +422,8 @@ m.close()
             counts = [self.counts(steps, "both-cuda.so")["cuLaunchKernel"] for steps in (0, 1)]
             self.assertEqual(sum(row[6] for row in rows), counts[1] - counts[0] - 2)  # inputs, and what the host asks for
             said = self.stepc("explain", what, "--kernels", "--card=H100", *more).stdout
-            for command, kernel, blocks, threads, *_ in rows:
-                self.assertRegex(said, r"#%d +\w+ +kernel_%d +%d x %d," % (command, kernel, blocks, threads))
+            for command, kernel, blocks, threads, *_, sequence in rows:
+                self.assertRegex(said, r"#%d +\w+ +kernel_%d +%s" % (command, kernel, "part of it " if sequence else "%d x %d," % (blocks, threads)))
         step = json.loads(self.stepc("explain", self.path("both.json"), "--json", "--target=cuda").stdout)["entries"]
         groups = next(e for e in step if e["name"] == "step")["groups"]
         least = {}

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from jax.lax.linalg import triangular_solve
+from jax.scipy.linalg import cho_solve, solve_triangular
 
 from nnx_rows import F, I, Row
 
@@ -379,6 +381,7 @@ class Formula(nnx.Module):
         return self.formula(of(self.weight), *given)
 
 
+WAYS = "left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"  # of triangular_solve
 PLACES = {"x": F(6, 3), "i": np.array([0, 3, 3, -1, 5, 2], np.int32), "j": np.array([1, 4, 4, -2, 0, 4], np.int32)}
 FORMULAS = {
     "at_add": (lambda w, x, i, j: w.at[i].add(x), (7, 3)),
@@ -397,6 +400,9 @@ FORMULAS = {
     "integers": (lambda w, x, i, j: w * ((i << 2) // 3 + jax.lax.div(i * 5, 3 - 2 * j) + (j >> 1))[:, None] + x // 0.5, (6, 3)),
     "inverse": (lambda w, x, i, j: x @ jnp.linalg.inv(w + 4 * jnp.eye(3)) + jnp.linalg.solve(w + 5 * jnp.eye(3), x.T).T, (3, 3)),
     "cholesky": (lambda w, x, i, j: x @ jnp.linalg.cholesky(w @ w.T + jnp.eye(3), upper=True) + jnp.linalg.slogdet(w + 4 * jnp.eye(3))[1], (3, 3)),
+    "triangular": (lambda w, x, i, j: solve_triangular(w + 3 * jnp.eye(3), x.T, lower=True).T + cho_solve((jnp.linalg.cholesky(w @ w.T + jnp.eye(3)), True), x[0]), (3, 3)),
+    "triangular_ways": (lambda w, x, i, j: jnp.stack([triangular_solve(w / 2 + 2 * jnp.eye(3), x.reshape(2, 3, 3), **{name: bool(k >> i & 1) for i, name in enumerate(WAYS)})
+                                                      for k in range(32)]).reshape(64, 9) * (1.0 + jnp.arange(64.0) / 64)[:, None], (2, 3, 3)),
     "spectrum": (lambda w, x, i, j: jnp.abs(jnp.fft.rfft(x * w, axis=0)) + jnp.fft.fft(x).real[:4], (6, 3)),
     "looked_up": (lambda w, x, i, j: jnp.interp(x, jnp.arange(-2.0, 2.0), w) + w[jnp.searchsorted(jnp.array([-1.0, 0.0, 1.0]), x, side="right")], (4,)),
     "filtered": (lambda w, x, i, j: jnp.convolve(x[:, 0], w, mode="same"), (3,)),
@@ -415,6 +421,7 @@ FORMULAS = {
 for name, (formula, shape) in FORMULAS.items():
     row("formula_" + name, lambda rngs, formula=formula, shape=shape: Formula(rngs, formula, shape), PLACES)
 row("formula_unknown_end", lambda rngs: Formula(rngs, lambda w, x, i, j: w * jax.lax.fori_loop(0, i[1], lambda t, a: a + x, x), (6, 3)), PLACES, refused="more than 100 rounds")
+row("formula_complex_triangular", lambda rngs: Formula(rngs, lambda w, x, i, j: solve_triangular(w + 1j * x[:3], x[:3]).real, (3, 3)), PLACES, refused="complex")
 row("formula_nested_results", lambda rngs: Formula(rngs, lambda w, x, i, j: ((x * w, x), x), (6, 3)), PLACES, refused="several results")
 
 

@@ -269,6 +269,12 @@ class Invariant(runner.Case):
             self.assertEqual(said(loss % entropy, **more), "")
         for loss, more, what in [("sum(%s)", {}, "mean"), ("sum(%s) / 16", {}, "mean"), ("mean(%s)", {"accumulator": "sum"}, "sum")]:
             self.assertRegex(said(loss % entropy, **more), r"warning\[W0437\].*is no %s over rows: it depends on the number of microbatches" % what)
+        for loss, few, many in [("mean(%s) + x.shape[0]", "16", "32"), ("mean(%s / (x.shape[0] - 1))", "15", "31"), ("mean(%s * exp(x.shape[0] / 16))", r"2\.7\d*", r"7\.3\d*"),
+                                ("mean((%s + x.shape[0])**2)", "16", "32")]:  # inside of a mean, too
+            self.assertRegex(said(loss % entropy), r"warning\[W0437\].*a number that counts rows, %s in microbatches of 16 and %s in those of 32, at /loss: it depends on the number of microbatches(.|\n)*hint: x.shape\[0\] is that" % (few, many))
+        for metric in ("mean(argmax(model, -1) == y)", "mean(x) * 16", "mean(x + 16)"):
+            o = document({**PERCEPTRON, "metrics": {"some": metric}}, None, 2)
+            self.assertEqual(self.stepc("compile", self.write("scales.json", o), "-q", "-o", "scales.so", "--numerics", "invariant").stderr, "")
 
     def test_scales_of_examples(self):
         """The same of what is summed or averaged over examples first."""

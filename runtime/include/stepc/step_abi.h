@@ -4,6 +4,7 @@
 #define STEPC_STEP_ABI_H
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Computes iterations [lo, hi) of its parallel loop. `buffers`: its arguments in order. Inputs of the host are used
  * in place and only aligned to their element; everything else is aligned to 64 bytes where its offset is. */
@@ -169,8 +170,12 @@ static inline uint32_t stepc_cuda_words(const struct stepc_cuda_kernel *kernel) 
     return (kernel->members ? 1 + kernel->members * member : member) + (kernel->scratch_bytes != 0) + kernel->checks +
            kernel->number_count;
 }
+static inline int stepc_cuda_is_text(const char *arch) /* CUDA C, that of sm_90a or for all, for stand-in drivers */
+{
+    return strcmp(arch, "text") == 0 || strcmp(arch, "text_90a") == 0;
+}
 struct stepc_cuda_image {
-    const char *arch; /* "sm_80": a cubin; "compute_80": PTX; "text": CUDA C, which only a stand-in driver takes */
+    const char *arch;          /* "sm_80": a cubin; "compute_80": PTX; stepc_cuda_is_text */
     const unsigned char *data; /* a text ends with a zero */
     uint64_t bytes;
     uint32_t first_kernel, kernel_count;
