@@ -34,6 +34,7 @@ struct cg_target {
     int level;                   /* -O0 .. -O3 */
     int blas;                    /* a row of kernels/kernels.def (plan_product_row); 0: auto */
     bool invariant;              /* products and sums are rounded each, on all levels alike: no fused multiply-add */
+    bool fast;                   /* what 16 bits make on the way to something else is not rounded (nest_wide.c) */
     bool cuda;
     int64_t warpgroups;     /* multiply 16 bits of tiles for at least so many blocks of a GPU; 1: all; 0: none */
     bool warpgroups_always; /* all, if any */

@@ -31,6 +31,7 @@ static int to_object(struct way *w, const struct way *gpus, const char *output, 
     options.target.level = (int)cli_integer(cli, "optimize", 2);
     options.target.blas = w->options.blas;
     options.target.invariant = w->options.invariant;
+    options.target.fast = w->options.fast;
     options.target.cuda = w->cuda;
     options.cuda = gpus ? gpus->plans : NULL;
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
@@ -259,6 +260,7 @@ static const char *with_kernels(struct way *w, const char *report)
     if (!cg_target_init(&target, "native", &why, w->cli->arena)) BUG("native is no processor: %s", why ? why : "");
     target.blas = w->options.blas;
     target.invariant = w->options.invariant;
+    target.fast = w->options.fast;
     target.cuda = w->cuda;
     const char *kernels = cg_kernels(w->plans, &target, w->cli->arena, &w->diags);
     return kernels ? arena_format(w->cli->arena, "%.*s,%s", (int)strlen(report) - 1, report, kernels + 1) : NULL;

@@ -458,6 +458,9 @@ static void print_op(struct emit *e, const struct nest_stmt *s)
     for (uint32_t i = 0; i < s->arg_count; i++) varies = varies || e->values[s->args[i]].varies;
     for (uint32_t i = 0; i < s->arg_count; i++) args[i] = emit_spread(e, &e->values[s->args[i]], varies);
     enum ir_dtype operand = e->values[s->args[s->op == OP_select ? 1 : 0]].dtype;
+    for (uint32_t i = 0; i < s->arg_count && s->kind == NEST_OP && ir_ops[s->op].flags & IR_ROUNDS;
+         i++) /* nest_wide.c */
+        if (e->values[s->args[i]].dtype == IR_F32) operand = IR_F32;
     e->rounds = e->facts[s->result];
     LLVMValueRef v = s->kind != NEST_FMA ? emit_op(e, s->op, s->dtype, operand, s->word, args)
                      : operand == IR_U32 ? emit_fma_pairs(e, args[0], args[1], args[2])

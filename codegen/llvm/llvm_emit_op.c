@@ -339,9 +339,10 @@ static bool is_power_of_two(LLVMValueRef x)
 }
 
 /* A product with a power of two has no more digits: it is a bfloat16 already, as denormals are flushed to zero. */
-static bool is_exact(enum ir_op op, enum ir_dtype dtype, const LLVMValueRef *args)
+static bool is_exact(enum ir_op op, enum ir_dtype dtype, enum ir_dtype operand, const LLVMValueRef *args)
 {
-    return dtype == IR_BF16 && op == OP_mul && (is_power_of_two(args[0]) || is_power_of_two(args[1]));
+    return dtype == IR_BF16 && operand == dtype && op == OP_mul &&
+           (is_power_of_two(args[0]) || is_power_of_two(args[1]));
 }
 
 LLVMValueRef emit_op(struct emit *e, enum ir_op op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
@@ -349,7 +350,7 @@ LLVMValueRef emit_op(struct emit *e, enum ir_op op, enum ir_dtype result, enum i
 {
     if (!rules[op]) BUG("no scalar code for op %s", ir_ops[op].name);
     LLVMValueRef v = rules[op](&(struct emit_scalar){e, op, result, operand, word, args});
-    return ir_ops[op].flags & IR_ROUNDS && !is_exact(op, result, args) ? emit_round_to(e, result, v) : v;
+    return ir_ops[op].flags & IR_ROUNDS && !is_exact(op, result, operand, args) ? emit_round_to(e, result, v) : v;
 }
 
 LLVMValueRef emit_combine(struct emit *e, enum ir_op op, enum ir_dtype dtype, LLVMValueRef x, LLVMValueRef y)

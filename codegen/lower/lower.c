@@ -211,6 +211,7 @@ static bool lower_group(struct context *c, const struct plan_group *group, struc
         if (known) d->pointer = where->pointer;
         return false;
     }
+    if (c->target->fast) nest_keep_digits(l->b.nest);
     struct str faults = STR(c->arena);
     if (!nest_verify(l->b.nest, &faults)) {
         struct str text = STR(c->arena);

@@ -51,6 +51,7 @@ if(PYTHON AND TARGET stepc)
   set_tests_properties(cuda.nvrtc PROPERTIES ENVIRONMENT "STAND_IN_NVRTC=${CMAKE_BINARY_DIR}/cuda/nvrtc")
   add_test(NAME cuda.products COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/products.py $<TARGET_FILE:stepc>)
   add_test(NAME cuda.maps COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/maps.py $<TARGET_FILE:stepc>)
+  add_test(NAME cuda.digits COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/digits.py $<TARGET_FILE:stepc>)
   add_test(NAME cuda.traffic COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/traffic.py $<TARGET_FILE:stepc>)
   add_test(NAME cuda.code COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/code.py $<TARGET_FILE:stepc>)
   add_test(NAME cuda.warpgroups COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/warpgroups.py $<TARGET_FILE:stepc>)
@@ -70,7 +71,7 @@ if(PYTHON AND TARGET stepc)
   add_test(NAME cuda.play COMMAND ${play} run -j 2 --into ${CMAKE_BINARY_DIR}/cuda/packed)
   set_tests_properties(cuda.pack PROPERTIES FIXTURES_SETUP packed)
   set_tests_properties(cuda.play PROPERTIES FIXTURES_REQUIRED packed)
-  set_tests_properties(cuda.pack cuda.play cuda.stand_in cuda.copies cuda.objects cuda.sequences cuda.products cuda.maps cuda.traffic cuda.warpgroups cuda.cublaslt cuda.attention cuda.peers cuda.processes cuda.recorded cuda.recorded_sm_90a cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES TIMEOUT 1800
+  set_tests_properties(cuda.pack cuda.play cuda.stand_in cuda.copies cuda.objects cuda.sequences cuda.products cuda.maps cuda.digits cuda.traffic cuda.warpgroups cuda.cublaslt cuda.attention cuda.peers cuda.processes cuda.recorded cuda.recorded_sm_90a cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES TIMEOUT 1800
     ENVIRONMENT "STEPC_CUDA_DRIVER=$<TARGET_FILE:stand_in>;STAND_IN_CACHE=${CMAKE_BINARY_DIR}/cuda/cache;STAND_IN_DEVICES=16;STEPC_NCCL=$<TARGET_FILE:stand_in_nccl>;STEPC_CUBLASLT=$<TARGET_FILE:stand_in_cublaslt>")
   # Their tensors are small.
   set_property(TEST cuda.play cuda.recorded cuda.recorded_sm_90a cuda.recorded_cublaslt cuda.library cuda.transaction APPEND PROPERTY ENVIRONMENT STAND_IN_OPTIMIZE=0)

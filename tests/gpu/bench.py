@@ -45,9 +45,11 @@ PRODUCTS = {"stepc": 1, "name": "products", "inputs": {"x": {"shape": [4096, 409
 TRANSFORMER = transformer(12, 768, 4, 256)
 GPT2 = (TRANSFORMER[0], {**TRANSFORMER[1], "batch": 8, "context": 1024, "vocabulary": 50304})  # 124M parameters, long attention
 BF16 = {"precision": {"compute": "bfloat16"}}
-OWN = "--blas=own"
+MICROBATCHES = {**BF16, "accumulate": {"microbatch_size": 2}}  # 16 of 512 rows
+OWN, FAST = "--blas=own", "--numerics=fast"  # as its peers round
 ROWS = {"toy": (TOY, {}), "update": (UPDATE, {}), "shakespeare": ("samples/shakespeare/model.json", {}), "transformer": TRANSFORMER,  # document, constants,
         "gpt2-bf16": (*GPT2, BF16), "transformer-bf16": (*TRANSFORMER, BF16), "transformer-bf16-cublaslt": (*TRANSFORMER, BF16, "--blas=cublaslt"),  # keys beside, options
+        "gpt2-bf16-fast": (*GPT2, BF16, FAST), "microbatches-bf16-fast": (*transformer(12, 768, 32, 256), MICROBATCHES, FAST),
         "products-bf16": (PRODUCTS, {}, BF16, OWN), "products-bf16-cublaslt": (PRODUCTS, {}, BF16, "--blas=cublaslt")}
 WARPGROUPS = {name + "-sm_90a": name for name in ("transformer-bf16", "products-bf16")}  # beside sm_90: what has wgmma there
 MOVED = {"update": 28 << 26}  # bytes of a step, at least
