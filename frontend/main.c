@@ -36,7 +36,7 @@ static int to_object(struct way *w, const struct way *gpus, const char *output, 
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
     options.target.warpgroups_always = warpgroups;
     options.target.views = cli_count(cli, "views") > 0;
-    options.target.without = cli_text(cli, "without", "");
+    options.target.without = cli_joined(cli, "without", "");
     bool ir = way_is_ir_text(w->diags.source.name, w->diags.source.text); /* its places are in another text */
     struct cg_sites sites = {.source = ir ? NULL : &w->diags.source};
     if (cli_count(cli, "check-finite")) options.target.sites = &sites;
