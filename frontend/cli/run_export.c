@@ -210,7 +210,7 @@ static int write_checkpoint(struct cli *cli, struct run_source *s, struct run_ex
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = all[i].item; k < ITEMS; k++) n.end[k + 1] = i + 1;
     n.tensors = tensors_of(cli, all, count);
-    step_status status = st_checkpoint_write(&n, s->c, error);
+    step_status status = run_checkpoint_write(&n, s->c, error);
     if (status) return run_file_failed(cli, status, error);
     const char *said = arena_format(cli->arena, "%s/step-%llu: %u tensors\n", to, (unsigned long long)step, count);
     return cli->quiet ? 0 : cli_print(cli, said, strlen(said));

@@ -248,7 +248,7 @@ int run_names_import(struct cli *cli, const struct st_file *files, uint32_t coun
     struct st_new n = {
         .folder = to, .model = "", .tensors = tensors, .flags = run_save_flags(cli), .fetch = fetch, .user = &im};
     for (int k = 1; k < 5; k++) n.end[k] = k < 4 ? im.parameters : im.count;
-    step_status status = code ? STEP_OK : st_checkpoint_write(&n, NULL, error);
+    step_status status = code ? STEP_OK : run_checkpoint_write(&n, NULL, error);
     if (status) code = run_file_failed(cli, status, error);
     run_names_close(&im.names);
     run_close(&like);

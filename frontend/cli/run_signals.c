@@ -31,13 +31,40 @@ void run_signals_catch(struct sigaction old[RUN_SIGNALS])
     }
 }
 
-void run_signals_restore(struct run *r, const struct sigaction old[RUN_SIGNALS])
+static int restore(const struct sigaction old[RUN_SIGNALS])
 {
     for (size_t i = 0; i < RUN_SIGNALS; i++) sigaction(signals[i], &old[i], NULL);
     int number = caught;
     caught = 0;
+    return number;
+}
+
+void run_signals_restore(struct run *r, const struct sigaction old[RUN_SIGNALS])
+{
+    int number = restore(old);
     if (number && r->place.ranks < 2) raise(number); /* so that the parent sees what happened */
     if (!r->stopped) r->stopped = number;            /* as a rank ends: run_stop_code */
+}
+
+static step_status fetch_unless_stopped(void *user, uint32_t index, void *to, char error[ST_TEXT])
+{
+    const struct st_new *n = user;
+    if (!caught) return n->fetch(n->user, index, to, error);
+    snprintf(error, ST_TEXT, "stopped by a signal");
+    return STEP_ECANCELLED;
+}
+
+step_status run_checkpoint_write(const struct st_new *n, const struct st_checkpoint *from, char error[ST_TEXT])
+{
+    struct sigaction old[RUN_SIGNALS];
+    struct st_new wanted = *n, stoppable = *n;
+    stoppable.fetch = fetch_unless_stopped;
+    stoppable.user = &wanted;
+    run_signals_catch(old);
+    step_status status = st_checkpoint_write(&stoppable, from, error);
+    int number = restore(old);
+    if (number) raise(number);
+    return status;
 }
 
 /* Launchers of ranks take one that a signal has ended for lost, and mpirun of MPICH makes 0 of SIGHUP: ranks leave each

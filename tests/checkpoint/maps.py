@@ -7,6 +7,9 @@ usage: maps.py STEPC [TEST...]
 import ctypes
 import json
 import os
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 
@@ -59,6 +62,24 @@ class Maps(runner.Case):
             np.testing.assert_array_equal(got[name], self.saved[value] if isinstance(value, str) else value, name)
 
     RENAMED = {"**.blocks_1.*": "**.one.*", "**.blocks_2.*": "**.two.*", "**": "**"}
+
+    def test_import_stopped(self):
+        """What convert and import have written of a checkpoint goes where a signal ends them: it may be many gigabytes."""
+        large = self.path("large.safetensors")
+        safetensors.write(large, {"w%d" % i: np.zeros(1 << 18, np.float32) for i in range(96)})
+        stopped = 0
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) * 4:
+            p = subprocess.Popen([self.program, "checkpoint", "import", large, "-o", "runs/i"], cwd=self.folder, stdout=subprocess.DEVNULL)
+            while p.poll() is None and not any(n.startswith(".tmp-step") for n in (os.listdir(self.path("runs/i")) if os.path.isdir(self.path("runs/i")) else [])):
+                pass
+            p.send_signal(number)
+            code = p.wait(60)
+            self.assertIn(code, (0, -number))
+            there = os.listdir(self.path("runs/i")) if os.path.isdir(self.path("runs/i")) else []
+            self.assertEqual([n for n in there if n.startswith(".")], [])
+            stopped += not there
+            shutil.rmtree(self.path("runs/i"), ignore_errors=True)
+        self.assertGreater(stopped, 0)
 
     def test_renamed(self):
         """All state under other names: the run goes on bit for bit, objects and documents, files and directories."""
