@@ -354,7 +354,7 @@ static int interpretable(struct cli *cli, const char *path, struct ir_module **o
     if (!code) pass_run(&w.pass, w.first, &w.last);
     code = way_finish(&w, code);
     *out = code ? NULL : w.last;
-    *source = way_is_ir_text(path, text) ? (struct diag_source){0} : w.diags.source;
+    if (!code && !way_is_ir_text(path, text)) *source = w.diags.source;
     if (!code && w.last == w.first) w.first = NULL;
     if (!code) w.last = NULL; /* the caller's now */
     way_free(&w);
