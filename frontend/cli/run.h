@@ -245,6 +245,13 @@ int run_import(struct cli *, const char *path);
 int run_init_options(struct run *);
 int run_init(struct run *, const char *path);
 bool run_is_statistic(const char *name); /* a running statistic, by the name of a slot of role state */
+/* Names for a message: the first ones, and how many more there are. */
+struct run_listed {
+    struct str text;
+    uint32_t count;
+};
+void run_listed_add(struct run_listed *, const char *name);
+const char *run_listed(struct run_listed *);
 /* --peft: adapters of a folder of PEFT beside what --init or the initializers gave (run_peft.c). */
 int run_peft(struct run *, const char *folder);
 

@@ -24,6 +24,7 @@ struct import {
     struct run_naming names;
     const struct st_file *files;
     uint32_t file_count, count, parameters; /* count: with running statistics, which follow the parameters */
+    struct run_listed unnamed;              /* statistics that the table leaves out */
     struct part *parts;
     bool **used;        /* per file and tensor */
     const char *prefix; /* of names there; "": files have none */
@@ -200,7 +201,9 @@ static int place_all(struct import *im, struct run *like)
         uint32_t part;
         char there[ST_MAPPED];
         like->api->tensor_at(like->instance, STEP_STATE, i, &of);
-        if (run_is_statistic(of.name) && rule_of(im, of.name, &part, there)) code = place(im, &of, like);
+        if (!run_is_statistic(of.name)) continue;
+        if (rule_of(im, of.name, &part, there)) code = place(im, &of, like);
+        else run_listed_add(&im->unnamed, of.name);
     }
     for (uint32_t k = 0; k < im->file_count; k++)
         for (uint32_t i = 0; i < im->files[k].count && !code; i++)
@@ -232,7 +235,7 @@ static int check_config(struct import *im, struct run *like)
 int run_names_import(struct cli *cli, const struct st_file *files, uint32_t count, const char *to)
 {
     char error[ST_TEXT];
-    struct import im = {.names = {.cli = cli}, .files = files, .file_count = count};
+    struct import im = {.names = {.cli = cli}, .files = files, .file_count = count, .unnamed = {STR(cli->arena), 0}};
     struct run like = {.cli = cli, .path = cli_text(cli, "like", NULL), .fits = true};
     if (!like.path)
         return cli_usage(
@@ -252,6 +255,11 @@ int run_names_import(struct cli *cli, const struct st_file *files, uint32_t coun
     if (status) code = run_file_failed(cli, status, error);
     run_names_close(&im.names);
     run_close(&like);
+    if (!code && im.unnamed.count && !cli->quiet)
+        fprintf(stderr,
+                "stepc: note: %s names no %s: run --init of this needs --init-partial, and they keep their initial "
+                "values\n",
+                im.names.what, run_listed(&im.unnamed));
     const char *said = arena_format(cli->arena, "%s/step-0: %u tensors\n", to, im.count);
     return code || cli->quiet ? code : cli_print(cli, said, strlen(said));
 }

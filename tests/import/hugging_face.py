@@ -657,6 +657,24 @@ class HuggingFace(runner.Case):
         np.testing.assert_array_equal(got.array("x.0.weight"), np.concatenate([one, two.reshape(2, 4)], 1).T)
         np.testing.assert_array_equal(got.array("c"), three)
 
+    def test_statistics_without_a_name(self):
+        """An import names the running statistics that its table leaves out: a run begins with their initial values, or is refused."""
+        model = self.write("model.json", json.dumps({"stepc": 1, "inputs": {"x": {"shape": [4, 3], "axes": ["batch", None]}}, "model": {"type": "sequential", "input": "x", "layers": [
+            {"type": "batch_norm", "name": "one"}, {"type": "batch_norm", "name": "two"}]}, "loss": "mean(model**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}}))
+        weights = os.path.join(self.folder, "weights.safetensors")
+        tensors.write(weights, [(n, "F32", (3,), lambda: np.ones(3, np.float32)) for n in ("one.bias", "one.mean", "one.scale", "one.var", "two.bias", "two.scale")])
+        table = {n: n for n in ("one.bias", "one.mean", "one.scale", "one.var", "two.bias", "two.scale")}
+        arguments = "checkpoint", "import", weights, "--names", self.write("names.json", json.dumps({"tensors": table})), "--like", model, "-o", os.path.join(self.folder, "runs")
+        said = self.stepc(*arguments)
+        self.assertIn("6 tensors", said.stdout)
+        self.assertIn('names no "two.mean", "two.var": ', said.stderr)
+        self.assertNotIn("one.mean", said.stderr)
+        data = os.path.join(self.folder, "data.safetensors")
+        tensors.write(data, [("x", "F32", (4, 3), lambda: np.ones((4, 3), np.float32))])
+        run_of_it = "run", model, "--steps", "1", "--data", data, "--init", os.path.join(self.folder, "runs")
+        self.assertIn('"two.mean" is missing', self.stepc(*run_of_it, code=1).stderr)
+        self.assertIn('lacks "two.mean", "two.var"', self.stepc(*run_of_it, "--init-partial").stderr)
+
     def test_refused(self):
         for name, changes, words in (
                 ("gpt2", {"model_type": "mamba"}, ["\"model_type\" is \"mamba\"", "gpt2, llama"]),
