@@ -750,9 +750,12 @@ class Step:
         inputs = [self._given(n, v, keep, self._inputs[n].dtype) for n, v in values.items() if n in self._inputs]
         others = {n: v for n, v in values.items() if n not in self._inputs}
         for n, v in others.items():
+            number = np.ndim(v) == 0 and isinstance(v, (int, float, np.number, np.ndarray))
+            if not number and n in self.hypers():
+                raise StepError(1, 'STEP_EINVAL: "%s": expected a number, found %s' % (n, "an array" if np.ndim(v) else type(v).__name__))
             if np.ndim(v):
                 raise StepError(2, 'STEP_ENOTFOUND: there is no input "%s"%s' % (n, _near(n, self._inputs)))
-            if not isinstance(v, (int, float, np.number, np.ndarray)):
+            if not number:
                 raise StepError(2, 'STEP_ENOTFOUND: "%s" is no input and no number%s' % (n, _near(n, [*self._inputs, *self.hypers()])))
         hypers = [_HYPER(size=ctypes.sizeof(_HYPER), name=_c(n), value=v) for n, v in others.items()]
         arrays, numbers = (_ARRAY * len(inputs))(*inputs), (_HYPER * len(hypers))(*hypers)

@@ -51,6 +51,9 @@ with open(sys.argv[2]) as f:
 known = dict(document, seed=np.int64(3), optimizer={"type": "adam", "learning_rate": np.float32(0.5), "nesterov": np.bool_(True)})
 with stepc.compile(known, constants={"batch": np.int64(8), "hidden": np.int16(4)}, threads=np.int64(1), optimize=np.uint8(0), check_finite=np.bool_(True)) as small:
     assert small.get("learning_rate") == 0.5
+    small.init()
+    refused(1, '"learning_rate": expected a number, found NoneType', lambda: small.step(image=image, digit=digit, learning_rate=None))
+    refused(1, '"learning_rate": expected a number, found an array', lambda: small.step(image=image, digit=digit, learning_rate=np.ones(1)))
 refused(TypeError, "compile: /optimizer/learning_rate is of type set", lambda: stepc.compile(dict(document, optimizer={"learning_rate": {1}})))
 refused(TypeError, "compile: /a/1 is nan", lambda: stepc.compile(dict(document, a=[1, float("nan")])))
 refused(TypeError, "has the key 1", lambda: stepc.compile({1: 2}))
