@@ -372,6 +372,8 @@ class Rows(runner.SharedCase):
             np.save(f, self.x)
             np.save(f, self.x)
         np.save(p("double.npy"), self.y.astype("f8"))
+        np.save(p("batches.npy"), self.y[:24].reshape(3, 8))
+        np.save(p("column.npy"), self.y[:, None])
         cells = lambda row, column, value: "\n".join(",".join(value if (i, k) == (row, column) else c for k, c in enumerate(line.split(","))) for i, line in enumerate(lines))
         for data, says in ((("x=" + p("both.npy"), "y=" + p("y.npy")), "both.npy: more follows its array"), ((p("bent.npz"),), damaged), ((p("lying.npz"),), damaged), ((p("cut.npz"),), "cut off"), ((p("flipped.npz"),), "x.npy is damaged: checksum"),
                            ((table("word", cells(3, 2, "many")),), 'word.csv:4: column 3 ("x.2"): "many" is no number'),
@@ -388,6 +390,7 @@ class Rows(runner.SharedCase):
                            ((table("other", cells(0, 4, "Y")),), '"Y" is no input of this step'), (("z=" + p("x.csv"), "y=" + p("y.csv")), '"z" is no input of this step'),
                            (("x=" + p("y.csv"), "y=" + p("y.csv")), '1 column for input "x", of which a row has 4 numbers'),
                            (("x=" + p("few.npy"), "y=" + p("fewer.npy")), "has 5 rows, fewer than a batch of 8"), (("x=" + p("x.npy"), "y=" + p("fewer.npy")), "5 rows in batches of 8; others have 27"),
+                           (("x=" + p("x.npy"), "y=" + p("batches.npy")), 'tensor "x" holds rows, float32[27, 4]; those of other inputs do not'), (("x=" + p("x.npy"), "y=" + p("column.npy")), "found int32[27, 1]"),
                            (("x=" + p("x.npy"), "y=" + p("double.npy")), "a.astype(np.int32)"), ((p("semicolons.csv"),), "separated by commas"), ((p("notes.txt"),), "data are .safetensors"), (("x=" + p("plain.bin"), "y=" + p("y.npy")), "takes no tokens")):
             self.assertIn(says, self.run_to("model.so", "--steps", "1", "--data", *data, code=1))
         for name, value, says in (("u1", "256", "does not fit into uint8"), ("b1", "2", "is neither 0 nor 1"), ("i8", "1e16", "is no whole number"),
