@@ -63,6 +63,23 @@ class Maps(runner.Case):
 
     RENAMED = {"**.blocks_1.*": "**.one.*", "**.blocks_2.*": "**.two.*", "**": "**"}
 
+    def test_statistics_without_a_name(self):
+        """An import names the running statistics that its table leaves out: a run begins with their initial values, or is refused."""
+        model = self.write("model.json", json.dumps({"stepc": 1, "inputs": {"x": {"shape": [4, 3], "axes": ["batch", None]}}, "model": {"type": "sequential", "input": "x", "layers": [
+            {"type": "batch_norm", "name": "one"}, {"type": "batch_norm", "name": "two"}]}, "loss": "mean(model**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}}))
+        weights, data = self.path("weights.safetensors"), self.path("data.safetensors")
+        table = {n: n for n in ("one.bias", "one.mean", "one.scale", "one.var", "two.bias", "two.scale")}
+        safetensors.write(weights, {n: np.ones(3, np.float32) for n in table})
+        safetensors.write(data, {"x": np.ones((4, 3), np.float32)})
+        arguments = "checkpoint", "import", weights, "--names", self.write("names.json", json.dumps({"tensors": table})), "--like", model, "-o", self.path("runs")
+        said = self.stepc(*arguments)
+        self.assertIn("6 tensors", said.stdout)
+        self.assertIn('names no "two.mean", "two.var": ', said.stderr)
+        self.assertNotIn("one.mean", said.stderr)
+        run_of_it = "run", model, "--steps", "1", "--data", data, "--init", self.path("runs")
+        self.assertIn('"two.mean" is missing', self.stepc(*run_of_it, code=1).stderr)
+        self.assertIn('lacks "two.mean", "two.var"', self.stepc(*run_of_it, "--init-partial").stderr)
+
     def test_import_stopped(self):
         """What convert and import have written of a checkpoint goes where a signal ends them: it may be many gigabytes."""
         large = self.path("large.safetensors")

@@ -499,6 +499,22 @@ class HuggingFace(runner.Case):
             self.assertIn(code, (1, 2))
             self.assertIn(says, said)
 
+    def test_peft_base_layers(self):
+        """The model's own weight beside an adapter, as PEFT writes that of a head, says nothing new; another one would be lost."""
+        for name, layer in ("llama", "model.layers.0.self_attn.q_proj"), ("gpt2", "transformer.h.1.attn.c_attn"):
+            source, adapter = os.path.join(HERE, "models", name), shutil.copytree(os.path.join(HERE, "peft", name), os.path.join(self.folder, "peft-" + name))
+            weights, recorded = tensors.open_model(os.path.join(HERE, "peft", name, "adapter_model.safetensors")), tensors.open_model(os.path.join(adapter, "expected.safetensors"))
+            own, tokens = tensors.open_model(source).array(layer + ".weight"), recorded.array("tokens")
+            for base, says in ((own, ""), (own + np.eye(*own.shape, dtype="f4"), "\"base_model.model.%s.base_layer.weight\" is not the \"%s.weight\" of the model" % (layer, layer))):
+                arrays = {**{n: weights.array(n) for n in weights.names()}, "base_model.model.%s.base_layer.weight" % layer: base}
+                tensors.write(os.path.join(adapter, "adapter_model.safetensors"), [(n, "F32", v.shape, lambda v=v: v) for n, v in sorted(arrays.items())])
+                code, said = run("import", source, "--peft", adapter, "-o", self.folder, "--batch", "2", "--length", "12")
+                self.assertEqual(code, 1 if says else 0, said)
+                self.assertIn(says, said)
+                found = self.begun(adapter, name, tokens, *([says] if says else []))
+                if not says:
+                    np.testing.assert_allclose(found, recorded.array("logits").reshape(-1), rtol=1e-4, atol=1e-4)
+
     def test_nothing_is_lost(self):
         """What a file holds and the model has no place for, by name; which of several sets of weights is said."""
         source, saved = os.path.join(HERE, "models", "llama"), os.path.join(self.folder, "saved.safetensors")
@@ -656,24 +672,6 @@ class HuggingFace(runner.Case):
         got = tensors.open_model(out)
         np.testing.assert_array_equal(got.array("x.0.weight"), np.concatenate([one, two.reshape(2, 4)], 1).T)
         np.testing.assert_array_equal(got.array("c"), three)
-
-    def test_statistics_without_a_name(self):
-        """An import names the running statistics that its table leaves out: a run begins with their initial values, or is refused."""
-        model = self.write("model.json", json.dumps({"stepc": 1, "inputs": {"x": {"shape": [4, 3], "axes": ["batch", None]}}, "model": {"type": "sequential", "input": "x", "layers": [
-            {"type": "batch_norm", "name": "one"}, {"type": "batch_norm", "name": "two"}]}, "loss": "mean(model**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}}))
-        weights = os.path.join(self.folder, "weights.safetensors")
-        tensors.write(weights, [(n, "F32", (3,), lambda: np.ones(3, np.float32)) for n in ("one.bias", "one.mean", "one.scale", "one.var", "two.bias", "two.scale")])
-        table = {n: n for n in ("one.bias", "one.mean", "one.scale", "one.var", "two.bias", "two.scale")}
-        arguments = "checkpoint", "import", weights, "--names", self.write("names.json", json.dumps({"tensors": table})), "--like", model, "-o", os.path.join(self.folder, "runs")
-        said = self.stepc(*arguments)
-        self.assertIn("6 tensors", said.stdout)
-        self.assertIn('names no "two.mean", "two.var": ', said.stderr)
-        self.assertNotIn("one.mean", said.stderr)
-        data = os.path.join(self.folder, "data.safetensors")
-        tensors.write(data, [("x", "F32", (4, 3), lambda: np.ones((4, 3), np.float32))])
-        run_of_it = "run", model, "--steps", "1", "--data", data, "--init", os.path.join(self.folder, "runs")
-        self.assertIn('"two.mean" is missing', self.stepc(*run_of_it, code=1).stderr)
-        self.assertIn('lacks "two.mean", "two.var"', self.stepc(*run_of_it, "--init-partial").stderr)
 
     def test_refused(self):
         for name, changes, words in (
