@@ -133,8 +133,10 @@ const char *run_message(const char *text);                    /* last_error with
 enum { RUN_SIGNALS = 4, RUN_STOPPED = 128 };
 void run_signals_catch(struct sigaction old[RUN_SIGNALS]);
 void run_signals_restore(struct run *, const struct sigaction old[RUN_SIGNALS]);
-/* st_checkpoint_write; a signal ends it between two tensors, nothing of it stays, and the parent sees the signal. */
-step_status run_checkpoint_write(const struct st_new *, const struct st_checkpoint *from, char error[ST_TEXT]);
+/* What writes checkpoints and folders catches signals, asks before every tensor that it reads, and clears away what it
+ * has written; at the end the parent sees the signal. */
+step_status run_stoppable(char error[ST_TEXT]);
+void run_stoppable_end(const struct sigaction old[RUN_SIGNALS]);
 int run_stop_code(const struct run *); /* of a rank that all is well with, but that was stopped; 0: it was not */
 int run_stopped(const struct run *);   /* the signal by which; 0: none */
 bool run_save_wanted(struct run *);    /* by SIGUSR1, since this was asked last */

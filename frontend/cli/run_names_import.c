@@ -132,7 +132,8 @@ static step_status fetch(void *user, uint32_t index, void *to, char error[ST_TEX
     size_t item = ir_dtype_bytes(from);
     char *raw = malloc(p->from->bytes + 1);
     if (!raw) return snprintf(error, ST_TEXT, "out of memory"), STEP_ENOMEM;
-    step_status status = st_read(p->file, p->from, 0, raw, p->from->bytes, error);
+    step_status status = run_stoppable(error);
+    if (!status) status = st_read(p->file, p->from, 0, raw, p->from->bytes, error);
     for (uint64_t i = 0; !status && i < p->rows * p->columns; i++) {
         uint64_t row = i / p->columns, column = p->before + i % p->columns,
                  at = p->rule->transpose ? column * p->rows + row : row * p->all + column;
@@ -251,7 +252,10 @@ int run_names_import(struct cli *cli, const struct st_file *files, uint32_t coun
     struct st_new n = {
         .folder = to, .model = "", .tensors = tensors, .flags = run_save_flags(cli), .fetch = fetch, .user = &im};
     for (int k = 1; k < 5; k++) n.end[k] = k < 4 ? im.parameters : im.count;
-    step_status status = code ? STEP_OK : run_checkpoint_write(&n, NULL, error);
+    struct sigaction old[RUN_SIGNALS];
+    run_signals_catch(old);
+    step_status status = code ? STEP_OK : st_checkpoint_write(&n, NULL, error);
+    run_stoppable_end(old);
     if (status) code = run_file_failed(cli, status, error);
     run_names_close(&im.names);
     run_close(&like);

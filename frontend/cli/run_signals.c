@@ -46,25 +46,17 @@ void run_signals_restore(struct run *r, const struct sigaction old[RUN_SIGNALS])
     if (!r->stopped) r->stopped = number;            /* as a rank ends: run_stop_code */
 }
 
-static step_status fetch_unless_stopped(void *user, uint32_t index, void *to, char error[ST_TEXT])
+step_status run_stoppable(char error[ST_TEXT])
 {
-    const struct st_new *n = user;
-    if (!caught) return n->fetch(n->user, index, to, error);
+    if (!caught) return STEP_OK;
     snprintf(error, ST_TEXT, "stopped by a signal");
     return STEP_ECANCELLED;
 }
 
-step_status run_checkpoint_write(const struct st_new *n, const struct st_checkpoint *from, char error[ST_TEXT])
+void run_stoppable_end(const struct sigaction old[RUN_SIGNALS])
 {
-    struct sigaction old[RUN_SIGNALS];
-    struct st_new wanted = *n, stoppable = *n;
-    stoppable.fetch = fetch_unless_stopped;
-    stoppable.user = &wanted;
-    run_signals_catch(old);
-    step_status status = st_checkpoint_write(&stoppable, from, error);
     int number = restore(old);
     if (number) raise(number);
-    return status;
 }
 
 /* Launchers of ranks take one that a signal has ended for lost, and mpirun of MPICH makes 0 of SIGHUP: ranks leave each

@@ -98,6 +98,23 @@ class Maps(runner.Case):
             shutil.rmtree(self.path("runs/i"), ignore_errors=True)
         self.assertGreater(stopped, 0)
 
+    def test_export_stopped(self):
+        """Nor do the first files of a model stay, which would be in the way of another try."""
+        large, out, stopped = self.path("large.safetensors"), self.path("out"), 0
+        safetensors.write(large, {"w.%d" % i: np.zeros(1 << 16, np.float32) for i in range(96)})
+        self.stepc("checkpoint", "import", large, "-o", self.path("runs"))
+        names = self.write("names.json", json.dumps({"tensors": {"v.*": "w.*"}}))
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) * 4:
+            p = subprocess.Popen([self.program, "checkpoint", "export", self.path("runs"), "--names", names, "--shard-size", "256KiB", "-o", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while p.poll() is None and not (os.path.isdir(out) and os.listdir(out)):
+                pass
+            p.send_signal(number)
+            self.assertIn(p.wait(60), (0, -number))
+            self.assertIn(len(os.listdir(out)), (0, 97))
+            stopped += not os.listdir(out)
+            shutil.rmtree(out)
+        self.assertGreater(stopped, 0)
+
     def test_renamed(self):
         """All state under other names: the run goes on bit for bit, objects and documents, files and directories."""
         whole = self.run_steps(self.old, 7, "--save", "whole.safetensors", "--all-state") and safetensors.read(self.path("whole.safetensors"))
