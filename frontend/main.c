@@ -37,7 +37,7 @@ static int to_object(struct way *w, const struct way *gpus, const char *output, 
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
     options.target.warpgroups_always = warpgroups;
     options.target.views = cli_count(cli, "views") > 0;
-    options.target.without = cli_text(cli, "without", "");
+    options.target.without = cli_joined(cli, "without", "");
     bool ir = way_is_ir_text(w->diags.source.name, w->diags.source.text); /* its places are in another text */
     struct cg_sites sites = {.source = ir ? NULL : &w->diags.source};
     if (cli_count(cli, "check-finite")) options.target.sites = &sites;
@@ -356,7 +356,7 @@ static int interpretable(struct cli *cli, const char *path, struct ir_module **o
     if (!code) pass_run(&w.pass, w.first, &w.last);
     code = way_finish(&w, code);
     *out = code ? NULL : w.last;
-    *source = way_is_ir_text(path, text) ? (struct diag_source){0} : w.diags.source;
+    if (!code && !way_is_ir_text(path, text)) *source = w.diags.source;
     if (!code && w.last == w.first) w.first = NULL;
     if (!code) w.last = NULL; /* the caller's now */
     way_free(&w);

@@ -31,9 +31,14 @@ int way_finish(struct way *w, int code)
     bool json = strcmp(cli_text(w->cli, "diagnostics", "text"), "json") == 0;
     diags_print(&w->diags, stderr, json, w->cli->color);
     if (!w->diags.errors) return code;
-    bool environment = true; /* E08xx: files, devices, libraries */
-    for (size_t i = 0; i < w->diags.list.count; i++) environment &= strncmp(w->diags.list.items[i].code, "E08", 3) == 0;
-    return environment ? EXIT_ENVIRONMENT : EXIT_WRONG;
+    bool environment = true, usage = true; /* E08xx: files, devices, libraries; E0109: the command line, by itself */
+    for (size_t i = 0; i < w->diags.list.count; i++) {
+        const struct diag *d = &w->diags.list.items[i];
+        if (d->severity != DIAG_ERROR) continue;
+        environment &= strncmp(d->code, "E08", 3) == 0;
+        usage &= strcmp(d->code, "E0109") == 0;
+    }
+    return environment ? EXIT_ENVIRONMENT : usage ? EXIT_USAGE : EXIT_WRONG;
 }
 
 /* ---------------------------------------------------------------- document to module */
@@ -119,7 +124,7 @@ static size_t number_of(const char *pass)
 static void warn_behind(struct way *w)
 {
     const struct ir_module *m = w->first;
-    const char *disabled = cli_takes(w->cli, "disable") ? cli_text(w->cli, "disable", NULL) : NULL;
+    const char *disabled = cli_takes(w->cli, "disable") ? cli_joined(w->cli, "disable", NULL) : NULL;
     const char *asked[][2] = {{"chunk-rows", "chunk"},
                               {"remat", "remat"},
                               {"numerics", is_fast(w->cli) ? "fuse" : ""}, /* others are checked */
@@ -168,7 +173,7 @@ int way_to_module(struct way *w, const char *path, const char *text, size_t leng
 /* A list of names between commas: all of them known. */
 static int check_names(struct cli *cli, const char *option, const char *what, const char *const *names, size_t count)
 {
-    const char *list = cli_text(cli, option, NULL);
+    const char *list = cli_joined(cli, option, NULL);
     for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
         const char *name = arena_string_n(cli->arena, at, strcspn(at, ","));
         size_t i = 0;
@@ -243,7 +248,7 @@ int way_settings(struct way *w)
         .dump = w->second ? NULL : cli_text(cli, "dump", cli_count(cli, "dump-changed") ? "" : NULL),
         .dump_dir = cli_text(cli, "dump-dir", NULL),
         .stop_after = cli_text(cli, "stop-after", NULL),
-        .disable = cli_text(cli, "disable", NULL),
+        .disable = cli_joined(cli, "disable", NULL),
         .only = cli_text(cli, "passes", NULL),
         .reproducer_dir = cli_text(cli, "reproducer", NULL),
         .dump_changed = !w->second && cli_count(cli, "dump-changed") > 0,

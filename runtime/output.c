@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,10 +93,9 @@ bool st_output_write(struct st_output *o, const void *data, size_t bytes, char e
     return st_put(o->fd, data, bytes) || output_error(o, "write", error);
 }
 
-bool st_output_publish(struct st_output *o, char error[ST_TEXT])
+static bool publish(struct st_output *o, char error[ST_TEXT])
 {
     char open_file[32];
-    if (o->direct || o->published) return true;
     if (o->nameless) {
         snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", o->fd);
         if (st_call(linkat, AT_FDCWD, open_file, AT_FDCWD, name_beside(o, file_name), AT_SYMLINK_FOLLOW))
@@ -104,6 +104,21 @@ bool st_output_publish(struct st_output *o, char error[ST_TEXT])
     }
     if (st_call(renameat2, AT_FDCWD, o->temporary, AT_FDCWD, o->path, 0)) return output_error(o, "rename", error);
     return o->published = true;
+}
+
+bool st_output_publish(struct st_output *o, char error[ST_TEXT])
+{
+    if (o->direct || o->published) return true;
+#ifdef STEPC_IN_OBJECT /* the signals of a host are its own */
+    return publish(o, error);
+#else /* for the moment between the two names no signal ends the program: the temporary one would stay */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool good = publish(o, error);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return good;
+#endif
 }
 
 bool st_output_close(struct st_output *o, bool keep, char error[ST_TEXT])

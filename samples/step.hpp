@@ -56,6 +56,14 @@ inline size_t bytes_of(uint32_t dtype)
     return dtype < sizeof bytes ? bytes[dtype] : 0;
 }
 
+/// For C, where a name or a path ends at the first NUL: what is behind it would be lost, and another one meant.
+inline const char *c_text(const std::string &text)
+{
+    if (text.find('\0') != std::string::npos)
+        throw error(STEP_EINVAL, std::string("\"") + text.c_str() + "...\": a name cannot have a NUL in it");
+    return text.c_str();
+}
+
 /// A view of host memory in C order; it must outlive the call that it is given to.
 struct array {
     std::string name;
@@ -87,7 +95,7 @@ struct array {
     {
         step_array a{};
         a.size = sizeof a;
-        a.name = name.c_str(), a.data = data, a.dtype = dtype;
+        a.name = c_text(name), a.data = data, a.dtype = dtype;
         a.rank = static_cast<int32_t>(shape.size()), a.shape = shape.data();
         return a;
     }
@@ -133,7 +141,7 @@ inline std::vector<checkpoint> checkpoints(const std::string &folder)
     step_checkpoint *list;
     size_t count;
     char text[1024];
-    step_status status = step_checkpoints(folder.c_str(), &list, &count, text, sizeof text);
+    step_status status = step_checkpoints(c_text(folder), &list, &count, text, sizeof text);
     if (status != STEP_OK) throw error(status, text);
     std::vector<checkpoint> out;
     for (const step_checkpoint *c = list; c < list + count; c++) {
@@ -308,17 +316,17 @@ class trainer
     double get(const std::string &name) const
     {
         double value = 0;
-        check(api_->hyper_get(instance_, name.c_str(), &value));
+        check(api_->hyper_get(instance_, c_text(name), &value));
         return value;
     }
-    void set(const std::string &name, double value) { check(api_->hyper_set(instance_, name.c_str(), value)); }
+    void set(const std::string &name, double value) { check(api_->hyper_set(instance_, c_text(name), value)); }
     /// All state into one file, NAME.safetensors: whole or not there.
     void save(const std::string &file)
     {
         if (!is_file_name(file))
             throw error(STEP_EINVAL, "save: " + file + ": expected NAME.safetensors; save_into writes directories");
         step_save s{};
-        s.size = sizeof s, s.directory = file.c_str();
+        s.size = sizeof s, s.directory = c_text(file);
         check(api_->save(instance_, &s, nullptr));
     }
     /// Begins to save into directory/step-N: the state is copied, training goes on. What keep does not keep is removed.
@@ -331,10 +339,10 @@ class trainer
             throw error(STEP_EINVAL, "save_into: " + directory + ": this is the name of a file, which save writes");
         std::vector<step_item> some;
         std::vector<step_hyper> numbers;
-        for (const auto &item : items) some.push_back({sizeof(step_item), item.first.c_str(), item.second.c_str()});
-        for (const auto &metric : metrics) numbers.push_back({sizeof(step_hyper), metric.first.c_str(), metric.second});
+        for (const auto &item : items) some.push_back({sizeof(step_item), c_text(item.first), c_text(item.second)});
+        for (const auto &metric : metrics) numbers.push_back({sizeof(step_hyper), c_text(metric.first), metric.second});
         step_save s{};
-        s.size = sizeof s, s.directory = directory.c_str(), s.keep = keep.empty() ? nullptr : keep.c_str();
+        s.size = sizeof s, s.directory = c_text(directory), s.keep = keep.empty() ? nullptr : c_text(keep);
         s.flags = flags;
         s.items = some.data(), s.item_count = some.size(), s.metrics = numbers.data(), s.metric_count = numbers.size();
         step_job *job = nullptr;
@@ -344,7 +352,7 @@ class trainer
     /// The JSON that was saved under this name beside the state that was loaded last; empty: nothing.
     std::string item(const std::string &name) const
     {
-        const char *text = api_->item(instance_, name.c_str());
+        const char *text = api_->item(instance_, c_text(name));
         return text ? text : "";
     }
     /// A checkpoint, a run directory (its newest whole one), or a file of parameters and running statistics after init,
@@ -370,7 +378,7 @@ class trainer
     void load_as(const std::string &file, const char *map, uint32_t flags)
     {
         step_load l{};
-        l.size = sizeof l, l.path = file.c_str(), l.map = map, l.flags = flags;
+        l.size = sizeof l, l.path = c_text(file), l.map = map, l.flags = flags;
         check(api_->load(instance_, &l));
     }
     struct batch {

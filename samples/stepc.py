@@ -141,6 +141,36 @@ def _near(name: Any, there: Collection[str]) -> str:
     return '; did you mean "%s"?' % near[0] if near else "; there is " + (", ".join(list(there)[:12]) + (", ..." if len(there) > 12 else "") or "none")
 
 
+def _c(text: Path) -> bytes:
+    """A name or a path for C, which ends at a NUL: what is behind one would be lost, and another file or tensor meant."""
+    out = os.fsencode(text) if not isinstance(text, str) or os.sep in text else text.encode()
+    if 0 in out:
+        raise StepError(1, "STEP_EINVAL: %r: a name cannot have a NUL in it" % text)
+    return out
+
+
+def _json(value: Any, what: str) -> str:
+    """What `value` is in JSON: NumPy's numbers and arrays as those of Python. Anything else that JSON lacks is named by its place."""
+    def plain(one: Any, place: str) -> Any:
+        if isinstance(one, (np.generic, np.ndarray)) and one.dtype.kind in "biufU":
+            one = one.tolist()
+        if isinstance(one, dict):
+            for k in one:
+                if not isinstance(k, str):
+                    raise TypeError("%s: %s has the key %r: keys are strings" % (what, place or "it", k))
+            return {k: plain(v, "%s/%s" % (place, k)) for k, v in one.items()}
+        if isinstance(one, (list, tuple)):
+            return [plain(v, "%s/%d" % (place, i)) for i, v in enumerate(one)]
+        if one is None or isinstance(one, (bool, int, str)) or isinstance(one, float) and np.isfinite(one):
+            return one
+        raise TypeError("%s: %s is %s, which JSON does not have" % (what, place or "all of it", one if isinstance(one, float) else "of type " + type(one).__name__))
+
+    try:
+        return json.dumps(plain(value, ""))
+    except RecursionError:
+        raise TypeError("%s: too deep for JSON, or part of itself" % what) from None
+
+
 def _compiler() -> str:
     """The program: what STEPC names, the one that was installed with this module, or the first in PATH."""
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "stepc")
@@ -170,16 +200,17 @@ def compile(document: Union[Dict[str, Any], Path], *, output: Optional[Path] = N
         if isinstance(document, dict):
             source = os.path.join(folder, "model.json")
             with open(source, "w", encoding="utf-8") as f:
-                json.dump(document, f)
+                f.write(_json(document, "compile"))
         else:
             source = os.path.abspath(os.fspath(document))
         into = os.path.join(folder, "step.so") if output is None else os.fspath(output)
         command = [_compiler(), "compile", source, "-o", into, "-q"]
         for name, value in (constants or {}).items():
-            command += ["-D", "%s=%s" % (name, value if isinstance(value, str) else json.dumps(value))]
+            command += ["-D", "%s=%s" % (name, value if isinstance(value, str) else _json(value, "constants"))]
         options.setdefault("views", views)
         for name, value in options.items():
             for one in value if isinstance(value, (list, tuple)) else [value]:
+                one = one.item() if isinstance(one, np.generic) else one
                 if one is not False and one is not None:
                     command += ["--" + name.replace("_", "-")] + ([] if one is True else [str(one)])
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -592,7 +623,7 @@ class Step:
         for name in _ENTRIES:
             entry: Any = ctypes.CFUNCTYPE(_RETURNS.get(name, _i32))(getattr(api.contents, name) or 0)
             setattr(self, "_" + name, entry if name in _FREE else self._guarded(name, entry))
-        options = _Options(threads=threads, devices=devices.encode() if devices is not None else None)
+        options = _Options(threads=threads, devices=_c(devices) if devices is not None else None)
         self._check(self._create(ctypes.byref(options), ctypes.byref(self._instance)), free=True)
         self._minor = api.contents.abi_minor
         self._inputs = {t.name.decode(): t for t in self._tensors(INPUT)}
@@ -719,11 +750,14 @@ class Step:
         inputs = [self._given(n, v, keep, self._inputs[n].dtype) for n, v in values.items() if n in self._inputs]
         others = {n: v for n, v in values.items() if n not in self._inputs}
         for n, v in others.items():
+            number = np.ndim(v) == 0 and isinstance(v, (int, float, np.number, np.ndarray))
+            if not number and n in self.hypers():
+                raise StepError(1, 'STEP_EINVAL: "%s": expected a number, found %s' % (n, "an array" if np.ndim(v) else type(v).__name__))
             if np.ndim(v):
                 raise StepError(2, 'STEP_ENOTFOUND: there is no input "%s"%s' % (n, _near(n, self._inputs)))
-            if not isinstance(v, (int, float, np.number, np.ndarray)):
+            if not number:
                 raise StepError(2, 'STEP_ENOTFOUND: "%s" is no input and no number%s' % (n, _near(n, [*self._inputs, *self.hypers()])))
-        hypers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in others.items()]
+        hypers = [_HYPER(size=ctypes.sizeof(_HYPER), name=_c(n), value=v) for n, v in others.items()]
         arrays, numbers = (_ARRAY * len(inputs))(*inputs), (_HYPER * len(hypers))(*hypers)
         keep += [arrays, numbers]
         on_gpu = any(a.device_type == 2 for a in inputs)
@@ -857,7 +891,7 @@ class Step:
     def eval(self, weights: str = "params", **values: Any) -> Result:
         """Loss and metrics of one batch without an update: no dropout, running statistics as they are. weights: "params", "ema",
         "slow" (lookahead) or "eval" (schedule-free). STEP_ENOTFOUND: the document has no such weights; else the errors of `step`."""
-        return self._run(self._eval, values, weights.encode())
+        return self._run(self._eval, values, _c(weights))
 
     def infer(self, weights: str = "params", output: Optional[str] = None, **values: Any) -> Any:
         """The model's output by the inputs that it reads: an array of the shape that `stepc explain` shows, or a dict by name where it
@@ -870,7 +904,7 @@ class Step:
         rooms = [self._room(n, *there[n], keep) for n in names]
         out, arrays = {n: a for n, (a, _) in zip(names, rooms)}, (_ARRAY * len(names))(*(c for _, c in rooms))
         call = self._call(values)
-        self._check(self._infer(self._instance, call.told, weights.encode(), arrays, ctypes.c_size_t(len(names))))
+        self._check(self._infer(self._instance, call.told, _c(weights), arrays, ctypes.c_size_t(len(names))))
         self._ended(call)
         return out if len(out) > 1 else out[names[0]]
 
@@ -915,7 +949,7 @@ class Step:
         if not isinstance(name, str):
             raise TypeError("a tensor's name: expected str, found %s" % type(name).__name__)
         t = _Tensor()
-        status = self._tensor_find(self._instance, name.encode(), ctypes.byref(t))
+        status = self._tensor_find(self._instance, _c(name), ctypes.byref(t))
         if status == 2:
             raise StepError(2, 'STEP_ENOTFOUND: no tensor "%s"%s' % (name, _near(name, [n for role in range(PARAM, OUTPUT + 1) for n in self.names(role)])))
         self._check(status)
@@ -923,7 +957,7 @@ class Step:
 
     def __contains__(self, name: Any) -> bool:
         """Is there a tensor of that name?"""
-        return isinstance(name, str) and self._tensor_find(self._instance, name.encode(), ctypes.byref(_Tensor())) == 0
+        return isinstance(name, str) and self._tensor_find(self._instance, _c(name), ctypes.byref(_Tensor())) == 0
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A copy of a tensor: of the whole one, also where devices hold parts; bfloat16 as its bits (`numbers`). STEP_ENOTFOUND: no
@@ -962,12 +996,12 @@ class Step:
     def get(self, name: str) -> float:
         """The value of a hyper-parameter. STEP_ENOTFOUND: none of that name; the text names the nearest one."""
         value = _f64()
-        self._check(self._hyper_get(self._instance, name.encode(), ctypes.byref(value)))
+        self._check(self._hyper_get(self._instance, _c(name), ctypes.byref(value)))
         return value.value
 
     def set(self, name: str, value: float) -> None:
         """A hyper-parameter, until it is set again; NaN gives a schedule of that name back. STEP_ENOTFOUND: none of that name."""
-        self._check(self._hyper_set(self._instance, name.encode(), _f64(value)))
+        self._check(self._hyper_set(self._instance, _c(name), _f64(value)))
 
     def save(self, path: Path) -> None:
         """All state into one .safetensors file, with a checksum, in one go: whole or not there. STEP_EIO: it cannot be written;
@@ -975,7 +1009,7 @@ class Step:
         written by `checkpoints`."""
         if not _is_file_name(path):
             raise StepError(1, "STEP_EINVAL: save: %s: expected NAME.safetensors; checkpoints(folder) writes directories" % os.fspath(path))
-        save = _Save(directory=os.fsencode(path))
+        save = _Save(directory=_c(path))
         self._check(self._save(self._instance, ctypes.byref(save), None))
 
     def checkpoints(self, folder: Path, keep: Optional[str] = None, compress: Optional[str] = None) -> Checkpoints:
@@ -986,17 +1020,17 @@ class Step:
 
     def item(self, name: str) -> Any:
         """What was saved under this name beside the state that was loaded last; None: nothing."""
-        text = self._item(self._instance, name.encode())
+        text = self._item(self._instance, _c(name))
         return None if text is None else json.loads(text)
 
     def _save_into(self, folder: Path, keep: Optional[str] = None, items: Optional[Dict[str, Any]] = None, metrics: Optional[Dict[str, float]] = None,
                    compress: Optional[str] = None) -> Any:
         """Copies the state and begins to write it: a job."""
-        some = [_ITEM(size=ctypes.sizeof(_ITEM), name=n.encode(), json=json.dumps(v).encode()) for n, v in (items or {}).items()]
-        numbers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in (metrics or {}).items()]
+        some = [_ITEM(size=ctypes.sizeof(_ITEM), name=_c(n), json=_json(v, "items").encode()) for n, v in (items or {}).items()]
+        numbers = [_HYPER(size=ctypes.sizeof(_HYPER), name=_c(n), value=v) for n, v in (metrics or {}).items()]
         beside, told, job = (_ITEM * max(len(some), 1))(*some), (_HYPER * max(len(numbers), 1))(*numbers), _p()
-        save = _Save(directory=os.fsencode(folder), items=ctypes.cast(beside, _p), item_count=len(some), metrics=ctypes.cast(told, _p),
-                     metric_count=len(numbers), keep=None if keep is None else keep.encode(), flags=_COMPRESS[compress])
+        save = _Save(directory=_c(folder), items=ctypes.cast(beside, _p), item_count=len(some), metrics=ctypes.cast(told, _p),
+                     metric_count=len(numbers), keep=None if keep is None else _c(keep), flags=_COMPRESS[compress])
         self._check(self._save(self._instance, ctypes.byref(save), ctypes.byref(job)))
         return job
 
@@ -1014,7 +1048,7 @@ class Step:
             if prefix:
                 path = self._parameters_of(path, prefix, os.path.join(folder, os.path.basename(path.rstrip("/"))))
             flags = (1 if partial else 0) | (2 if cast else 0) | (4 if params_only else 0) | (0 if verify else 8)
-            load = _Load(path=os.fsencode(path), map=None if map is None else json.dumps(map).encode(), flags=flags)
+            load = _Load(path=_c(path), map=None if map is None else _json(map, "map").encode(), flags=flags)
             status = self._load(self._instance, ctypes.byref(load)) if self._ready or not (flags & 5 or load.map) else 3
             if status in (1, 3) and not self._ready:  # not all of the state: the rest is what init leaves
                 begun = self._init(self._instance) if self._tensors(PARAM) else 0

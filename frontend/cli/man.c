@@ -88,8 +88,8 @@ static void add_all(struct cli *cli, struct str *out)
     str_add(out, ".SH OPTIONS\n");
     add_plain(
         out, "A value follows its option, or is attached to it: --name value, --name=value, -o FILE. Of an option that "
-             "is given again the last value counts, of -D, --set, --assert, --limit, -W, --emit and of files that are "
-             "read all do. - is standard input or output, -- ends the options.");
+             "is given again the last value counts, of -D, --set, --assert, --keep, --without, --disable, --limit, "
+             "-W, --emit and of files that are read all do. - is standard input or output, -- ends the options.");
     str_add(out, "\n.SH FILES\n");
     add_item(out, "libstepc_llvm.so",
              "LLVM and a linker, where they were built into one; in the folder of stepc or in ../lib/stepc beside it. "

@@ -133,6 +133,10 @@ const char *run_message(const char *text);                    /* last_error with
 enum { RUN_SIGNALS = 4, RUN_STOPPED = 128 };
 void run_signals_catch(struct sigaction old[RUN_SIGNALS]);
 void run_signals_restore(struct run *, const struct sigaction old[RUN_SIGNALS]);
+/* What writes checkpoints and folders catches signals, asks before every tensor that it reads, and clears away what it
+ * has written; at the end the parent sees the signal. */
+step_status run_stoppable(char error[ST_TEXT]);
+void run_stoppable_end(const struct sigaction old[RUN_SIGNALS]);
 int run_stop_code(const struct run *); /* of a rank that all is well with, but that was stopped; 0: it was not */
 int run_stopped(const struct run *);   /* the signal by which; 0: none */
 bool run_save_wanted(struct run *);    /* by SIGUSR1, since this was asked last */
@@ -243,6 +247,13 @@ int run_import(struct cli *, const char *path);
 int run_init_options(struct run *);
 int run_init(struct run *, const char *path);
 bool run_is_statistic(const char *name); /* a running statistic, by the name of a slot of role state */
+/* Names for a message: the first ones, and how many more there are. */
+struct run_listed {
+    struct str text;
+    uint32_t count;
+};
+void run_listed_add(struct run_listed *, const char *name);
+const char *run_listed(struct run_listed *);
 /* --peft: adapters of a folder of PEFT beside what --init or the initializers gave (run_peft.c). */
 int run_peft(struct run *, const char *folder);
 

@@ -120,6 +120,12 @@ static int64_t tensor_of(struct csv *c, const char *name, size_t length)
     return -1;
 }
 
+/* The place is at a line that is empty, or at the end of the table, and `what` is missing there. */
+static int missing(const struct csv *c, const char *what)
+{
+    return wrong(c, c->at[strspn(c->at, " \t\r\n")] ? "the line is empty, and more lines follow" : what);
+}
+
 static int no_input(const struct csv *c, const char *name)
 {
     size_t n = c->r->api->tensor_count(c->r->instance, STEP_INPUT);
@@ -191,7 +197,7 @@ static int read_head(struct csv *c, const char *name)
     size_t length, inputs = c->r->api->tensor_count(c->r->instance, STEP_INPUT);
     bool head = false;
     c->line = 1;
-    if (is_empty(c->at)) return wrong(c, "the table is empty");
+    if (is_empty(c->at)) return missing(c, "the table is empty");
     while (next_cell(&at, &cell, &length)) c->count++;
     c->columns = arena_new_array(a, struct csv_column, c->count);
     c->widths = arena_new_array(a, uint64_t, inputs + 1);
@@ -265,7 +271,7 @@ static int place(struct csv *c)
         t->bytes = c->rows * c->widths[i] * ir_dtype_bytes(ir_dtype_of_abi(t->dtype));
         c->bytes += (t->bytes + 63) / 64 * 64;
     }
-    if (!c->rows) return wrong(c, "the table holds no row");
+    if (!c->rows) return missing(c, "the table holds no row");
     close(c->f->fd);
     c->f->fd = memfd_create("table", MFD_CLOEXEC);
     if (c->f->fd >= 0 && ftruncate(c->f->fd, (off_t)c->bytes) == 0)
@@ -304,7 +310,7 @@ static int read_table(struct csv *c, const char *name)
     if (!code) code = read_head(c, name);
     if (!code) code = place(c);
     for (uint64_t row = 0; !code && row < c->rows; row++, c->line++) code = read_line(c, row);
-    if (!code && c->at[strspn(c->at, " \t\r\n")]) return wrong(c, "the line is empty, and more lines follow");
+    if (!code && c->at[strspn(c->at, " \t\r\n")]) code = missing(c, "");
     if (!code) qsort(c->f->tensors, c->f->count, sizeof *c->f->tensors, st_by_name);
     return code;
 }

@@ -203,7 +203,11 @@ static void bind_input(struct run *r, struct run_data *d, size_t i, const struct
                                        .shape = input->shape};
     bool fits = run_numbers_fit(t->tensor->dtype, input->dtype) && t->tensor->rank == input->rank + 1;
     for (int32_t k = 0; fits && k < input->rank; k++) fits = t->tensor->shape[k + 1] == input->shape[k];
-    if (rows ? !is_rows(t->tensor, input) : !fits)
+    bool plain = is_rows(t->tensor, input);
+    if (rows ? fits && !plain : plain && !fits)
+        problem(p, "%s: tensor \"%s\" holds %s, %s; those of other inputs do not", t->file->path, input->name,
+                rows ? "steps" : "rows", type_text(a, t->tensor->dtype, t->tensor->rank, t->tensor->shape, NULL));
+    else if (rows ? !plain : !fits)
         problem(p, "%s: tensor \"%s\": expected %s, found %s%s", t->file->path, input->name, wanted,
                 type_text(a, t->tensor->dtype, t->tensor->rank, t->tensor->shape, NULL),
                 conversion(a, t->tensor, input));

@@ -18,6 +18,8 @@ static const char *const item_names[ITEMS] = {"params", "ema", "opt_state", "sta
 
 static step_status read_one(const struct run_source *s, const struct run_exported *e, void *to, char error[ST_TEXT])
 {
+    step_status status = run_stoppable(error);
+    if (status) return status;
     return s->c ? st_checkpoint_read(s->c, e->from, to, true, error)
                 : st_read(e->file, e->from, 0, to, e->from->bytes, error);
 }
@@ -141,10 +143,13 @@ static int export_named(struct cli *cli, struct run_source *s, const struct run_
     uint64_t bytes;
     if (!fe_amount(most, true, &bytes) || !bytes)
         return cli_usage(cli, "--shard-size: expected a number of bytes, or as 5GiB, got \"%s\"", most);
+    struct sigaction old[RUN_SIGNALS];
+    run_signals_catch(old);
     int code = run_names_open(&n);
     if (!code) code = run_names_targets(&n);
     if (!code) code = cli_count(cli, "peft") ? run_export_peft(&n, folder) : run_names_write(&n, folder, bytes);
     run_names_close(&n);
+    run_stoppable_end(old);
     return code;
 }
 
@@ -210,7 +215,10 @@ static int write_checkpoint(struct cli *cli, struct run_source *s, struct run_ex
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = all[i].item; k < ITEMS; k++) n.end[k + 1] = i + 1;
     n.tensors = tensors_of(cli, all, count);
+    struct sigaction old[RUN_SIGNALS];
+    run_signals_catch(old);
     step_status status = st_checkpoint_write(&n, s->c, error);
+    run_stoppable_end(old);
     if (status) return run_file_failed(cli, status, error);
     const char *said = arena_format(cli->arena, "%s/step-%llu: %u tensors\n", to, (unsigned long long)step, count);
     return cli->quiet ? 0 : cli_print(cli, said, strlen(said));

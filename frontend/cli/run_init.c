@@ -11,17 +11,12 @@
 #define ADAPTER "*.lora_?" /* a base has none of them */
 enum { NAMED = 10 };
 
-struct names {
-    struct str text;
-    uint32_t count;
-};
-
-static void add_name(struct names *n, const char *name)
+void run_listed_add(struct run_listed *n, const char *name)
 {
     if (n->count++ < NAMED) str_addf(&n->text, "%s\"%s\"", n->count > 1 ? ", " : "", name);
 }
 
-static const char *listed(struct names *n)
+const char *run_listed(struct run_listed *n)
 {
     if (n->count > NAMED) str_addf(&n->text, " and %u more", n->count - NAMED);
     return str_text(&n->text);
@@ -54,17 +49,17 @@ static bool is_parameter(struct run *r, const struct st_checkpoint *c, const str
                  : run_is_statistic(t->name) && !glob_match("{opt_state,ema,slow,eval}.**", t->name);
 }
 
-static void note(const struct run *r, struct names *n, const char *path, const char *verb, const char *then)
+static void note(const struct run *r, struct run_listed *n, const char *path, const char *verb, const char *then)
 {
     if (n->count && !r->cli->quiet)
-        fprintf(stderr, "stepc: note: --init %s %s %s, which %s\n", path, verb, listed(n), then);
+        fprintf(stderr, "stepc: note: --init %s %s %s, which %s\n", path, verb, run_listed(n), then);
 }
 
 /* Which tensors of the object the source lacks, and which of the source the object does not know. */
 static int compare(struct run *r, const struct st_checkpoint *c, bool *whole)
 {
     bool only = cli_count(r->cli, "params-only") > 0, partial = cli_count(r->cli, "init-partial") > 0, adapts = false;
-    struct names lacking = {STR(r->cli->arena), 0}, adapters = lacking, unknown = lacking, left = lacking;
+    struct run_listed lacking = {STR(r->cli->arena), 0}, adapters = lacking, unknown = lacking, left = lacking;
     struct step_tensor t;
     for (uint32_t i = 0; i < c->all.count; i++) {
         const char *name = c->all.tensors[i].name;
@@ -72,23 +67,23 @@ static int compare(struct run *r, const struct st_checkpoint *c, bool *whole)
         bool known = r->api->tensor_find(r->instance, name, &t) == STEP_OK && t.role <= STEP_STATE;
         adapts |= known && !fnmatch(ADAPTER, name, 0);
         *whole |= known && !only && (t.role == STEP_OPT_STATE || (t.role == STEP_STATE && !run_is_statistic(name)));
-        if (!known && (!only || is_parameter(r, c, &c->all.tensors[i]))) add_name(&unknown, name);
+        if (!known && (!only || is_parameter(r, c, &c->all.tensors[i]))) run_listed_add(&unknown, name);
     }
     for (uint32_t role = STEP_PARAM; role <= STEP_STATE; role++)
         for (size_t i = 0; i < r->api->tensor_count(r->instance, role); i++) {
             t = (struct step_tensor){.size = sizeof t};
             if (r->api->tensor_at(r->instance, role, i, &t)) continue;
             bool statistic = role == STEP_STATE && run_is_statistic(t.name), begins = role == STEP_PARAM || statistic;
-            if (only && statistic) add_name(&left, t.name);
+            if (only && statistic) run_listed_add(&left, t.name);
             else if ((!begins && !*whole) || strncmp(t.name, "eval.", 5) == 0) continue;
             else if (!st_find(&c->all, t.name))
-                add_name(!fnmatch(ADAPTER, t.name, 0) && !adapts ? &adapters : &lacking, t.name);
+                run_listed_add(!fnmatch(ADAPTER, t.name, 0) && !adapts ? &adapters : &lacking, t.name);
         }
     const char *path = c->all.path;
     if (!partial && lacking.count + unknown.count)
         return cli_failed(
             r->cli, EXIT_WRONG, "--init %s %s %s; --init-partial takes what fits", path,
-            lacking.count ? "lacks" : "holds what this step has not:", listed(lacking.count ? &lacking : &unknown));
+            lacking.count ? "lacks" : "holds what this step has not:", run_listed(lacking.count ? &lacking : &unknown));
     note(r, &lacking, path, "lacks", "begin anew");
     note(r, &adapters, path, "lacks adapters:", "begin anew");
     note(r, &left, path, "gives no running statistics (--params-only):", "begin anew");

@@ -24,6 +24,7 @@ struct import {
     struct run_naming names;
     const struct st_file *files;
     uint32_t file_count, count, parameters; /* count: with running statistics, which follow the parameters */
+    struct run_listed unnamed;              /* statistics that the table leaves out */
     struct part *parts;
     bool **used;        /* per file and tensor */
     const char *prefix; /* of names there; "": files have none */
@@ -131,7 +132,8 @@ static step_status fetch(void *user, uint32_t index, void *to, char error[ST_TEX
     size_t item = ir_dtype_bytes(from);
     char *raw = malloc(p->from->bytes + 1);
     if (!raw) return snprintf(error, ST_TEXT, "out of memory"), STEP_ENOMEM;
-    step_status status = st_read(p->file, p->from, 0, raw, p->from->bytes, error);
+    step_status status = run_stoppable(error);
+    if (!status) status = st_read(p->file, p->from, 0, raw, p->from->bytes, error);
     for (uint64_t i = 0; !status && i < p->rows * p->columns; i++) {
         uint64_t row = i / p->columns, column = p->before + i % p->columns,
                  at = p->rule->transpose ? column * p->rows + row : row * p->all + column;
@@ -200,7 +202,9 @@ static int place_all(struct import *im, struct run *like)
         uint32_t part;
         char there[ST_MAPPED];
         like->api->tensor_at(like->instance, STEP_STATE, i, &of);
-        if (run_is_statistic(of.name) && rule_of(im, of.name, &part, there)) code = place(im, &of, like);
+        if (!run_is_statistic(of.name)) continue;
+        if (rule_of(im, of.name, &part, there)) code = place(im, &of, like);
+        else run_listed_add(&im->unnamed, of.name);
     }
     for (uint32_t k = 0; k < im->file_count; k++)
         for (uint32_t i = 0; i < im->files[k].count && !code; i++)
@@ -232,7 +236,7 @@ static int check_config(struct import *im, struct run *like)
 int run_names_import(struct cli *cli, const struct st_file *files, uint32_t count, const char *to)
 {
     char error[ST_TEXT];
-    struct import im = {.names = {.cli = cli}, .files = files, .file_count = count};
+    struct import im = {.names = {.cli = cli}, .files = files, .file_count = count, .unnamed = {STR(cli->arena), 0}};
     struct run like = {.cli = cli, .path = cli_text(cli, "like", NULL), .fits = true};
     if (!like.path)
         return cli_usage(
@@ -248,10 +252,18 @@ int run_names_import(struct cli *cli, const struct st_file *files, uint32_t coun
     struct st_new n = {
         .folder = to, .model = "", .tensors = tensors, .flags = run_save_flags(cli), .fetch = fetch, .user = &im};
     for (int k = 1; k < 5; k++) n.end[k] = k < 4 ? im.parameters : im.count;
+    struct sigaction old[RUN_SIGNALS];
+    run_signals_catch(old);
     step_status status = code ? STEP_OK : st_checkpoint_write(&n, NULL, error);
+    run_stoppable_end(old);
     if (status) code = run_file_failed(cli, status, error);
     run_names_close(&im.names);
     run_close(&like);
+    if (!code && im.unnamed.count && !cli->quiet)
+        fprintf(stderr,
+                "stepc: note: %s names no %s: run --init of this needs --init-partial, and they keep their initial "
+                "values\n",
+                im.names.what, run_listed(&im.unnamed));
     const char *said = arena_format(cli->arena, "%s/step-0: %u tensors\n", to, im.count);
     return code || cli->quiet ? code : cli_print(cli, said, strlen(said));
 }

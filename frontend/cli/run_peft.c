@@ -513,6 +513,62 @@ static int put_module(struct incoming *x, const struct st_tensor *first)
     return code;
 }
 
+/* Whether the values of a tensor of the folder are those of a weight of the model, which may be several layers here. */
+static bool is_weight(struct incoming *x, const struct st_tensor *t, const char *weight)
+{
+    char number[ST_MAPPED], source[ST_MAPPED];
+    if (st_map_source(x->names.by_rule, weight, number) != ST_SOURCE || ir_dtype_of_abi(t->dtype) == IR_TUPLE)
+        return false;
+    const struct run_rule *rule = &x->names.rules[strtoul(number, NULL, 10)];
+    struct step_tensor is[RUN_PARTS];
+    uint64_t rows = 0, all = 0, before = 0;
+    for (uint32_t k = 0; k < rule->parts; k++) {
+        is[k] = (struct step_tensor){.size = sizeof *is};
+        st_map_source(x->names.by_part[k], weight, source);
+        if (x->r->api->tensor_find(x->r->instance, source, &is[k])) return false;
+        int32_t inputs = rule->inputs == RUN_SAME || rule->inputs > is[k].rank ? is[k].rank : rule->inputs;
+        rows = run_product(is[k].shape, 0, inputs), all += run_product(is[k].shape, inputs, is[k].rank);
+    }
+    bool same = rows * all == run_product(t->shape, 0, t->rank);
+    double *v = same ? numbers_of(x, t) : NULL;
+    for (uint32_t k = 0; v && same && k < rule->parts; k++) {
+        enum ir_dtype dtype = ir_dtype_of_abi(is[k].dtype);
+        void *raw = malloc(is[k].bytes_global + 1);
+        struct step_array to = {.size = sizeof to,
+                                .name = is[k].name,
+                                .data = raw,
+                                .dtype = is[k].dtype,
+                                .rank = is[k].rank,
+                                .shape = is[k].shape};
+        uint64_t columns = run_product(is[k].shape, 0, is[k].rank) / (rows ? rows : 1);
+        same = raw && !x->r->api->read(x->r->instance, &to);
+        for (uint64_t i = 0; same && i < rows * columns; i++) {
+            uint64_t row = i / columns, column = before + i % columns;
+            same = ir_element_get(dtype, raw, i) == v[rule->transpose ? column * rows + row : row * all + column];
+        }
+        before += columns;
+        free(raw);
+    }
+    same = same && v;
+    free(v);
+    return same;
+}
+
+/* PEFT writes the weight of a head beside its adapter. Nothing is lost of it where it is the model's. */
+static int put_base(struct incoming *x, const struct st_tensor *t)
+{
+    static const char end[] = ".base_layer.weight";
+    struct arena *arena = x->r->cli->arena;
+    if (!glob_match(BEGIN "**.base_layer.weight", t->name))
+        return wrong(x, arena_format(arena, "\"%s\" is not used: it would be lost", t->name));
+    size_t length = strlen(t->name) - (sizeof end - 1) - strlen(BEGIN);
+    const char *weight = arena_format(arena, "%.*s.weight", (int)length, t->name + strlen(BEGIN));
+    return is_weight(x, t, weight)
+               ? 0
+               : wrong(x,
+                       arena_format(arena, "\"%s\" is not the \"%s\" of the model: it would be lost", t->name, weight));
+}
+
 static int put_all(struct incoming *x)
 {
     struct arena *arena = x->r->cli->arena;
@@ -523,8 +579,7 @@ static int put_all(struct incoming *x)
     for (uint32_t i = 0; i < f->count && !code; i++)
         if (glob_match(BEGIN "**.lora_A.weight", f->tensors[i].name)) code = put_module(x, &f->tensors[i]);
     for (uint32_t i = 0; i < f->count && !code; i++)
-        if (!x->used[i])
-            code = wrong(x, arena_format(arena, "\"%s\" is not used: it would be lost", f->tensors[i].name));
+        if (!x->used[i]) code = put_base(x, &f->tensors[i]);
     for (size_t i = 0; !code && i < x->r->api->tensor_count(x->r->instance, STEP_PARAM); i++) {
         struct step_tensor t = {.size = sizeof t};
         char target[ST_MAPPED];

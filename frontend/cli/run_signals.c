@@ -31,13 +31,32 @@ void run_signals_catch(struct sigaction old[RUN_SIGNALS])
     }
 }
 
-void run_signals_restore(struct run *r, const struct sigaction old[RUN_SIGNALS])
+static int restore(const struct sigaction old[RUN_SIGNALS])
 {
     for (size_t i = 0; i < RUN_SIGNALS; i++) sigaction(signals[i], &old[i], NULL);
     int number = caught;
     caught = 0;
+    return number;
+}
+
+void run_signals_restore(struct run *r, const struct sigaction old[RUN_SIGNALS])
+{
+    int number = restore(old);
     if (number && r->place.ranks < 2) raise(number); /* so that the parent sees what happened */
     if (!r->stopped) r->stopped = number;            /* as a rank ends: run_stop_code */
+}
+
+step_status run_stoppable(char error[ST_TEXT])
+{
+    if (!caught) return STEP_OK;
+    snprintf(error, ST_TEXT, "stopped by a signal");
+    return STEP_ECANCELLED;
+}
+
+void run_stoppable_end(const struct sigaction old[RUN_SIGNALS])
+{
+    int number = restore(old);
+    if (number) raise(number);
 }
 
 /* Launchers of ranks take one that a signal has ended for lost, and mpirun of MPICH makes 0 of SIGHUP: ranks leave each

@@ -96,7 +96,9 @@ def import_model(folder, out, options):
     model, prefix, weights = open_weights(folder, kind, c)
     document, entries = kind.document(c, options), []
     if options.peft:
-        document["adapters"], adapters = peft_adapters.read(options.peft, table_of(weights, c.prefixes[0], c))
+        there = dict(zip(table_of(weights, c.prefixes[0], c), table_of(weights, prefix, c)))  # its names are those of the model with its head
+        base = lambda name: tensors.widen(model.array(there[name]), model.dtype(there[name]))
+        document["adapters"], adapters = peft_adapters.read(options.peft, table_of(weights, c.prefixes[0], c), base)
         document["trainable"] = ["@lora"]
         entries = [(path, "F32", a.shape, lambda a=a: a) for path, a in adapters.items()]
     for name, w in table_of(weights, prefix, c).items():

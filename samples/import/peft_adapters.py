@@ -54,8 +54,9 @@ def _divided(path, shape, width):
     raise Bad("no adapter fits beside \"%s\" %s: it takes %d numbers" % (path, list(shape), width))
 
 
-def read(folder, table):
-    """Adapters of the document, and their tensors by path. Every tensor of the folder is used."""
+def read(folder, table, base):
+    """Adapters of the document, and their tensors by path. Every tensor of the folder is used; base(weight) gives the model's own one,
+    which PEFT writes beside the adapter of a head."""
     path = os.path.join(folder, CONFIG)
     config = tensors.read_json(path)
     for key, says, good in (("r", "a positive integer", lambda v: type(v) is int and v > 0), ("lora_alpha", "a positive number", _is_alpha), ("use_rslora", "true or false", lambda v: v is None or type(v) is bool),
@@ -101,8 +102,14 @@ def read(folder, table):
         if at != b.shape[0]:
             raise Bad("%s: \"%s\" %s: the layer gives %d numbers" % (folder, other, list(b.shape), at))
     for name in file.names():
-        if name not in used:
+        if name in used:
+            continue
+        weight = name.removeprefix(BEGIN).removesuffix(".base_layer.weight") + ".weight"
+        if not name.endswith(".base_layer.weight") or weight not in table:
             raise Bad("%s: \"%s\" is not used: it would be lost" % (file.files[0].path, name))
+        tensors.need_float(file, name)
+        if not np.array_equal(tensors.widen(file.array(name), file.dtype(name)), base(weight)):
+            raise Bad("%s: \"%s\" is not the \"%s\" of the model: it would be lost" % (file.files[0].path, name, weight))
     more = {**({"rslora": True} if config.get("use_rslora") else {}), **({"dropout": config["lora_dropout"]} if config.get("lora_dropout") else {})}
     return [{"type": "lora", "rank": rank, "alpha": alpha, **more, "match": sorted(layers)} for (rank, alpha), layers in groups.items()], values
 

@@ -156,9 +156,11 @@ def replaced(path):
             yield f
         if not direct:
             os.replace(partial, path)
-    except BaseException:
+    except BaseException as e:
         if not direct and os.path.exists(partial):
             os.unlink(partial)
+        if isinstance(e, OSError) and e.filename is None:  # a full disk has no name for what it was to hold
+            e.filename = path
         raise
 
 

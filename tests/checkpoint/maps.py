@@ -7,6 +7,9 @@ usage: maps.py STEPC [TEST...]
 import ctypes
 import json
 import os
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 
@@ -59,6 +62,58 @@ class Maps(runner.Case):
             np.testing.assert_array_equal(got[name], self.saved[value] if isinstance(value, str) else value, name)
 
     RENAMED = {"**.blocks_1.*": "**.one.*", "**.blocks_2.*": "**.two.*", "**": "**"}
+
+    def test_statistics_without_a_name(self):
+        """An import names the running statistics that its table leaves out: a run begins with their initial values, or is refused."""
+        model = self.write("model.json", json.dumps({"stepc": 1, "inputs": {"x": {"shape": [4, 3], "axes": ["batch", None]}}, "model": {"type": "sequential", "input": "x", "layers": [
+            {"type": "batch_norm", "name": "one"}, {"type": "batch_norm", "name": "two"}]}, "loss": "mean(model**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}}))
+        weights, data = self.path("weights.safetensors"), self.path("data.safetensors")
+        table = {n: n for n in ("one.bias", "one.mean", "one.scale", "one.var", "two.bias", "two.scale")}
+        safetensors.write(weights, {n: np.ones(3, np.float32) for n in table})
+        safetensors.write(data, {"x": np.ones((4, 3), np.float32)})
+        arguments = "checkpoint", "import", weights, "--names", self.write("names.json", json.dumps({"tensors": table})), "--like", model, "-o", self.path("runs")
+        said = self.stepc(*arguments)
+        self.assertIn("6 tensors", said.stdout)
+        self.assertIn('names no "two.mean", "two.var": ', said.stderr)
+        self.assertNotIn("one.mean", said.stderr)
+        run_of_it = "run", model, "--steps", "1", "--data", data, "--init", self.path("runs")
+        self.assertIn('"two.mean" is missing', self.stepc(*run_of_it, code=1).stderr)
+        self.assertIn('lacks "two.mean", "two.var"', self.stepc(*run_of_it, "--init-partial").stderr)
+
+    def test_import_stopped(self):
+        """What convert and import have written of a checkpoint goes where a signal ends them: it may be many gigabytes."""
+        large = self.path("large.safetensors")
+        safetensors.write(large, {"w%d" % i: np.zeros(1 << 18, np.float32) for i in range(96)})
+        stopped = 0
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) * 4:
+            p = subprocess.Popen([self.program, "checkpoint", "import", large, "-o", "runs/i"], cwd=self.folder, stdout=subprocess.DEVNULL)
+            while p.poll() is None and not any(n.startswith(".tmp-step") for n in (os.listdir(self.path("runs/i")) if os.path.isdir(self.path("runs/i")) else [])):
+                pass
+            p.send_signal(number)
+            code = p.wait(60)
+            self.assertIn(code, (0, -number))
+            there = os.listdir(self.path("runs/i")) if os.path.isdir(self.path("runs/i")) else []
+            self.assertEqual([n for n in there if n.startswith(".")], [])
+            stopped += not there
+            shutil.rmtree(self.path("runs/i"), ignore_errors=True)
+        self.assertGreater(stopped, 0)
+
+    def test_export_stopped(self):
+        """Nor do the first files of a model stay, which would be in the way of another try."""
+        large, out, stopped = self.path("large.safetensors"), self.path("out"), 0
+        safetensors.write(large, {"w.%d" % i: np.zeros(1 << 16, np.float32) for i in range(96)})
+        self.stepc("checkpoint", "import", large, "-o", self.path("runs"))
+        names = self.write("names.json", json.dumps({"tensors": {"v.*": "w.*"}}))
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) * 4:
+            p = subprocess.Popen([self.program, "checkpoint", "export", self.path("runs"), "--names", names, "--shard-size", "256KiB", "-o", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while p.poll() is None and not (os.path.isdir(out) and os.listdir(out)):
+                pass
+            p.send_signal(number)
+            self.assertIn(p.wait(60), (0, -number))
+            self.assertIn(len(os.listdir(out)), (0, 97))
+            stopped += not os.listdir(out)
+            shutil.rmtree(out)
+        self.assertGreater(stopped, 0)
 
     def test_renamed(self):
         """All state under other names: the run goes on bit for bit, objects and documents, files and directories."""

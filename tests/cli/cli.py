@@ -500,7 +500,7 @@ class Cli(runner.Case):
             lines = self.stepc("run", so, "--steps", "3", "--data", data, "--metrics", "-", "-q").stdout.splitlines()
             losses.append([json.loads(line)["loss"] for line in lines])
         np.testing.assert_allclose(*losses, rtol=1e-5)
-        self.assertIn("at most 4096", self.stepc("compile", model, "--mesh", "data=128,more=128", "-o", so, code=1).stderr)
+        self.assertIn("at most 4096", self.stepc("compile", model, "--mesh", "data=128,more=128", "-o", so, code=2).stderr)
 
     def test_explain_sharding(self):
         """Every tensor with its layout and who decided it, and what collectives send."""

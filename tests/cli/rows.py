@@ -372,6 +372,8 @@ class Rows(runner.SharedCase):
             np.save(f, self.x)
             np.save(f, self.x)
         np.save(p("double.npy"), self.y.astype("f8"))
+        np.save(p("batches.npy"), self.y[:24].reshape(3, 8))
+        np.save(p("column.npy"), self.y[:, None])
         cells = lambda row, column, value: "\n".join(",".join(value if (i, k) == (row, column) else c for k, c in enumerate(line.split(","))) for i, line in enumerate(lines))
         for data, says in ((("x=" + p("both.npy"), "y=" + p("y.npy")), "both.npy: more follows its array"), ((p("bent.npz"),), damaged), ((p("lying.npz"),), damaged), ((p("cut.npz"),), "cut off"), ((p("flipped.npz"),), "x.npy is damaged: checksum"),
                            ((table("word", cells(3, 2, "many")),), 'word.csv:4: column 3 ("x.2"): "many" is no number'),
@@ -382,11 +384,13 @@ class Rows(runner.SharedCase):
                            ((table("more", cells(2, 4, "1,2")),), "more.csv:3: more cells than the 5 columns"), ((table("less", cells(2, 4, "1").replace(",1\n", "\n", 1)),), "4 cells for 5 columns"),
                            ((table("line", "\n".join(lines[:4] + [""] + lines[4:])),), "line.csv:5: the line is empty"),
                            ((table("mac", "\n".join(lines[:4]) + "\r" + "\n".join(lines[4:])),), "mac.csv:4: a carriage return within the line"),
-                           ((table("head", "\n".join(lines[:1])),), "holds no row"), ((table("none", ""),), "empty"), ((table("bare", "\n".join(lines[1:])),), "no head"),
+                           ((table("head", "\n".join(lines[:1])),), "holds no row"), ((table("behind", "\n".join(lines[:1] + [""] + lines[1:])),), "behind.csv:2: the line is empty, and more lines follow"),
+                           ((table("before", "\n".join([""] + lines)),), "before.csv:1: the line is empty, and more lines follow"), ((table("none", ""),), "empty"), ((table("bare", "\n".join(lines[1:])),), "no head"),
                            ((table("lost", cells(0, 2, "x.5")),), "a row of this input has 4 numbers"), ((table("twice", cells(0, 2, "x.1")),), "is there twice"),
                            ((table("other", cells(0, 4, "Y")),), '"Y" is no input of this step'), (("z=" + p("x.csv"), "y=" + p("y.csv")), '"z" is no input of this step'),
                            (("x=" + p("y.csv"), "y=" + p("y.csv")), '1 column for input "x", of which a row has 4 numbers'),
                            (("x=" + p("few.npy"), "y=" + p("fewer.npy")), "has 5 rows, fewer than a batch of 8"), (("x=" + p("x.npy"), "y=" + p("fewer.npy")), "5 rows in batches of 8; others have 27"),
+                           (("x=" + p("x.npy"), "y=" + p("batches.npy")), 'tensor "x" holds rows, float32[27, 4]; those of other inputs do not'), (("x=" + p("x.npy"), "y=" + p("column.npy")), "found int32[27, 1]"),
                            (("x=" + p("x.npy"), "y=" + p("double.npy")), "a.astype(np.int32)"), ((p("semicolons.csv"),), "separated by commas"), ((p("notes.txt"),), "data are .safetensors"), (("x=" + p("plain.bin"), "y=" + p("y.npy")), "takes no tokens")):
             self.assertIn(says, self.run_to("model.so", "--steps", "1", "--data", *data, code=1))
         for name, value, says in (("u1", "256", "does not fit into uint8"), ("b1", "2", "is neither 0 nor 1"), ("i8", "1e16", "is no whole number"),

@@ -15,6 +15,7 @@ if(PYTHON AND TARGET stepc)
   add_test(NAME cli.meaning COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/meaning.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.idle COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/idle.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.sinks COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/sinks.py $<TARGET_FILE:stepc>)
+  add_test(NAME cli.options COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/options.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.rows COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/rows.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.partial COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/partial.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.checks COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/checks.py $<TARGET_FILE:stepc>)
@@ -24,7 +25,7 @@ if(PYTHON AND TARGET stepc)
   add_test(NAME cli.mistakes COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/mistakes.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.nonfinite COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/nonfinite.py $<TARGET_FILE:stepc>)
   add_test(NAME cli.linkers COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/linkers.py $<TARGET_FILE:stepc>)
-  set_tests_properties(cli cli.lsp cli.bench cli.nonfinite cli.meaning cli.idle cli.names cli.indices cli.doc cli.cookbook cli.schema cli.infer cli.modes cli.memory cli.overwrite cli.sinks cli.plot cli.rows cli.partial cli.page cli.mistakes cli.linkers PROPERTIES TIMEOUT 1800 LABELS sanitize
+  set_tests_properties(cli cli.lsp cli.bench cli.nonfinite cli.meaning cli.idle cli.names cli.indices cli.doc cli.cookbook cli.schema cli.infer cli.modes cli.memory cli.overwrite cli.sinks cli.plot cli.rows cli.options cli.partial cli.page cli.mistakes cli.linkers PROPERTIES TIMEOUT 1800 LABELS sanitize
     ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the program leaves its arenas to the system
   set_tests_properties(cli.doc cli.lsp PROPERTIES LABELS sanitize_sample)
   if(STEPC_SANITIZE) # a sample: every process starts slowly there

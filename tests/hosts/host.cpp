@@ -48,6 +48,9 @@ static bool names(const char *path, const std::string &file)
     kernel_of(t, "head.kernel", mine);
     good &= mine == kernel;
     good &= refused(STEP_ESHAPE, "which is not there", [&] { t.load(file, {{"head.*", "tail.*"}, {"**", "**"}}); });
+    good &= refused(STEP_EINVAL, "NUL", [&] { t.load(file + '\0' + file); });
+    good &= refused(STEP_EINVAL, "NUL", [&] { t.save_into(file + std::string("s\0more", 6)); });
+    good &= refused(STEP_EINVAL, "NUL", [&] { t.get(std::string("learning_rate\0", 14)); });
     good &= refused(STEP_EINVAL, "braces", [&] { t.load(file, {{"{a}", "b"}, {"**", "**"}}); });
     good &= refused(STEP_ESHAPE, "\"a\"b\\\n\" matches no tensor", [&] {
         t.load(file, {{"a\"b\\\n", "init"}, {"**", "**"}});

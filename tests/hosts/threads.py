@@ -1,5 +1,6 @@
 """What a program may do to samples/stepc.py beside training: bind arrays, misspell, close twice or while another thread is inside,
 fork, pickle, press Ctrl-C: an error by name or what was meant, never a crash. threads.py STEPC DIGITS.JSON"""
+import json
 import os
 import pickle
 import signal
@@ -44,6 +45,31 @@ refused(stepc.StepError, "no input and no number", lambda: m.step(image=image, d
 refused(TypeError, "expected str, found int", lambda: m[0])
 refused(stepc.StepError, "E0102", lambda: stepc.compile({"stepc": 1, "inpts": {}}))
 refused(TypeError, "a dict or a path", lambda: stepc.compile([1]))
+# NumPy's numbers are those of JSON; what JSON lacks is named by its place
+with open(sys.argv[2]) as f:
+    document = json.load(f)
+known = dict(document, seed=np.int64(3), optimizer={"type": "adam", "learning_rate": np.float32(0.5), "nesterov": np.bool_(True)})
+with stepc.compile(known, constants={"batch": np.int64(8), "hidden": np.int16(4)}, threads=np.int64(1), optimize=np.uint8(0), check_finite=np.bool_(True)) as small:
+    assert small.get("learning_rate") == 0.5
+    small.init()
+    refused(1, '"learning_rate": expected a number, found NoneType', lambda: small.step(image=image, digit=digit, learning_rate=None))
+    refused(1, '"learning_rate": expected a number, found an array', lambda: small.step(image=image, digit=digit, learning_rate=np.ones(1)))
+refused(TypeError, "compile: /optimizer/learning_rate is of type set", lambda: stepc.compile(dict(document, optimizer={"learning_rate": {1}})))
+refused(TypeError, "compile: /a/1 is nan", lambda: stepc.compile(dict(document, a=[1, float("nan")])))
+refused(TypeError, "has the key 1", lambda: stepc.compile({1: 2}))
+document["self"] = document
+refused(TypeError, "part of itself", lambda: stepc.compile(document))
+# what is behind a NUL would be lost: another file would be written
+with tempfile.TemporaryDirectory() as folder:
+    refused(1, "NUL", lambda: m.checkpoints(folder + "/runs\0more").save())
+    refused(1, "NUL", lambda: m.save(folder + "/a\0b.safetensors"))
+    refused(1, "NUL", lambda: m.load(folder + "\0b.safetensors"))
+    refused(TypeError, "items: /best is inf", lambda: m.checkpoints(folder + "/runs").save(items={"loader": {"best": float("inf")}}))
+    with m.checkpoints(folder + "/runs") as runs:
+        runs.save(items={"loader": {"at": np.int64(7)}})
+        assert runs.resume() == int(m["step"]) and runs.item("loader") == {"at": 7}
+refused(1, "NUL", lambda: m.get("learning_rate\0"))
+refused(1, "NUL", lambda: m["layers.0.kernel\0"])
 refused(TypeError, "cannot be pickled", lambda: pickle.dumps(m))
 refused(stepc.StepError, "0 or more", lambda: m.step_n(-1))
 assert str(pickle.loads(pickle.dumps(stepc.StepError(3, "a")))) == "a"

@@ -4,6 +4,8 @@ for bit under its name, what is no array is named, and `stepc run --init` begins
 
 usage: checkpoints.py STEPC
 """
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -101,6 +103,10 @@ class Checkpoints(runner.Case):
             os.remove(out) if os.path.exists(out) else None
             self.assertEqual(run(wrong, "--suffix", "value"), 1)
             self.assertFalse(os.path.exists(out))
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            self.assertEqual(tensor_trees.run("test", lambda _: ([("w", one, False)], []), ["folder", "-o", "/dev/full"]), 3)
+        self.assertIn("No space left on device: '/dev/full'", said.getvalue())
 
 
 if __name__ == "__main__":

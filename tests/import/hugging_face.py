@@ -499,6 +499,22 @@ class HuggingFace(runner.Case):
             self.assertIn(code, (1, 2))
             self.assertIn(says, said)
 
+    def test_peft_base_layers(self):
+        """The model's own weight beside an adapter, as PEFT writes that of a head, says nothing new; another one would be lost."""
+        for name, layer in ("llama", "model.layers.0.self_attn.q_proj"), ("gpt2", "transformer.h.1.attn.c_attn"):
+            source, adapter = os.path.join(HERE, "models", name), shutil.copytree(os.path.join(HERE, "peft", name), os.path.join(self.folder, "peft-" + name))
+            weights, recorded = tensors.open_model(os.path.join(HERE, "peft", name, "adapter_model.safetensors")), tensors.open_model(os.path.join(adapter, "expected.safetensors"))
+            own, tokens = tensors.open_model(source).array(layer + ".weight"), recorded.array("tokens")
+            for base, says in ((own, ""), (own + np.eye(*own.shape, dtype="f4"), "\"base_model.model.%s.base_layer.weight\" is not the \"%s.weight\" of the model" % (layer, layer))):
+                arrays = {**{n: weights.array(n) for n in weights.names()}, "base_model.model.%s.base_layer.weight" % layer: base}
+                tensors.write(os.path.join(adapter, "adapter_model.safetensors"), [(n, "F32", v.shape, lambda v=v: v) for n, v in sorted(arrays.items())])
+                code, said = run("import", source, "--peft", adapter, "-o", self.folder, "--batch", "2", "--length", "12")
+                self.assertEqual(code, 1 if says else 0, said)
+                self.assertIn(says, said)
+                found = self.begun(adapter, name, tokens, *([says] if says else []))
+                if not says:
+                    np.testing.assert_allclose(found, recorded.array("logits").reshape(-1), rtol=1e-4, atol=1e-4)
+
     def test_nothing_is_lost(self):
         """What a file holds and the model has no place for, by name; which of several sets of weights is said."""
         source, saved = os.path.join(HERE, "models", "llama"), os.path.join(self.folder, "saved.safetensors")

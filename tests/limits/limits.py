@@ -176,6 +176,8 @@ class Limits(runner.Case):
         for name, value, says in ("document", 1999, "which is the limit"), ("json", 10, "E0016"):
             self.assertIn(says, self.stepc("check", path, "--limit", "%s=%d" % (name, value), code=1).stderr)
             self.stepc("check", path, "--limit", "%s=2000" % name)
+        for command in ("check",), ("check", "--grad"), ("explain",), ("bench",), ("run", "--steps", "1"), ("compile", "-o", self.path("m.so")):
+            self.assertIn("which is the limit", self.stepc(command[0], path, *command[1:], "--limit", "document=100", code=1).stderr)
 
     def test_memory(self):
         path = self.write("m.json", document([repeat(300, {"type": "layer_norm"}), {"type": "linear", "features": 30}]))
