@@ -1,11 +1,12 @@
-extern "C" __global__ void __launch_bounds__(32) kernel_1(const int *__restrict__ b0, const float *__restrict__ b1, float *b2, long long lo, long long hi)
+extern "C" __global__ void __launch_bounds__(256) kernel_1(const int *__restrict__ b0, const float *__restrict__ b1, float *b2, long long lo, long long hi)
 {
+    __shared__ double folded[8];
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
     const int v2 = (int)0ll;
     const int v4 = (int)150ll;
     const int v8 = (int)299ll;
-    const float v24 = 0.00027777778f;
+    const float v34 = 0.00027777778f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const long long i1 = 0;
         const long long i2 = 0;
@@ -16,14 +17,15 @@ extern "C" __global__ void __launch_bounds__(32) kernel_1(const int *__restrict_
                     const long long i3 = thread;
                     b2[24ll * i0 + i3] = v1;
                 }
-                for (long long i4 = 0; i4 < 2ll; i4++) {
+                 {
+                    const long long i4 = 0;
                     int r0[1];
                     for (int i = 0; i < 1; i++) r0[i] = v2;
-                    #pragma unroll
-                    for (long long i5 = thread; i5 < 128ll; i5 += 32) {
-                        const int v3 = (int)(128ll * i4 + i5);
+                    if (thread < 150) {
+                        const long long i5 = thread;
+                        const int v3 = (int)(i5);
                         const bool v5 = v3 < v4;
-                        const int v6 = v5 ? b0[128ll * i4 + i5] : (int)0;
+                        const int v6 = v5 ? b0[i5] : (int)0;
                         const int v7 = stepc_max(v6, v2);
                         const int v9 = stepc_min(v7, v8);
                         const bool v11 = v9 == v10;
@@ -31,40 +33,60 @@ extern "C" __global__ void __launch_bounds__(32) kernel_1(const int *__restrict_
                         const int v13 = (int)v12;
                         r0[0] = stepc_max(r0[0], v13);
                     }
-                    const int v14 = stepc_fold<32>(0, r0[0], [](int x, int y) -> int { return stepc_max(x, y); });
+                    const int v14 = stepc_fold<256>(folded, r0[0], [](int x, int y) -> int { return stepc_max(x, y); });
                     const bool v15 = v2 < v14;
                     if (v15) {
-                        float r1[1];
-                        for (int i = 0; i < 1; i++) r1[i] = v1;
-                        if (thread < 24) {
-                            const long long i6 = thread;
-                            const float v16 = b2[24ll * i0 + i6];
-                            r1[0] = v16;
-                        }
-                        for (long long i7 = 0; i7 < 128ll; i7++) {
-                            const int v17 = (int)(128ll * i4 + i7);
-                            const bool v18 = v17 < v4;
-                            const int v19 = v18 ? b0[128ll * i4 + i7] : (int)0;
-                            const int v20 = stepc_max(v19, v2);
-                            const int v21 = stepc_min(v20, v8);
-                            const bool v22 = v21 == v10;
-                            const bool v23 = v18 && v22;
-                            if (v23) {
+                        for (long long i6 = 0; i6 < 2ll; i6++) {
+                            int r1[1];
+                            for (int i = 0; i < 1; i++) r1[i] = v2;
+                            if (thread < 128) {
+                                const long long i7 = thread;
+                                const int v16 = (int)(128ll * i6 + i7);
+                                const bool v17 = v16 < v4;
+                                const int v18 = v17 ? b0[128ll * i6 + i7] : (int)0;
+                                const int v19 = stepc_max(v18, v2);
+                                const int v20 = stepc_min(v19, v8);
+                                const bool v21 = v20 == v10;
+                                const bool v22 = v17 && v21;
+                                const int v23 = (int)v22;
+                                r1[0] = stepc_max(r1[0], v23);
+                            }
+                            const int v24 = stepc_fold<256>(folded, r1[0], [](int x, int y) -> int { return stepc_max(x, y); });
+                            const bool v25 = v2 < v24;
+                            if (v25) {
+                                float r2[1];
+                                for (int i = 0; i < 1; i++) r2[i] = v1;
                                 if (thread < 24) {
                                     const long long i8 = thread;
-                                    const float v25 = b1[3072ll * i4 + 24ll * i7 + i8];
-                                    const float v26 = v24 * v25;
-                                    const float v27 = v26 + v26;
-                                    const float v28 = r1[0];
-                                    const float v29 = v28 + v27;
-                                    r1[0] = v29;
+                                    const float v26 = b2[24ll * i0 + i8];
+                                    r2[0] = v26;
+                                }
+                                for (long long i9 = 0; i9 < 128ll; i9++) {
+                                    const int v27 = (int)(128ll * i6 + i9);
+                                    const bool v28 = v27 < v4;
+                                    const int v29 = v28 ? b0[128ll * i6 + i9] : (int)0;
+                                    const int v30 = stepc_max(v29, v2);
+                                    const int v31 = stepc_min(v30, v8);
+                                    const bool v32 = v31 == v10;
+                                    const bool v33 = v28 && v32;
+                                    if (v33) {
+                                        if (thread < 24) {
+                                            const long long i10 = thread;
+                                            const float v35 = b1[3072ll * i6 + 24ll * i9 + i10];
+                                            const float v36 = v34 * v35;
+                                            const float v37 = v36 + v36;
+                                            const float v38 = r2[0];
+                                            const float v39 = v38 + v37;
+                                            r2[0] = v39;
+                                        }
+                                    }
+                                }
+                                if (thread < 24) {
+                                    const long long i11 = thread;
+                                    const float v40 = r2[0];
+                                    b2[24ll * i0 + i11] = v40;
                                 }
                             }
-                        }
-                        if (thread < 24) {
-                            const long long i9 = thread;
-                            const float v30 = r1[0];
-                            b2[24ll * i0 + i9] = v30;
                         }
                     }
                 }
