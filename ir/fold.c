@@ -122,9 +122,21 @@ ir_value fold_round(struct ir_builder *b, const struct ir_node *node)
     return x->op == OP_floor || x->op == OP_ceil || x->op == OP_round ? node->args[0] : 0;
 }
 
+bool fold_numbers(const struct ir_node *n, int64_t *count)
+{
+    if (n->op != OP_iota || ir_dtype_is_float((enum ir_dtype)n->type.dtype)) return false;
+    *count = n->type.dim[n->attr[0].v[0]];
+    return ir_dtype_bytes((enum ir_dtype)n->type.dtype) >= 4 && *count <= INT32_MAX;
+}
+
 ir_value fold_extremum(struct ir_builder *b, const struct ir_node *node)
 {
-    double neutral = node->op == OP_max ? -(double)INFINITY : (double)INFINITY;
+    double neutral = node->op == OP_max ? -(double)INFINITY : (double)INFINITY, number;
+    int64_t count;
+    for (uint32_t i = 0; i < 2; i++) /* a clamp of indices that are in range */
+        if (fold_numbers(fold_arg(b, node, i), &count) && fold_number(fold_arg(b, node, 1 - i), &number) &&
+            (node->op == OP_max ? number <= 0 : number >= (double)(count - 1)))
+            return node->args[i];
     if (node->args[0] == node->args[1]) return node->args[0]; /* max(x, x) = x */
     for (uint32_t i = 0; i < 2; i++)                          /* max(x, -inf) = x, min(x, inf) = x; also NaN */
         if (is_float(fold_arg(b, node, i)) && fold_is(fold_arg(b, node, i), neutral)) return node->args[1 - i];

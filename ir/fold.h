@@ -19,5 +19,7 @@ static inline const struct ir_node *fold_arg(const struct ir_builder *b, const s
 
 /* The one number of a constant that repeats it. 64-bit integers that a double cannot hold have none. */
 bool fold_number(const struct ir_node *, double *number);
+/* Numbers 0, 1, .. along a dimension, none of which is too large for the dtype; how many. */
+bool fold_numbers(const struct ir_node *, int64_t *count);
 bool fold_is(const struct ir_node *, double number); /* that number, -0 and 0 told apart */
 #endif

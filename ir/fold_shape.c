@@ -200,6 +200,30 @@ ir_value fold_dynamic_slice(struct ir_builder *b, const struct ir_node *node)
     return ir_slice(b, node->args[0], start, limit, stride); /* constant starts */
 }
 
+/* Rows 0, 1, .. of no more than there are. */
+static bool is_row_numbers(const struct ir_node *index, int64_t extent)
+{
+    int64_t count;
+    return fold_numbers(index, &count) && index->type.rank == 1 && count <= extent;
+}
+
+ir_value fold_take(struct ir_builder *b, const struct ir_node *node)
+{
+    const struct ir_type *x = &fold_arg(b, node, 0)->type;
+    int64_t start[IR_MAX_RANK] = {0}, stride[IR_MAX_RANK], dim = node->attr[0].v[0];
+    if (!is_row_numbers(fold_arg(b, node, 1), x->dim[dim])) return 0;
+    for (uint32_t i = 0; i < x->rank; i++) stride[i] = 1;
+    return ir_slice(b, node->args[0], start, node->type.dim, stride);
+}
+
+ir_value fold_scatter_add(struct ir_builder *b, const struct ir_node *node)
+{
+    const struct ir_node *index = fold_arg(b, node, 1);
+    int64_t extent = node->type.dim[node->attr[0].v[0]];
+    bool all = is_row_numbers(index, extent) && index->type.dim[0] == extent;
+    return all ? ir_binary(b, OP_add, node->args[0], node->args[2]) : 0;
+}
+
 ir_value fold_dynamic_update(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *y = fold_arg(b, node, 1);
