@@ -27,6 +27,14 @@ uint64_t cg_library_workspace(const struct cg_gemm *g)
     return (parts < MOST ? parts : MOST) + ALIGNED;
 }
 
+/* Of all that a command computes. */
+static int64_t instructions_of(const struct cg_entry *entry, const struct plan_command *c)
+{
+    double all = 0;
+    for (uint32_t m = 0; m < plan_members(c); m++) all += nest_instructions(entry->kernels[plan_member(c, m)].nest);
+    return (int64_t)all;
+}
+
 static void add_all(struct json_tree list, const int64_t *numbers, size_t count)
 {
     struct json_tree row = json_add_array(list, NULL);
@@ -82,8 +90,9 @@ void cg_add_kernels(const struct cg_tables *of, struct json_tree to)
                         (const int64_t[]){(int64_t)k, l.kernel, l.blocks, run->threads,
                                           (int64_t)(run->shared_bytes + run->dynamic_bytes),
                                           (int64_t)(l.blocks * run->scratch_bytes), launches, kernel->prefer_gemm, unit,
-                                          sequence_of(&sequence, run, of->cuda->small[i][k])},
-                        10);
+                                          sequence_of(&sequence, run, of->cuda->small[i][k]),
+                                          instructions_of(entry, c)},
+                        11);
             } else if (g->valid)
                 add_all(list, (const int64_t[]){(int64_t)k, g->m, g->n, g->k, g->batch, kernel->prefer_gemm}, 6);
         }

@@ -14,7 +14,8 @@ enum {
     LAUNCH_COUNT,
     LAUNCH_LIBRARY,
     LAUNCH_UNIT,
-    LAUNCH_SEQUENCE
+    LAUNCH_SEQUENCE,
+    LAUNCH_INSTRUCTIONS
 };
 enum { PRODUCT_M = 1, PRODUCT_N, PRODUCT_K, PRODUCT_BATCH, PRODUCT_LIBRARY };
 
@@ -81,12 +82,18 @@ static double number_of(node row, int i)
     return cJSON_IsNumber(n) ? n->valuedouble : 0;
 }
 
-static double least_time(const struct card *card, const struct work *w, node row, bool *memory)
+/* What bounds a command: as many operations or bytes as the card's, or instructions: half as many as operations of
+ * float32, of which a multiply-add is two. */
+static double least_time(const struct card *card, const struct work *w, node row, const char **bound)
 {
     bool tensor = number_of(row, LAUNCH_UNIT) > 0;
     double computing = w->flops / (tensor ? card->products : card->speed), moving = w->bytes / card->rate;
-    *memory = moving >= computing;
-    return *memory ? moving : computing;
+    double issuing = number_of(row, LAUNCH_INSTRUCTIONS) * w->times / (card->speed / 2);
+    double least = moving >= computing ? moving : computing;
+    *bound = moving >= computing ? "memory" : "speed";
+    if (issuing <= least) return least;
+    *bound = "issue";
+    return issuing;
 }
 
 static void add_work(struct cli_view *v, const struct work *w)
@@ -130,8 +137,8 @@ static int launches(struct cli_view *v, node e, node list)
     if (code) return code;
     for (node row = first(list), before = NULL; row; before = row, row = next(row)) {
         struct work w = work_of(v, e, number_of(row, 0));
-        bool memory;
-        all += least_time(card, &w, row, &memory);
+        const char *bound;
+        all += least_time(card, &w, row, &bound);
         if (!goes_on(before, row)) count += number_of(row, LAUNCH_COUNT) * w.times;
     }
     head(v, "kernels");
@@ -142,16 +149,16 @@ static int launches(struct cli_view *v, node e, node list)
              card->multiprocessors);
     for (node row = first(list), before = NULL; row; before = row, row = next(row)) {
         struct work w = work_of(v, e, number_of(row, 0));
-        bool memory, part = number_of(row, LAUNCH_SEQUENCE) > 0;
-        double least = least_time(card, &w, row, &memory), blocks = number_of(row, LAUNCH_BLOCKS);
+        bool part = number_of(row, LAUNCH_SEQUENCE) > 0;
+        const char *bound;
+        double least = least_time(card, &w, row, &bound), blocks = number_of(row, LAUNCH_BLOCKS);
         const char *launch = arena_format(a, "%.0f x %.0f, %6sB shared", blocks, number_of(row, LAUNCH_THREADS),
                                           scaled(v, number_of(row, LAUNCH_SHARED)));
         if (part && !goes_on(before, row)) add_sequence(v, card, row, w.times);
         str_addf(&v->out, "         #%-4.0f %-7s kernel_%-4.0f %29s", number_of(row, 0), w.kind,
                  number_of(row, LAUNCH_KERNEL), part ? "part of it" : launch);
         add_work(v, &w);
-        str_addf(&v->out, "  %8.3g us by %-6s %4.1f %%", 1e6 * least, memory ? "memory" : "speed",
-                 all > 0 ? 100 * least / all : 0);
+        str_addf(&v->out, "  %8.3g us by %-6s %4.1f %%", 1e6 * least, bound, all > 0 ? 100 * least / all : 0);
         if (!part && blocks < card->multiprocessors)
             str_addf(&v->out, "  %.0f %% of the card", 100 * blocks / card->multiprocessors);
         if (number_of(row, LAUNCH_SCRATCH) > 0)
