@@ -24,7 +24,8 @@ enum {
     GROUP = 4,  /* neighbours of a thread at most: a load of 16 bytes */
     PADDING = 4 /* between the rows of shared memory: other banks */,
     UNIT_ACROSS = 4,
-    PIECES = 3,      /* of 8 bits: those of float32 */
+    PIECES = 3, /* of 8 bits: those of float32 */
+    ROUNDED_PIECES = 2,
     REGISTERS = 128, /* for scores and sums; the rest is for what is on its way */
     UNIT_REGISTERS = 160
 };
@@ -572,6 +573,21 @@ static uint32_t operand_register(const struct lower_attention_grid *g, const str
     return nest_reg(&g->a->l->b, g->unit ? IR_U32 : g->a->sum, g->unit ? pairs : (uint32_t)attention_own(p), true, 0);
 }
 
+/* Of how many numbers of 16 bits a tile's weights are the sum. What is made of them and rounded to 16 bits shows none
+ * of what two leave out: 2^-16 of it. */
+static uint32_t pieces_of(const struct lower_attention_grid *g, uint32_t tile)
+{
+    const struct lower_attention *a = g->a;
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < a->sinks; i++) {
+        if (a->sink[i].tile != tile || ir_type(a->l->f, a->sink[i].from)->dtype == g->kind) continue;
+        bool rounded = ir_dtype_bytes((enum ir_dtype)ir_type(a->l->f, a->sink[i].stored)->dtype) == 2;
+        uint32_t pieces = !rounded ? PIECES : a->l->target->fast ? 1 : ROUNDED_PIECES;
+        if (pieces > most) most = pieces;
+    }
+    return most;
+}
+
 static void declare(struct lower_attention_grid *g)
 {
     struct lower_attention *a = g->a;
@@ -583,7 +599,7 @@ static void declare(struct lower_attention_grid *g)
         g->made[i].reg = operand_register(g, &g->made[i]);
         g->sums[i] = nest_reg(b, a->sum, (uint32_t)(attention_own(&g->lanes) * attention_own(&g->made[i])), true, 0);
         if (!g->unit || a->sink[i].tile != tiles_made) continue;
-        g->pieces[tiles_made] = ir_type(a->l->f, a->sink[i].from)->dtype == g->kind ? 1 : PIECES;
+        g->pieces[tiles_made] = pieces_of(g, tiles_made);
         uint32_t pairs = g->pieces[tiles_made] * (uint32_t)(2 * g->steps.groups);
         g->weights[tiles_made++] = nest_reg(b, IR_U32, pairs, true, 0);
     }

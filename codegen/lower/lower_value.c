@@ -282,13 +282,30 @@ static nest_value from_iota(struct lower *l, const struct ir_node *node, const s
 
 /* ---------------------------------------------------------------- leaves and element-wise ops */
 
+/* Scores that are divided by one number for a row. */
+static bool is_by_row(const struct lower *l, const struct ir_node *node)
+{
+    return node->op == OP_div && node->type.dtype == IR_F32 && l->group->kind == GROUP_ATTENTION && l->target->cuda &&
+           ir_get(l->f, node->args[1])->op == OP_broadcast;
+}
+
+/* Times its reciprocal, which is made once for the row: a division for each score takes a third of attention's
+ * gradient on a GPU. The sums that it is made of are taken in an order of their own anyway. */
+static nest_value times_reciprocal(struct lower *l, const nest_value *args)
+{
+    nest_value reciprocal = lower_binary(l, OP_div, IR_F32, nest_number(&l->b, IR_F32, 1), args[1]);
+    return lower_binary(l, OP_mul, IR_F32, args[0], reciprocal);
+}
+
 static nest_value from_ewise(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
     nest_value args[4];
     ASSERT(node->arg_count <= 4);
     for (uint32_t i = 0; i < node->arg_count; i++) args[i] = lower_value(l, node->args[i], p);
     if (node->op == OP_threefry) return nest_threefry(&l->b, args, (uint32_t)node->attr[0].v[0]);
-    nest_value is = nest_op(&l->b, (enum ir_op)node->op, (enum ir_dtype)node->type.dtype, args, node->arg_count);
+    nest_value is = is_by_row(l, node)
+                        ? times_reciprocal(l, args)
+                        : nest_op(&l->b, (enum ir_op)node->op, (enum ir_dtype)node->type.dtype, args, node->arg_count);
     lower_check(l, (ir_value)(node - l->f->nodes), is, p, args, node->arg_count);
     return is;
 }
