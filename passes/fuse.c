@@ -612,9 +612,7 @@ static void merge_siblings(struct fuse *z)
         for (uint32_t b = next[a], tried = 0; b < count && tried < MAX_TRIED; b = next[b]) {
             const struct fuse_cluster *y = &z->clusters.items[b];
             if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments) continue;
-            /* A GPU's threads have few registers: of an optimizer's update of 13 tensors NVRTC made twice too many. */
-            size_t most = z->pass->options->blocks ? 20 : 60;
-            bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= most &&
+            bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60 &&
                          fuse_same_gate(&gate[a], &gate[b]);
             tried++;
             if ((small || (is_reduction(x->kind) && share_input(z, a, b, &in))) && merge(z, a, b) != UINT32_MAX)
