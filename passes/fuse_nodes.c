@@ -486,11 +486,13 @@ static int64_t bytes_read(const struct fuse *z, ir_value v, int64_t elements, ir
         bool known = ir_is_number(ir_get(z->f, a));
         for (uint32_t j = 0; j < *count && !known; j++) known = seen[j] == a;
         if (known) continue;
+        bool stored = is_stored(&z->node[a]) || ir_get(z->f, a)->op == OP_proj;
         bool moved = z->node[a].class == FUSE_INDEX && ir_get(z->f, a)->op != OP_broadcast;
-        if (*count == 2 * LONGEST || (moved && !is_stored(&z->node[a]))) return INT64_MAX;
+        if (*count == 2 * LONGEST || (moved && !stored)) return INT64_MAX;
         seen[(*count)++] = a;
-        int64_t more = is_stored(&z->node[a]) ? z->node[a].elements * 4 > elements ? bytes_of(z, a) : 0
-                                              : bytes_read(z, a, elements, seen, count);
+        int64_t more = !stored                              ? bytes_read(z, a, elements, seen, count)
+                       : z->node[a].elements * 4 > elements ? bytes_of(z, a)
+                                                            : 0;
         bytes = more < INT64_MAX ? bytes + more : more;
     }
     return bytes;
