@@ -366,6 +366,8 @@ static const char *fold_text(struct cuda_emitter *e, const struct nest_stmt *s)
     const struct cuda_register *reg = &e->regs[s->reg];
     const char *place = cuda_element(e, 'r', s->reg, &s->index), *type = cuda_register_type((enum ir_dtype)reg->dtype);
     if (!reg->lanes) return place;
+    if (s->op == OP_or && reg->dtype == IR_BOOL && !e->meets)
+        return arena_format(e->arena, "stepc_any<%u>(%s)", e->team, place);
     return arena_format(e->arena, "stepc_fold<%u%s>(%s, %s, [](%s x, %s y) -> %s { return %s; })", e->team,
                         e->meets ? ", true" : "", e->team > CUDA_WARP ? "folded" : "0", place, type, type, type,
                         combine_text(e, s, "x", "y"));

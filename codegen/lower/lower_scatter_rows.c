@@ -104,14 +104,13 @@ static void open_if_named(struct scatter *s, const struct lower_pos *first, int6
     struct lower *l = s->l;
     struct nest_builder *b = &l->b;
     struct nest_index zero = {0};
-    uint32_t named = nest_reg(b, IR_I32, 1, true, 0);
+    uint32_t named = nest_reg(b, IR_BOOL, 1, true, 0);
     nest_var lane = lower_open(l, NEST_VECTOR, s->count < count ? s->count : count);
     struct lower_pos at = *first;
     lower_pos_add_term(l, &at, lane, 1);
-    nest_reduce(b, OP_max, named, zero, lower_cast(l, names_row(s, &at), IR_I32));
+    nest_reduce(b, OP_or, named, zero, names_row(s, &at));
     nest_close(b);
-    nest_value any = nest_fold(b, OP_max, named, zero);
-    nest_open_if(b, lower_binary(l, OP_lt, IR_BOOL, lower_number(l, 0), any));
+    nest_open_if(b, nest_fold(b, OP_or, named, zero));
 }
 
 static void look_through(struct scatter *s)

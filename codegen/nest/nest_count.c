@@ -4,7 +4,8 @@
 
 enum {
     ROUNDING = 3, /* to 16 bits and back, by a unit of half the rate */
-    FOLD = 40     /* of all threads of a block, through shared memory */
+    FOLD = 40,    /* of all threads of a block, through shared memory */
+    ANY = 4       /* by one barrier */
 };
 
 static double of_statement(const struct nest *nest, const struct nest_stmt *s)
@@ -19,7 +20,7 @@ static double of_statement(const struct nest *nest, const struct nest_stmt *s)
     case NEST_REDUCE:
     case NEST_COPY: return 1;
     case NEST_ADD_TO: return 3;
-    case NEST_FOLD: return FOLD * (double)nest->lanes;
+    case NEST_FOLD: return (s->op == OP_or ? ANY : FOLD) * (double)nest->lanes;
     default: return 0;
     }
 }

@@ -554,6 +554,13 @@ static __device__ T stepc_fold(void *shared, T x, F combine)
     return x;
 }
 
+/* Of a block's threads, or a warp's: is it true in one of them? */
+template <unsigned threads> static __device__ bool stepc_any(bool x)
+{
+    if constexpr (threads > 32) return __syncthreads_or(x);
+    else return __any_sync(0xffffffff, x);
+}
+
 /* ---- pieces between the memory of the host and that of the device, by `all` threads, of which this is one: a table
  * (step_abi.h) ---- */
 

@@ -277,6 +277,21 @@ static void shim_barrier(int line, unsigned threads = 0) /* of so many threads; 
 #define stepc_barrier(threads) shim_barrier(__LINE__, threads)
 #define stepc_place shim::place
 
+/* What is given is looked at behind a barrier, in one of two places in turn. */
+static bool shim_any(bool x, bool block)
+{
+    static bool given[2][2][shim::MOST], turns[2][shim::MOST];
+    bool turn = turns[block][threadIdx.x] = !turns[block][threadIdx.x], any = false;
+    unsigned first = block ? 0 : threadIdx.x / shim::WARP * shim::WARP;
+    given[block][turn][threadIdx.x] = x;
+    if (block) __syncthreads();
+    else __syncwarp();
+    for (unsigned i = first; i < (block ? blockDim.x : first + shim::WARP); i++) any |= given[block][turn][i];
+    return any;
+}
+#define __syncthreads_or(x) shim_any(x, true)
+#define __any_sync(mask, x) shim_any(x, false)
+
 /* What lanes give one another waits in one of two places each, in turn, so that one barrier is enough. */
 template <typename T> static T __shfl_xor_sync(unsigned mask, T x, unsigned bits)
 {

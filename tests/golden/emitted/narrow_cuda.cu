@@ -2,13 +2,14 @@ extern "C" __global__ void __launch_bounds__(32) kernel_1(const int *__restrict_
 {
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
-    const int v2 = (int)0ll;
+    const bool v2 = false;
     const int v4 = (int)21ll;
-    const int v8 = (int)19ll;
+    const int v7 = (int)0ll;
+    const int v9 = (int)19ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const long long i1 = 0;
         const long long i2 = 0;
-        const int v10 = (int)(i0);
+        const int v11 = (int)(i0);
          {
              {
                 if (thread < 3) {
@@ -17,53 +18,51 @@ extern "C" __global__ void __launch_bounds__(32) kernel_1(const int *__restrict_
                 }
                  {
                     const long long i4 = 0;
-                    int r0[1];
+                    bool r0[1];
                     for (int i = 0; i < 1; i++) r0[i] = v2;
                     if (thread < 21) {
                         const long long i5 = thread;
                         const int v3 = (int)(i5);
                         const bool v5 = v3 < v4;
                         const int v6 = v5 ? b0[i5] : (int)0;
-                        const int v7 = stepc_max(v6, v2);
-                        const int v9 = stepc_min(v7, v8);
-                        const bool v11 = v9 == v10;
-                        const bool v12 = v5 && v11;
-                        const int v13 = (int)v12;
-                        r0[0] = stepc_max(r0[0], v13);
+                        const int v8 = stepc_max(v6, v7);
+                        const int v10 = stepc_min(v8, v9);
+                        const bool v12 = v10 == v11;
+                        const bool v13 = v5 && v12;
+                        r0[0] = r0[0] || v13;
                     }
-                    const int v14 = stepc_fold<32>(0, r0[0], [](int x, int y) -> int { return stepc_max(x, y); });
-                    const bool v15 = v2 < v14;
-                    if (v15) {
+                    const bool v14 = stepc_any<32>(r0[0]);
+                    if (v14) {
                         float r1[1];
                         for (int i = 0; i < 1; i++) r1[i] = v1;
                         if (thread < 3) {
                             const long long i6 = thread;
-                            const float v16 = b2[3ll * i0 + i6];
-                            r1[0] = v16;
+                            const float v15 = b2[3ll * i0 + i6];
+                            r1[0] = v15;
                         }
                         for (long long i7 = 0; i7 < 21ll; i7++) {
-                            const int v17 = (int)(i7);
-                            const bool v18 = v17 < v4;
-                            const int v19 = v18 ? b0[i7] : (int)0;
-                            const int v20 = stepc_max(v19, v2);
-                            const int v21 = stepc_min(v20, v8);
-                            const bool v22 = v21 == v10;
-                            const bool v23 = v18 && v22;
-                            if (v23) {
+                            const int v16 = (int)(i7);
+                            const bool v17 = v16 < v4;
+                            const int v18 = v17 ? b0[i7] : (int)0;
+                            const int v19 = stepc_max(v18, v7);
+                            const int v20 = stepc_min(v19, v9);
+                            const bool v21 = v20 == v11;
+                            const bool v22 = v17 && v21;
+                            if (v22) {
                                 if (thread < 3) {
                                     const long long i8 = thread;
-                                    const float v24 = b1[3ll * i7 + i8];
-                                    const float v25 = v24 + v24;
-                                    const float v26 = r1[0];
-                                    const float v27 = v26 + v25;
-                                    r1[0] = v27;
+                                    const float v23 = b1[3ll * i7 + i8];
+                                    const float v24 = v23 + v23;
+                                    const float v25 = r1[0];
+                                    const float v26 = v25 + v24;
+                                    r1[0] = v26;
                                 }
                             }
                         }
                         if (thread < 3) {
                             const long long i9 = thread;
-                            const float v28 = r1[0];
-                            b2[3ll * i0 + i9] = v28;
+                            const float v27 = r1[0];
+                            b2[3ll * i0 + i9] = v27;
                         }
                     }
                 }

@@ -3,14 +3,15 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(const int *__restrict
     __shared__ double folded[8];
     const unsigned thread = threadIdx.x;
     const float v1 = 0.0f;
-    const int v2 = (int)0ll;
+    const bool v2 = false;
     const int v4 = (int)150ll;
-    const int v8 = (int)299ll;
-    const float v34 = 0.00027777778f;
+    const int v7 = (int)0ll;
+    const int v9 = (int)299ll;
+    const float v31 = 0.00027777778f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const long long i1 = 0;
         const long long i2 = 0;
-        const int v10 = (int)(i0);
+        const int v11 = (int)(i0);
          {
              {
                 if (thread < 24) {
@@ -19,72 +20,68 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(const int *__restrict
                 }
                  {
                     const long long i4 = 0;
-                    int r0[1];
+                    bool r0[1];
                     for (int i = 0; i < 1; i++) r0[i] = v2;
                     if (thread < 150) {
                         const long long i5 = thread;
                         const int v3 = (int)(i5);
                         const bool v5 = v3 < v4;
                         const int v6 = v5 ? b0[i5] : (int)0;
-                        const int v7 = stepc_max(v6, v2);
-                        const int v9 = stepc_min(v7, v8);
-                        const bool v11 = v9 == v10;
-                        const bool v12 = v5 && v11;
-                        const int v13 = (int)v12;
-                        r0[0] = stepc_max(r0[0], v13);
+                        const int v8 = stepc_max(v6, v7);
+                        const int v10 = stepc_min(v8, v9);
+                        const bool v12 = v10 == v11;
+                        const bool v13 = v5 && v12;
+                        r0[0] = r0[0] || v13;
                     }
-                    const int v14 = stepc_fold<256>(folded, r0[0], [](int x, int y) -> int { return stepc_max(x, y); });
-                    const bool v15 = v2 < v14;
-                    if (v15) {
+                    const bool v14 = stepc_any<256>(r0[0]);
+                    if (v14) {
                         for (long long i6 = 0; i6 < 2ll; i6++) {
-                            int r1[1];
+                            bool r1[1];
                             for (int i = 0; i < 1; i++) r1[i] = v2;
                             if (thread < 128) {
                                 const long long i7 = thread;
-                                const int v16 = (int)(128ll * i6 + i7);
-                                const bool v17 = v16 < v4;
-                                const int v18 = v17 ? b0[128ll * i6 + i7] : (int)0;
-                                const int v19 = stepc_max(v18, v2);
-                                const int v20 = stepc_min(v19, v8);
-                                const bool v21 = v20 == v10;
-                                const bool v22 = v17 && v21;
-                                const int v23 = (int)v22;
-                                r1[0] = stepc_max(r1[0], v23);
+                                const int v15 = (int)(128ll * i6 + i7);
+                                const bool v16 = v15 < v4;
+                                const int v17 = v16 ? b0[128ll * i6 + i7] : (int)0;
+                                const int v18 = stepc_max(v17, v7);
+                                const int v19 = stepc_min(v18, v9);
+                                const bool v20 = v19 == v11;
+                                const bool v21 = v16 && v20;
+                                r1[0] = r1[0] || v21;
                             }
-                            const int v24 = stepc_fold<256>(folded, r1[0], [](int x, int y) -> int { return stepc_max(x, y); });
-                            const bool v25 = v2 < v24;
-                            if (v25) {
+                            const bool v22 = stepc_any<256>(r1[0]);
+                            if (v22) {
                                 float r2[1];
                                 for (int i = 0; i < 1; i++) r2[i] = v1;
                                 if (thread < 24) {
                                     const long long i8 = thread;
-                                    const float v26 = b2[24ll * i0 + i8];
-                                    r2[0] = v26;
+                                    const float v23 = b2[24ll * i0 + i8];
+                                    r2[0] = v23;
                                 }
                                 for (long long i9 = 0; i9 < 128ll; i9++) {
-                                    const int v27 = (int)(128ll * i6 + i9);
-                                    const bool v28 = v27 < v4;
-                                    const int v29 = v28 ? b0[128ll * i6 + i9] : (int)0;
-                                    const int v30 = stepc_max(v29, v2);
-                                    const int v31 = stepc_min(v30, v8);
-                                    const bool v32 = v31 == v10;
-                                    const bool v33 = v28 && v32;
-                                    if (v33) {
+                                    const int v24 = (int)(128ll * i6 + i9);
+                                    const bool v25 = v24 < v4;
+                                    const int v26 = v25 ? b0[128ll * i6 + i9] : (int)0;
+                                    const int v27 = stepc_max(v26, v7);
+                                    const int v28 = stepc_min(v27, v9);
+                                    const bool v29 = v28 == v11;
+                                    const bool v30 = v25 && v29;
+                                    if (v30) {
                                         if (thread < 24) {
                                             const long long i10 = thread;
-                                            const float v35 = b1[3072ll * i6 + 24ll * i9 + i10];
-                                            const float v36 = v34 * v35;
-                                            const float v37 = v36 + v36;
-                                            const float v38 = r2[0];
-                                            const float v39 = v38 + v37;
-                                            r2[0] = v39;
+                                            const float v32 = b1[3072ll * i6 + 24ll * i9 + i10];
+                                            const float v33 = v31 * v32;
+                                            const float v34 = v33 + v33;
+                                            const float v35 = r2[0];
+                                            const float v36 = v35 + v34;
+                                            r2[0] = v36;
                                         }
                                     }
                                 }
                                 if (thread < 24) {
                                     const long long i11 = thread;
-                                    const float v40 = r2[0];
-                                    b2[24ll * i0 + i11] = v40;
+                                    const float v37 = r2[0];
+                                    b2[24ll * i0 + i11] = v37;
                                 }
                             }
                         }
