@@ -81,7 +81,7 @@ class Sequences(runner.SharedCase):
         numbers = [row[9] for row in rows]
         self.assertEqual([(int(n), int(blocks), int(threads)) for n, blocks, threads in re.findall(SEQUENCE, said)],
                          [(numbers.count(i), 1, 256) for i in range(1, max(numbers) + 1)])
-        for command, kernel, blocks, threads, *_, sequence in rows:  # of a part no grid: it is launched with none of its own
+        for command, kernel, blocks, threads, *_, sequence, instructions in rows:  # of a part no grid: it is launched with none of its own
             self.assertRegex(said, r"#%d +\w+ +kernel_%d +%s" % (command, kernel, "part of it " if sequence else "%d x %d, " % (blocks, threads)))
         return rows
 
