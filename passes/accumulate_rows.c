@@ -417,7 +417,7 @@ static void make_marker(struct pass_rows *r, struct ir_builder *outer, struct pa
     memcpy(roles, k->roles, k->params * sizeof *roles);
     memset(roles + k->carried, CAPTURED, k->params - k->carried); /* nothing is handed on */
     memset(used, true, all + 1);
-    struct pass_wide wide = {k->pass, r->known, r->times, &b, map};
+    struct pass_wide wide = {.pass = k->pass, .in = r->known, .times = r->times, .b = &b, .map = map};
     for (uint32_t i = 0; i < k->params; i++) {
         struct ir_type type = r->flat->params.items[i].type;
         if (k->roles[i] >= SPLIT) type.dim[0] *= r->times;

@@ -2,8 +2,8 @@
  * work, and each round reads and writes the sums of all gradients. Where accumulate_rows.c finds that no row knows of
  * another and that what a microbatch gives is sums over rows, so many of them as give products enough to do become one
  * microbatch (accumulate_wide.c). What is a mean over microbatches is their sum then, divided behind. The document's
- * numbers stay what they are but for the order of sums. Memory is that of more rows: where that is much they stay apart
- * (frontend/way.c), and where one value would get large. */
+ * numbers stay what they are but for the order of sums; those of bfloat16 are rounded once. Memory is that of more
+ * rows: where that is much they stay apart (frontend/way.c), and where one value would get large. */
 #include "passes/accumulate_rows.h"
 
 enum {
@@ -86,7 +86,7 @@ static uint32_t wide_body(const struct pass_rows *r)
 {
     const struct ir_func *f = r->flat;
     struct ir_builder b = {.f = pass_new_body(r->k->pass, f->module, r->k->body, "together")};
-    struct pass_wide wide = {.pass = r->k->pass, .in = r->known, .times = r->times, .b = &b};
+    struct pass_wide wide = {.pass = r->k->pass, .in = r->known, .times = r->times, .b = &b, .leaf = r->leaf};
     pass_wide_nodes(&wide);
     for (size_t i = 0; i < f->results.count; i++)
         ir_result_add(&b, f->results.items[i].name, wide.map[f->results.items[i].value], -1);
