@@ -69,7 +69,10 @@ static enum pass_rows_kind linear(struct pass_known *r, ir_value v)
     case OP_sub: return same ? AFFINE : kept;
     case OP_mul:
     case OP_dot: return sums == 1 ? kept : other(r, v, "a product of sums over rows");
-    case OP_div: return sums == 1 && first ? kept : other(r, v, "a quotient by a sum over rows");
+    case OP_div:
+        if (!ir_dtype_is_float((enum ir_dtype)n->type.dtype))
+            return other(r, v, "a quotient of a sum over rows without what is left over");
+        return sums == 1 && first ? kept : other(r, v, "a quotient by a sum over rows");
     case OP_concat: return same ? AFFINE : kept;
     case OP_select: return r->kind[n->args[0]] == SAME ? (same > 1 ? AFFINE : kept) : other(r, v, "a choice by a sum");
     case OP_scatter_add: return affine || !shard_is_zero(r->f, n->args[0]) ? AFFINE : LINEAR;

@@ -66,6 +66,15 @@ static bool is_mean(const struct pass_marker *k, uint32_t result)
     return k->kinds[result] == MEAN || k->kinds[result] == RUNNING_MEAN;
 }
 
+/* Is a sum over rows made float16, which holds that of one microbatch, and not that of several? */
+static bool is_narrowed(const struct pass_rows *r)
+{
+    bool *live = ir_live(r->flat, &r->k->pass->scratch), any = false;
+    for (ir_value v = 1; v < r->flat->count; v++)
+        any |= live[v] && r->known->kind[v] == LINEAR && ir_type(r->flat, v)->dtype == IR_F16;
+    return any;
+}
+
 /* All microbatches run, and their results are rows, or sums and means over rows. */
 static bool may(struct pass_rows *r, const struct ir_func *f, ir_value limit)
 {
@@ -78,7 +87,7 @@ static bool may(struct pass_rows *r, const struct ir_func *f, ir_value limit)
         if (mean ? r->known->kind[r->flat->results.items[i].value] != LINEAR : pass_rows_why(r, i) != NULL)
             return false;
     }
-    return pass_wide_can(r->known, &k->pass->scratch);
+    return !is_narrowed(r) && pass_wide_can(r->known, &k->pass->scratch);
 }
 
 /* The body with so many times as many rows. */
