@@ -328,7 +328,8 @@ int cli_explain(struct cli *cli)
 static int examine(struct cli *cli, const char *name, const char *text, size_t length, struct diags *diags,
                    const char **report)
 {
-    struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
+    bool cuda = cli_takes(cli, "target") && strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0;
+    struct way w = {.cli = cli, .diags = {.arena = cli->arena}, .cuda = cuda};
     int code = cli_limits(cli, &w.limits);
     if (!code) code = way_settings(&w);
     if (code) return code;

@@ -432,7 +432,10 @@ static void fit_together(struct trial *trial, const char *text, size_t length)
     int64_t times = w->plans->module->together;
     uint64_t peak = ir_report_totals(w->plans).peak;
     if (times < 2 || peak <= freely) return;
+    const struct pass_options said = w->options;
+    w->options.dump = NULL, w->options.dump_changed = false; /* these plans are for comparison */
     const struct plan_module *apart = try_plans(trial, text, length, (struct cli_setting){.together = 1});
+    w->options = said;
     if (!apart) return;
     uint64_t most = ir_report_totals(apart).peak / 4 * 5;
     if (most < freely) most = freely;

@@ -69,7 +69,10 @@ static enum pass_rows_kind linear(struct pass_known *r, ir_value v)
     case OP_sub: return same ? AFFINE : kept;
     case OP_mul:
     case OP_dot: return sums == 1 ? kept : other(r, v, "a product of sums over rows");
-    case OP_div: return sums == 1 && first ? kept : other(r, v, "a quotient by a sum over rows");
+    case OP_div:
+        if (!ir_dtype_is_float((enum ir_dtype)n->type.dtype))
+            return other(r, v, "a quotient of a sum over rows without what is left over");
+        return sums == 1 && first ? kept : other(r, v, "a quotient by a sum over rows");
     case OP_concat: return same ? AFFINE : kept;
     case OP_select: return r->kind[n->args[0]] == SAME ? (same > 1 ? AFFINE : kept) : other(r, v, "a choice by a sum");
     case OP_scatter_add: return affine || !shard_is_zero(r->f, n->args[0]) ? AFFINE : LINEAR;
@@ -417,7 +420,7 @@ static void make_marker(struct pass_rows *r, struct ir_builder *outer, struct pa
     memcpy(roles, k->roles, k->params * sizeof *roles);
     memset(roles + k->carried, CAPTURED, k->params - k->carried); /* nothing is handed on */
     memset(used, true, all + 1);
-    struct pass_wide wide = {k->pass, r->known, r->times, &b, map};
+    struct pass_wide wide = {.pass = k->pass, .in = r->known, .times = r->times, .b = &b, .map = map};
     for (uint32_t i = 0; i < k->params; i++) {
         struct ir_type type = r->flat->params.items[i].type;
         if (k->roles[i] >= SPLIT) type.dim[0] *= r->times;

@@ -42,7 +42,8 @@ struct pass_wide {
     const struct pass_known *in;
     int64_t times;
     struct ir_builder *b;
-    ir_value *map; /* by value of in->f: as it is made, with all rows */
+    const uint8_t *leaf; /* by value of in->f: not UINT8_MAX for sums over rows, which take float32 then; or NULL */
+    ir_value *map;       /* by value of in->f: as it is made, with all rows */
 };
 /* Fills in `map`: makes the parameters of in->f, and all that is live. */
 void pass_wide_nodes(struct pass_wide *);

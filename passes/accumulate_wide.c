@@ -23,6 +23,22 @@ static ir_value of_kind(struct pass_wide *w, ir_value v, enum pass_rows_kind kin
     return repeats ? repeated(w, v, (uint32_t)dim) : w->map[v];
 }
 
+/* More rows are more terms of one sum. Where each step rounded to 16 bits, all behind the first few hundred would
+ * vanish beside what is summed already: it is rounded once. */
+static ir_value made(struct pass_wide *w, ir_value v)
+{
+    struct ir_node n = pass_wide_node(w, v);
+    enum ir_dtype dtype = (enum ir_dtype)n.type.dtype;
+    bool sums = n.op == OP_reduce_sum || n.op == OP_scatter_add;
+    if (!w->leaf || w->leaf[v] == UINT8_MAX || !sums || dtype != IR_BF16) return ir_make(w->b, n);
+    ir_value *args = arena_new_array(&w->pass->scratch, ir_value, n.arg_count);
+    for (uint32_t i = 0; i < n.arg_count; i++)
+        args[i] = ir_type(w->b->f, n.args[i])->dtype == IR_BF16 ? ir_cast(w->b, n.args[i], IR_F32) : n.args[i];
+    n.args = args;
+    n.type.dtype = IR_F32;
+    return ir_cast(w->b, ir_make(w->b, n), dtype);
+}
+
 void pass_wide_nodes(struct pass_wide *w)
 {
     struct arena *a = &w->pass->scratch;
@@ -39,7 +55,7 @@ void pass_wide_nodes(struct pass_wide *w)
     for (ir_value v = 1; v < f->count; v++) {
         if (!live[v] || w->map[v]) continue;
         w->b->place = ir_get(f, v)->place;
-        w->map[v] = ir_make(w->b, pass_wide_node(w, v));
+        w->map[v] = made(w, v);
     }
 }
 

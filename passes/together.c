@@ -2,8 +2,8 @@
  * work, and each round reads and writes the sums of all gradients. Where accumulate_rows.c finds that no row knows of
  * another and that what a microbatch gives is sums over rows, so many of them as give products enough to do become one
  * microbatch (accumulate_wide.c). What is a mean over microbatches is their sum then, divided behind. The document's
- * numbers stay what they are but for the order of sums. Memory is that of more rows: where that is much they stay apart
- * (frontend/way.c), and where one value would get large. */
+ * numbers stay what they are but for the order of sums; those of bfloat16 are rounded once. Memory is that of more
+ * rows: where that is much they stay apart (frontend/way.c), and where one value would get large. */
 #include "passes/accumulate_rows.h"
 
 enum {
@@ -66,6 +66,15 @@ static bool is_mean(const struct pass_marker *k, uint32_t result)
     return k->kinds[result] == MEAN || k->kinds[result] == RUNNING_MEAN;
 }
 
+/* Is a sum over rows made float16, which holds that of one microbatch, and not that of several? */
+static bool is_narrowed(const struct pass_rows *r)
+{
+    bool *live = ir_live(r->flat, &r->k->pass->scratch), any = false;
+    for (ir_value v = 1; v < r->flat->count; v++)
+        any |= live[v] && r->known->kind[v] == LINEAR && ir_type(r->flat, v)->dtype == IR_F16;
+    return any;
+}
+
 /* All microbatches run, and their results are rows, or sums and means over rows. */
 static bool may(struct pass_rows *r, const struct ir_func *f, ir_value limit)
 {
@@ -78,7 +87,7 @@ static bool may(struct pass_rows *r, const struct ir_func *f, ir_value limit)
         if (mean ? r->known->kind[r->flat->results.items[i].value] != LINEAR : pass_rows_why(r, i) != NULL)
             return false;
     }
-    return pass_wide_can(r->known, &k->pass->scratch);
+    return !is_narrowed(r) && pass_wide_can(r->known, &k->pass->scratch);
 }
 
 /* The body with so many times as many rows. */
@@ -86,7 +95,7 @@ static uint32_t wide_body(const struct pass_rows *r)
 {
     const struct ir_func *f = r->flat;
     struct ir_builder b = {.f = pass_new_body(r->k->pass, f->module, r->k->body, "together")};
-    struct pass_wide wide = {.pass = r->k->pass, .in = r->known, .times = r->times, .b = &b};
+    struct pass_wide wide = {.pass = r->k->pass, .in = r->known, .times = r->times, .b = &b, .leaf = r->leaf};
     pass_wide_nodes(&wide);
     for (size_t i = 0; i < f->results.count; i++)
         ir_result_add(&b, f->results.items[i].name, wide.map[f->results.items[i].value], -1);

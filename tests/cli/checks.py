@@ -135,6 +135,12 @@ class Checks(runner.Case):
             given = json.loads(self.stepc("explain", self.document("edited.json", **m["document"]), "--json").stdout)
             step = next(e for e in given["entries"] if e["name"] == "step")
             self.assertEqual((given["devices"], given["memory"]["peak"], step["flops"], sum(c["ring"] * c["times"] for c in step["collectives"])), (4, m["peak"], m["flops"], m["sent"]))
+        parts = self.document("parts.json", accumulate={"microbatch_size": 4})  # a GPU makes them together
+        for m in json.loads(self.stepc("explain", parts, "--fit", "1GiB", "--devices", "4", "--target", "cuda", "--json").stdout)["meshes"]:
+            edited = self.document("edited.json", accumulate={"microbatch_size": 4}, **m["document"])
+            peaks = [json.loads(self.stepc("explain", edited, "--json", "--target", target).stdout)["memory"]["peak"] for target in ("cuda", "cpu")]
+            self.assertEqual(peaks[0], m["peak"])
+            self.assertNotEqual(*peaks)
         split = min(report["meshes"], key=lambda m: m["peak"])
         self.assertEqual(split["document"]["sharding"]["optimizer_state"], {"**": ["data"]})
         said = self.stepc("explain", model, "--fit", str(int(split["peak"])), "--devices", "4").stdout  # the other one no more

@@ -58,6 +58,10 @@ TALL = {"stepc": 1, "name": "tall", "inputs": {"x": {"shape": [16384, D], "dtype
 BY_HAND = dict(DOCUMENT, model=dict(DOCUMENT["model"], layers=[{"type": "remat", "block": BLOCK}] * LAYERS + [{"type": "linear", "features": V}]))
 
 
+def peak_of(text):
+    return int(re.search(r"peak ([\d,]+) B", text).group(1).replace(",", ""))
+
+
 def one_by_one(stepc, tmp):
     """On a GPU microbatches are made together, which takes more memory, unless that is limited."""
     document = dict(TALL, inputs={"x": {"shape": [64, D], "axes": ["batch", None]}}, loss="mean(model ** 2)", accumulate={"microbatch_size": 4})
@@ -70,9 +74,6 @@ def one_by_one(stepc, tmp):
         assert done.returncode == 0, done
         return done.stdout, done.stderr
 
-    def peak_of(text):
-        return int(re.search(r"peak ([\d,]+) B", text).group(1).replace(",", ""))
-
     text, _ = explained()
     peak = peak_of(text)
     assert "rounds   microbatches are made up to 16 at a time" in text, text
@@ -80,6 +81,24 @@ def one_by_one(stepc, tmp):
     text, said = explained("--max-memory", str(peak - 1))
     assert peak_of(text) < peak and "rounds" not in text and "by microbatches that are made one by one; a step computes" in said, (peak, text, said)
     assert "rounds" not in runner.call(stepc, "explain", path)
+
+
+def dumped(stepc, tmp):
+    """Where that takes more than 8 GiB it is compared with microbatches that are made one by one; what --dump writes is what is taken."""
+    rows = lambda *shape, **more: {"shape": [1024, *shape], "axes": ["batch"] + [None] * len(shape), **more}
+    document = {"stepc": 1, "name": "table", "inputs": {"x": rows(64, 64), "ids": rows(dtype="int32")}, "accumulate": {"microbatch_size": 4},
+                "model": {"type": "graph", "nodes": [{"type": "embed", "name": "table", "num_embeddings": 12000000, "features": 64, "input": "ids"},
+                                                     {"type": "linear", "name": "line", "features": 64, "input": "x"}], "output": "line + table[:, None, :]"},
+                "loss": "mean(model ** 2)", "optimizer": {"type": "adam", "learning_rate": 1e-3}}
+    path = os.path.join(tmp, "model.json")
+    with open(path, "w") as f:
+        json.dump(document, f)
+    peaks = []
+    for text, *arguments in ((path, "--dump=memplan", "--dump-dir", tmp), (os.path.join(tmp, "23-memplan.sir"),), (path, "--disable", "together")):
+        runner.call(stepc, "compile", text, "-q", "--target", "cuda", "--cuda-arch", "text", "-o", os.path.join(tmp, "step.so"), *arguments)
+        peaks.append(peak_of(runner.call(stepc, "explain", os.path.join(tmp, "step.so"))))
+    taken, again, apart = peaks
+    assert taken == again > apart > 8 << 30, peaks
 
 
 def main():
@@ -129,6 +148,7 @@ def main():
             done = runner.attempt(stepc, "compile", os.path.join(tmp, "model.json"), "-o", os.path.join(tmp, "none.so"), "--max-memory", value)
             assert done.returncode and re.search(says, done.stderr, re.S) and not os.path.exists(os.path.join(tmp, "none.so")), done
         one_by_one(stepc, tmp)
+        dumped(stepc, tmp)
         halves = {"x": rng.standard_normal((2, 64, D), "f4")}
         for loss, kind, scaled in (("mean(model ** 2)", "mean", False), ("sum(model ** 2) / 1e4", "sum", False), ("sum(model ** 2) / 1e4", "mean", True), ("mean(model ** 2)", "sum", True)):
             document = dict(TALL, inputs={"x": {"shape": [64, D], "axes": ["batch", None]}}, loss=loss, accumulate={"microbatch_size": 32, "accumulator": kind})

@@ -243,6 +243,9 @@ class Invariant(runner.Case):
         for metric in ["mean(%s[:3])", "mean(%s[::2])", "mean(pad(%s, (1, 1)))", "mean(roll(%s, 1) * y)", "mean(max(reshape(%s, (4, -1)), axis=1))"]:  # some rows, or rows beside others
             with self.subTest(metric=metric):
                 self.assertRegex(refusal(document({**PERCEPTRON, "metrics": {"some": metric % entropy}}, None, 2)), 'E0434.*rows.*"some" depends on the number of microbatches')
+        halves = document({**PERCEPTRON, "metrics": {"some": "sum((y > 2).astype('uint32')) // 2"}}, None, 2)
+        halves["accumulate"]["metrics"] = {"some": "sum"}
+        self.assertRegex(refusal(halves), 'E0434.*a quotient of a sum over rows without what is left over: "some" depends')
 
     def test_larger(self):
         """Microbatches of at least twice the rows are told of, once, and those that hold whole leaves are not."""
