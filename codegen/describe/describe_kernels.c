@@ -28,10 +28,11 @@ uint64_t cg_library_workspace(const struct cg_gemm *g)
 }
 
 /* Of all that a command computes. */
-static int64_t instructions_of(const struct cg_entry *entry, const struct plan_command *c)
+static int64_t instructions_of(const struct cg_entry *entry, const struct plan_command *c, struct arena *arena)
 {
     double all = 0;
-    for (uint32_t m = 0; m < plan_members(c); m++) all += nest_instructions(entry->kernels[plan_member(c, m)].nest);
+    for (uint32_t m = 0; m < plan_members(c); m++)
+        all += nest_instructions(entry->kernels[plan_member(c, m)].nest, arena);
     return (int64_t)all;
 }
 
@@ -91,7 +92,7 @@ void cg_add_kernels(const struct cg_tables *of, struct json_tree to)
                                           (int64_t)(run->shared_bytes + run->dynamic_bytes),
                                           (int64_t)(l.blocks * run->scratch_bytes), launches, kernel->prefer_gemm, unit,
                                           sequence_of(&sequence, run, of->cuda->small[i][k]),
-                                          instructions_of(entry, c)},
+                                          instructions_of(entry, c, to.arena)},
                         11);
             } else if (g->valid)
                 add_all(list, (const int64_t[]){(int64_t)k, g->m, g->n, g->k, g->batch, kernel->prefer_gemm}, 6);

@@ -205,8 +205,8 @@ int64_t nest_inner(const struct nest_stmt *parallel);                       /* i
 enum { NEST_STAYS = 1 /* one element for all */, NEST_WALKS = 2 /* at the loop's own index */, NEST_JUMPS = 4 };
 uint8_t nest_access(const struct nest *, uint32_t argument);
 bool nest_has(const struct nest *, enum nest_kind);
-double nest_instructions(const struct nest *); /* nest_count.c: of scalars, roughly */
-uint64_t nest_shape(const struct nest *);      /* as if all numbers were 0 and the parallel loop ran once */
+double nest_instructions(const struct nest *, struct arena *); /* nest_count.c: of scalars, roughly */
+uint64_t nest_shape(const struct nest *); /* as if all numbers were 0 and the parallel loop ran once */
 /* nest_wide.c: what is made of 16 bits on the way to something else keeps float32's digits. */
 void nest_keep_digits(struct nest *);
 void nest_print(const struct nest *, struct str *); /* the form of the head of this file */
