@@ -80,8 +80,9 @@ static void add_setting(struct str *out, struct cli_setting at)
 {
     if (at.chunk_rows) str_addf(out, " --chunk-rows %lld", (long long)at.chunk_rows);
     if (at.remat) str_addf(out, " --remat %d", at.remat);
-    if (!at.chunk_rows && !at.remat && !at.why && at.together == 1)
-        str_add(out, " microbatches that are made one by one");
+    if (at.chunk_rows || at.remat || at.why) return;
+    if (at.together == 1) str_add(out, " microbatches that are made one by one");
+    if (at.together > 1) str_addf(out, " microbatches that are made %lld at a time", (long long)at.together);
 }
 
 /* Plans live until the next ones are tried: what is said of them is said now. */
@@ -156,7 +157,10 @@ int cli_fit_memory(struct cli *cli, const struct plan_module *plans, const char 
     double flops = ir_report_totals(plans).flops;
     note_least(&s, plans, before, settings[0]);
     *takes = true;
-    for (size_t i = plans->module->together ? 0 : 1; i < SETTINGS; i++)
+    int64_t together = plans->module->together;
+    for (int64_t times = together / 2; times > 1; times /= 2)
+        if (fits(&s, text, length, (struct cli_setting){.together = times})) return note(&s, before, flops, 0), 0;
+    for (size_t i = together ? 0 : 1; i < SETTINGS; i++)
         if (fits(&s, text, length, settings[i])) return note(&s, before, flops, 0), 0;
     uint64_t least = s.least;
     const char *alive = s.alive;

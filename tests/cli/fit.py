@@ -79,7 +79,13 @@ def one_by_one(stepc, tmp):
     assert "rounds   microbatches are made up to 16 at a time" in text, text
     assert json.loads(explained("--json")[0])["together"] == 16
     text, said = explained("--max-memory", str(peak - 1))
-    assert peak_of(text) < peak and "rounds" not in text and "by microbatches that are made one by one; a step computes" in said, (peak, text, said)
+    assert peak_of(text) < peak and "up to 8 at a time" in text and "by microbatches that are made 8 at a time; a step computes" in said, (peak, text, said)
+    peak = peak_of(explained("--max-memory", str(peak_of(text) - 1))[0])
+    while peak:  # down to one by one
+        text, said = explained("--max-memory", str(peak - 1))
+        assert peak_of(text) < peak, (peak, text, said)
+        peak = peak_of(text) if "rounds" in text else 0
+    assert "by microbatches that are made one by one; a step computes" in said, said
     assert "rounds" not in runner.call(stepc, "explain", path)
 
 
