@@ -83,9 +83,9 @@ static bool may(struct pass_rows *r, const struct ir_func *f, ir_value limit)
     if (k->count <= 1 || !pass_number(f, limit, &number) || number < (double)k->count) return false;
     pass_rows_look(r, k->body->module);
     for (uint32_t i = 0; i < k->results; i++) {
-        bool mean = is_mean(k, i);
-        if (mean ? r->known->kind[r->flat->results.items[i].value] != LINEAR : pass_rows_why(r, i) != NULL)
-            return false;
+        ir_value v = r->flat->results.items[i].value;
+        bool rounds = k->kinds[i] == RUNNING_MEAN && !ir_dtype_is_float((enum ir_dtype)ir_type(r->flat, v)->dtype);
+        if (rounds || (is_mean(k, i) ? r->known->kind[v] != LINEAR : pass_rows_why(r, i) != NULL)) return false;
     }
     return !is_narrowed(r) && pass_wide_can(r->known, &k->pass->scratch);
 }

@@ -8,13 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows of chunks (0: by size) and levels of remat, from the setting that costs least on; microbatches are made one by
- * one with all of them. */
-static const struct cli_setting settings[] = {{0, 0, NULL, 1},  {256, 0, NULL, 1}, {0, 1, NULL, 1},  {256, 1, NULL, 1},
-                                              {0, 2, NULL, 1},  {256, 2, NULL, 1}, {0, 3, NULL, 1},  {256, 3, NULL, 1},
-                                              {64, 3, NULL, 1}, {0, 4, NULL, 1},   {64, 4, NULL, 1}, {0, 6, NULL, 1},
-                                              {64, 6, NULL, 1}};
+/* Rows of chunks (0: by size) and levels of remat, from what costs least on. */
+static const struct {
+    int64_t chunk_rows;
+    int remat;
+} settings[] = {{0, 0},   {256, 0}, {0, 1}, {256, 1}, {0, 2}, {256, 2}, {0, 3},
+                {256, 3}, {64, 3},  {0, 4}, {64, 4},  {0, 6}, {64, 6}};
 enum { SETTINGS = sizeof settings / sizeof *settings, SHOWN = 3 };
+
+/* With all of them microbatches are made one by one. */
+static const struct cli_setting one_by_one = {.together = 1};
 
 struct search {
     struct cli *cli;
@@ -121,7 +124,7 @@ static int64_t rows_of(struct cli *cli, const struct ir_module *m, const char *t
 /* Halves microbatches until it fits. Returns their size, 0: it does not. */
 static int64_t try_microbatches(struct search *s, int64_t rows, const char *text, size_t length)
 {
-    struct cli_setting best = s->best, usual = settings[0];
+    struct cli_setting best = s->best, usual = one_by_one;
     best.why = usual.why = &s->why;
     while (rows > 1 && rows % 2 == 0 && !s->why) {
         const char *other = cli_with_microbatches(s->cli, text, length, rows /= 2);
@@ -155,13 +158,16 @@ int cli_fit_memory(struct cli *cli, const struct plan_module *plans, const char 
     struct search s = {.cli = cli, .planner = planner, .user = user, .most = asked.most};
     if (!asked.most || before <= asked.most) return 0;
     double flops = ir_report_totals(plans).flops;
-    note_least(&s, plans, before, settings[0]);
+    note_least(&s, plans, before, one_by_one);
     *takes = true;
     int64_t together = plans->module->together;
     for (int64_t times = together / 2; times > 1; times /= 2)
         if (fits(&s, text, length, (struct cli_setting){.together = times})) return note(&s, before, flops, 0), 0;
-    for (size_t i = together ? 0 : 1; i < SETTINGS; i++)
-        if (fits(&s, text, length, settings[i])) return note(&s, before, flops, 0), 0;
+    for (size_t i = together ? 0 : 1; i < SETTINGS; i++) {
+        struct cli_setting setting = one_by_one;
+        setting.chunk_rows = settings[i].chunk_rows, setting.remat = settings[i].remat;
+        if (fits(&s, text, length, setting)) return note(&s, before, flops, 0), 0;
+    }
     uint64_t least = s.least;
     const char *alive = s.alive;
     int64_t rows = ir ? 0 : try_microbatches(&s, rows_of(cli, plans->module, text, length), text, length);

@@ -4,6 +4,7 @@ a stand-in for a GPU's driver. Without it every operation rounds.
 
     tests/cuda/digits.py STEPC   (STEPC_CUDA_DRIVER names the stand-in)
 """
+import json
 import os
 import sys
 
@@ -54,6 +55,14 @@ class Digits(runner.Case):
                 with self.subTest(dtype=dtype, target=target):
                     self.assertLess(self.worst(dtype, "--numerics", "fast", *target), 0.51)
                     self.assertGreater(self.worst(dtype, *target), 1.5)
+
+    def test_counted(self):
+        """`explain` counts the roundings among the instructions of a GPU's kernels, three for each: some 20 of an element go."""
+        path = self.write("model.json", dict(DOCUMENT, loss=DOCUMENT["loss"] % "bfloat16"))
+        strict, fast = (sum(row[10] for row in json.loads(self.stepc("explain", path, "--kernels", "--json", "--target", "cuda", *more).stdout)["launches"]["step"])
+                        for more in ((), ("--numerics", "fast")))
+        self.assertGreater(fast, 20 * COUNT)  # what a GELU's gradient takes without them
+        self.assertTrue(15 * 3 * COUNT < strict - fast < 35 * 3 * COUNT, (strict, fast))
 
 
 if __name__ == "__main__":
