@@ -141,9 +141,9 @@ def _near(name: Any, there: Collection[str]) -> str:
     return '; did you mean "%s"?' % near[0] if near else "; there is " + (", ".join(list(there)[:12]) + (", ..." if len(there) > 12 else "") or "none")
 
 
-def _c(text: Path) -> bytes:
-    """A name or a path for C, which ends at a NUL: what is behind one would be lost, and another file or tensor meant."""
-    out = os.fsencode(text) if not isinstance(text, str) or os.sep in text else text.encode()
+def _c(text: Union[str, bytes]) -> bytes:
+    """A name, or an encoded path, for C, which ends at a NUL: what is behind one would be lost, and another file or tensor meant."""
+    out = text.encode() if isinstance(text, str) else text
     if 0 in out:
         raise StepError(1, "STEP_EINVAL: %r: a name cannot have a NUL in it" % text)
     return out
@@ -1009,7 +1009,7 @@ class Step:
         written by `checkpoints`."""
         if not _is_file_name(path):
             raise StepError(1, "STEP_EINVAL: save: %s: expected NAME.safetensors; checkpoints(folder) writes directories" % os.fspath(path))
-        save = _Save(directory=_c(path))
+        save = _Save(directory=_c(os.fsencode(path)))
         self._check(self._save(self._instance, ctypes.byref(save), None))
 
     def checkpoints(self, folder: Path, keep: Optional[str] = None, compress: Optional[str] = None) -> Checkpoints:
@@ -1029,7 +1029,7 @@ class Step:
         some = [_ITEM(size=ctypes.sizeof(_ITEM), name=_c(n), json=_json(v, "items").encode()) for n, v in (items or {}).items()]
         numbers = [_HYPER(size=ctypes.sizeof(_HYPER), name=_c(n), value=v) for n, v in (metrics or {}).items()]
         beside, told, job = (_ITEM * max(len(some), 1))(*some), (_HYPER * max(len(numbers), 1))(*numbers), _p()
-        save = _Save(directory=_c(folder), items=ctypes.cast(beside, _p), item_count=len(some), metrics=ctypes.cast(told, _p),
+        save = _Save(directory=_c(os.fsencode(folder)), items=ctypes.cast(beside, _p), item_count=len(some), metrics=ctypes.cast(told, _p),
                      metric_count=len(numbers), keep=None if keep is None else _c(keep), flags=_COMPRESS[compress])
         self._check(self._save(self._instance, ctypes.byref(save), ctypes.byref(job)))
         return job
@@ -1048,7 +1048,7 @@ class Step:
             if prefix:
                 path = self._parameters_of(path, prefix, os.path.join(folder, os.path.basename(path.rstrip("/"))))
             flags = (1 if partial else 0) | (2 if cast else 0) | (4 if params_only else 0) | (0 if verify else 8)
-            load = _Load(path=_c(path), map=None if map is None else _json(map, "map").encode(), flags=flags)
+            load = _Load(path=_c(os.fsencode(path)), map=None if map is None else _json(map, "map").encode(), flags=flags)
             status = self._load(self._instance, ctypes.byref(load)) if self._ready or not (flags & 5 or load.map) else 3
             if status in (1, 3) and not self._ready:  # not all of the state: the rest is what init leaves
                 begun = self._init(self._instance) if self._tensors(PARAM) else 0

@@ -170,7 +170,8 @@ static int launches(struct cli_view *v, node e, node list)
         str_add(&v->out, "\n");
     }
     str_addf(&v->out,
-             "         a step takes %.3g us at least, by what is published of the card; nothing was measured\n",
+             "         a step takes %.3g us at least, by what is published of the card and a rough count of "
+             "instructions; nothing was measured\n",
              1e6 * all);
     return 0;
 }

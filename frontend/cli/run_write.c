@@ -210,8 +210,8 @@ int run_save_folder(struct run *r, const char *path)
     }
     if (!folder_make(r, path) && errno != EEXIST)
         return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: %s: %s", path, strerror(errno));
-    const char *probe = arena_format(r->cli->arena, "%s/.tmp-step",
-                                     path); /* no name of a checkpoint, which may be there */
+    /* The name is none of a checkpoint's, which may be there. */
+    const char *probe = arena_format(r->cli->arena, "%s/.tmp-step", path);
     if (!st_output_open(&o, probe, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: %s", error);
     st_output_close(&o, false, error);
     return 0;

@@ -65,6 +65,12 @@ with tempfile.TemporaryDirectory() as folder:
     refused(1, "NUL", lambda: m.save(folder + "/a\0b.safetensors"))
     refused(1, "NUL", lambda: m.load(folder + "\0b.safetensors"))
     refused(TypeError, "items: /best is inf", lambda: m.checkpoints(folder + "/runs").save(items={"loader": {"best": float("inf")}}))
+    here = os.getcwd()
+    os.chdir(folder)  # a name that is no UTF-8, without a folder before it
+    m.save("odd\udcff.safetensors")
+    assert os.path.exists(b"odd\xff.safetensors")
+    m.load("odd\udcff.safetensors")
+    os.chdir(here)
     with m.checkpoints(folder + "/runs") as runs:
         runs.save(items={"loader": {"at": np.int64(7)}})
         assert runs.resume() == int(m["step"]) and runs.item("loader") == {"at": 7}
