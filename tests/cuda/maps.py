@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Maps of a GPU (codegen/lower/lower_turn.c, print_few of codegen/cuda/cuda_emit.c) on a stand-in for the driver: what is read across goes through shared memory by
-blocks, whose extents divide nothing; elements of a flat map that do not lie side by side. Steps beside those of the interpreter.
+blocks, whose extents divide nothing; elements of a flat map that do not lie side by side. What is added to rows of tables (lower_scatter_rows.c): indices by many, by parts,
+and the last ones. Steps beside those of the interpreter.
 
     tests/cuda/maps.py STEPC   (STEPC_CUDA_DRIVER names the stand-in)
 """
@@ -28,6 +29,14 @@ STRAY = {
     "few_channels": step({"x": [3, 9, 11, 3]}, "pad(x, ((0, 0), (1, 1), (2, 1), (0, 0))) * w", {"w": [11, 14, 3]}),
 }
 
+TABLES = {"many_and_some": (3000, 2200, 512), "many": (4096, 40, 36), "parts": (1000, 30, 300), "one_part": (100, 70, 8), "each_often": (5000, 3, 20), "of_a_block": (128, 2112, 257)}
+
+
+def table(count, rows, columns):
+    return {"stepc": 1, "inputs": {"x": {"shape": [count], "dtype": "int32"}},
+            "model": {"type": "embed", "num_embeddings": rows, "features": columns, "input": "x", "embedding_init": {"type": "normal", "stddev": 1.0}},
+            "loss": "mean(model * cos(model))", "optimizer": {"type": "sgd", "learning_rate": 100.0}}
+
 
 class Maps(runner.Case):
     verify = False
@@ -38,6 +47,12 @@ class Maps(runner.Case):
             with self.subTest(name=name):
                 text = self.check(name, o, "text")
                 self.assertEqual("[1056];" in text, name not in LEFT)
+
+    def test_tables(self):
+        for name, (count, rows, columns) in TABLES.items():
+            with self.subTest(name=name):
+                text = self.check(name, {**table(count, rows, columns), "precision": {}}, "text")
+                self.assertEqual("2048ll" in text, count > 2048)
 
     def test_stray(self):
         for name, o in STRAY.items():
