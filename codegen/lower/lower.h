@@ -197,6 +197,11 @@ uint32_t lower_site(struct lower *, ir_value);
 void lower_check(struct lower *, ir_value v, nest_value is, const struct lower_pos *, const nest_value *operands,
                  uint32_t count);
 
+/* lower_access.c: are `few` neighbours of a value, from a multiple of that on, made of neighbours in memory, from a
+ * multiple on? Does it stand in memory as it is, but for its order? */
+bool lower_side_by_side(const struct lower *, ir_value, int64_t few);
+bool lower_stands(const struct lower *, ir_value);
+
 /* lower_value.c: a value at a position of its own C order. */
 nest_value lower_value(struct lower *, ir_value, const struct lower_pos *);
 bool lower_is_loaded(const struct lower *,

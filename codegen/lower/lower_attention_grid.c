@@ -3,16 +3,15 @@
  *
  *   parallel   a batch, and a block of lanes
  *     serial   blocks of the other side, its steps
- *       scores: both operands go through shared memory by a few numbers of what is contracted, the next ones are on
- *               their way meanwhile; a thread keeps its piece of the tile [steps][lanes] in registers
- *       what is element-wise with them by the same thread
- *       softmax: a lane is the work of a few threads, which own every so many-th stretch of its steps
- *       sums [lanes][made], in registers, += weights x the other operand, which goes through shared memory likewise
- *     division by the softmax's sum, and the stores
+ *       scores: both operands go through shared memory; a thread keeps its piece of the tile [steps][lanes] in
+ * registers what is element-wise with them by the same thread softmax: a lane is the work of a few threads, which own
+ * every so many-th stretch of its steps sums [lanes][made], in registers, += weights x the other operand, from shared
+ * memory likewise division by the softmax's sum, and the stores
  *
- * Weights go to shared memory, and come back for the softmax. With the matrix unit, which is for operands and weights
- * of 16 bits, they stay in the registers of the thread that has their scores (lower_attention_stage.c), and so does
- * the softmax, whose maximum four threads find together.
+ * Operands come by a few numbers of what is contracted (lower_attention_stage.c), and weights go to shared memory, and
+ * come back for the softmax. With the matrix unit, which is for operands and weights of 16 bits, a tile of the operands
+ * is there while the one behind it is on its way (lower_attention_panel.c); weights stay in the registers of the thread
+ * that has their scores, and so does the softmax, whose maximum four threads find together.
  *
  * What is outside of the operands is neither read nor written; scores there weigh nothing. */
 #include "codegen/lower/lower_attention_grid.h"
@@ -484,12 +483,15 @@ static struct lower_attention_part across(const struct lower_attention_grid *g, 
 {
     struct lower_attention_part best = {.by = 1, .count = ACROSS, .group = GROUP};
     if (g->unit)
-        return (struct lower_attention_part){
-            .by = 1, .count = UNIT_ACROSS, .groups = (size + NEST_UNIT_COLUMNS - 1) / NEST_UNIT_COLUMNS, .group = 2};
+        return (struct lower_attention_part){.by = 1,
+                                             .count = UNIT_ACROSS,
+                                             .groups = round_up(size, NEST_UNIT_STEPS) / NEST_UNIT_COLUMNS,
+                                             .group = 2,
+                                             .apart = NEST_UNIT_COLUMNS};
     for (int64_t group = GROUP, least = INT64_MAX; group > 0; group /= 2)
         if (round_up(size, ACROSS * group) < least) {
             least = round_up(size, ACROSS * group);
-            best.groups = least / (ACROSS * group), best.group = group;
+            best.groups = least / (ACROSS * group), best.group = group, best.apart = ACROSS * group;
         }
     return best;
 }
@@ -508,15 +510,16 @@ static uint32_t weights_of(struct lower_attention *a)
 }
 
 /* Do its sums fit the registers of a thread, its locals the shared memory, and are there tiles for most of a GPU? */
-static bool fits(const struct lower_attention_grid *g, uint32_t weights)
+static bool fits(struct lower_attention_grid *g, uint32_t weights)
 {
     const struct lower_attention *a = g->a;
     int64_t bytes = (int64_t)ir_dtype_bytes(a->sum), sums = a->sources * a->steps;
     for (uint32_t i = 0; i < a->sinks; i++) sums += attention_size(&g->made[i]);
-    int64_t shared = attention_shared_words(g, true) + attention_shared_words(g, false) + 4 * 4 * a->width;
-    if (!g->unit) shared += weights * a->steps * g->row;
-    return sums * a->width * bytes <= (g->unit ? UNIT_REGISTERS : REGISTERS) * ATTENTION_THREADS * 4 &&
-           shared * bytes <= CG_CUDA_SHARED && (g->unit || a->s.batch * a->blocks >= CG_CUDA_BLOCKS);
+    int64_t shared = 4 * 4 * a->width;
+    if (sums * a->width * bytes > (g->unit ? UNIT_REGISTERS : REGISTERS) * ATTENTION_THREADS * 4) return false;
+    if (g->unit) return attention_choose_panels(g, shared * bytes);
+    shared += attention_shared_numbers(g, true) + attention_shared_numbers(g, false) + weights * a->steps * g->row;
+    return shared * bytes <= CG_CUDA_SHARED && a->s.batch * a->blocks >= CG_CUDA_BLOCKS;
 }
 
 /* The largest tile that fits, else the last one. */
@@ -530,11 +533,16 @@ static bool choose_tile(struct lower_attention_grid *g, uint32_t weights)
         a->width = tiles[i].lanes, a->steps = tiles[i].steps;
         a->blocks = (a->extent + a->width - 1) / a->width;
         g->row = a->width + PADDING;
-        g->lanes = (struct lower_attention_part){.by = ACROSS, .count = DOWN, .groups = 1, .group = a->width / DOWN};
-        g->own = (struct lower_attention_part){.by = 1, .count = a->width, .groups = 1, .group = 1};
+        g->lanes = (struct lower_attention_part){
+            .by = ACROSS, .count = DOWN, .groups = 1, .group = a->width / DOWN, .apart = a->width};
+        g->own = (struct lower_attention_part){.by = 1, .count = a->width, .groups = 1, .group = 1, .apart = a->width};
         if (g->unit)
-            g->own = g->lanes = (struct lower_attention_part){
-                .by = UNIT_ACROSS, .count = ATTENTION_THREADS / UNIT_ACROSS, .groups = 2, .group = 1};
+            g->own = g->lanes = (struct lower_attention_part){.by = UNIT_ACROSS,
+                                                              .count = NEST_UNIT_ROWS / 2,
+                                                              .groups = 2,
+                                                              .group = 1,
+                                                              .apart = NEST_UNIT_ROWS / 2,
+                                                              .warp_apart = NEST_UNIT_ROWS};
         g->steps = across(g, a->steps);
         g->parts = g->unit ? UNIT_ACROSS : ATTENTION_THREADS / a->width, g->part_by = g->unit ? 1 : a->width;
         if (fits(g, weights)) return true;
@@ -546,19 +554,19 @@ static void choose(struct lower_attention_grid *g)
 {
     struct lower_attention *a = g->a;
     struct nest_builder *b = &a->l->b;
-    enum ir_dtype staged = IR_U32;
     g->unit = find_unit(g);
     uint32_t weights = weights_of(a);
     if (!choose_tile(g, weights) && g->unit) {
         g->unit = false, g->kind = a->sum;
         choose_tile(g, weights);
     }
-    if (!g->unit) {
-        staged = a->sum;
+    if (g->unit) {
+        attention_declare_panels(g);
+    } else {
         for (uint32_t i = 0; i < weights; i++) a->tile[i] = nest_local(b, a->sum, (a->steps - 1) * g->row + a->width);
         for (uint32_t i = 0; i < a->sinks; i++) a->sink[i].tile = a->tile[a->sink[i].tile];
+        for (int i = 0; i < 2; i++) g->local[i] = nest_local(b, a->sum, attention_shared_numbers(g, i == 0));
     }
-    for (int i = 0; i < 2; i++) g->local[i] = nest_local(b, staged, attention_shared_words(g, i == 0));
     if (!a->max) return;
     int64_t places = g->parts * a->width;
     a->max_local = nest_local(b, (enum ir_dtype)ir_type(a->l->f, a->max)->dtype, places);
@@ -622,6 +630,91 @@ static void open_blocks(struct lower_attention *a)
     lower_pos_add(l, &a->first, &at[1], a->width);
 }
 
+static int64_t tiles_of(const struct lower_attention *a) { return (a->walked + a->steps - 1) / a->steps; }
+
+static void walk_stages(struct lower_attention_grid *g)
+{
+    struct lower_attention *a = g->a;
+    struct lower *l = a->l;
+    a->step = attention_var(l, lower_open(l, NEST_SERIAL, tiles_of(a)), a->steps);
+    nest_value live = attention_is_live(a, a->steps);
+    if (live) nest_open_if(&l->b, live);
+    for (uint32_t i = 0; i < a->sources; i++) attention_make_scores(g, i);
+    if (a->max) softmax_in_tile(g);
+    else weigh(g);
+    for (uint32_t i = 0; i < a->sinks && a->max; i++) scale_sums(g, i);
+    for (uint32_t i = 0; i < a->sinks; i++) attention_add_sums(g, i);
+}
+
+/* Whether a tile is made is known before it is on its way, and kept in a register (0: it always is). The copies of a
+ * tile are a group, also of one that is left out. */
+static void begin_tile(struct lower_attention_grid *g, const struct lower_pos *tile, uint32_t live)
+{
+    struct lower_attention *a = g->a;
+    struct nest_builder *b = &a->l->b;
+    struct nest_index zero = {0};
+    a->step = attention_zero();
+    lower_pos_add(a->l, &a->step, tile, a->steps);
+    if (live) {
+        nest_value is = attention_is_live(a, a->steps);
+        nest_set(b, live, zero, is);
+        nest_open_if(b, is);
+    }
+    attention_move_steps(g, tile);
+}
+
+/* The tile behind tile `var` on its way, if there is one. */
+static void begin_next(struct lower_attention_grid *g, nest_var var, uint32_t live)
+{
+    struct lower_attention *a = g->a;
+    uint32_t depth = a->l->b.depth;
+    if (tiles_of(a) > 1) {
+        struct lower_pos next = lower_block_ahead(a->l, var, tiles_of(a), 1);
+        begin_tile(g, &next, live);
+        nest_close_to(&a->l->b, depth);
+    }
+    nest_copies(&a->l->b);
+    a->step = attention_var(a->l, var, a->steps);
+}
+
+/* A softmax first finds the maxima, which say whether the tile behind is made. */
+static void walk_panels(struct lower_attention_grid *g)
+{
+    struct lower_attention *a = g->a;
+    struct lower *l = a->l;
+    struct nest_builder *b = &l->b;
+    struct nest_index none = {0};
+    struct lower_pos zero = attention_zero();
+    uint32_t live = a->dead.conditions ? nest_reg(b, IR_BOOL, 1, false, 0) : 0, depth = b->depth;
+    attention_move_lanes(g);
+    begin_tile(g, &zero, live);
+    nest_close_to(b, depth);
+    nest_copies(b);
+    attention_keep_lanes(g);
+    nest_var var = lower_open(l, NEST_SERIAL, tiles_of(a));
+    struct lower_pos tile = attention_var(l, var, 1);
+    a->step = attention_var(l, var, a->steps);
+    uint32_t inside = b->depth;
+    nest_value now = live ? nest_get(b, live, none) : 0;
+    nest_arrived(b, 0); /* all are done with the tile before, too */
+    if (!a->max && g->stages > 1) begin_next(g, var, live);
+    if (live) nest_open_if(b, now);
+    for (uint32_t i = 0; i < a->sources; i++) attention_multiply_rows(g, i, &tile);
+    if (a->max) softmax_in_registers(g);
+    else weigh(g);
+    for (uint32_t i = 0; i < a->sinks && a->max; i++) scale_sums(g, i);
+    if (a->max && g->stages > 1) {
+        nest_close_to(b, inside);
+        begin_next(g, var, live);
+        if (live) nest_open_if(b, now);
+    }
+    for (uint32_t i = 0; i < a->sinks; i++) attention_add_columns(g, i, &tile);
+    if (g->stages > 1) return;
+    nest_close_to(b, inside);
+    nest_arrived(b, 0);
+    begin_next(g, var, live);
+}
+
 void attention_grid(struct lower_attention *a)
 {
     struct lower *l = a->l;
@@ -631,24 +724,10 @@ void attention_grid(struct lower_attention *a)
     open_blocks(a);
     declare(&g);
     if (a->max) show(&g, a->max_local, g.most); /* lanes of a block whose every tile is left out */
-    for (uint32_t i = 0; i < a->sources; i++) attention_keep_lanes(&g, i);
     attention_find_dead(a);
     if (a->dead.conditions && a->rows && !a->max) a->least = attention_least_max(a, &a->first, a->width);
     uint32_t depth = l->b.depth;
-    a->step = attention_var(l, lower_open(l, NEST_SERIAL, (a->walked + a->steps - 1) / a->steps), a->steps);
-    nest_value live = attention_is_live(a, a->steps);
-    if (live) nest_open_if(&l->b, live);
-    for (uint32_t i = 0; i < a->sources; i++) attention_make_scores(&g, i);
-    struct lower_attention_stage early;
-    if (g.unit && a->sinks) early = attention_begin_sums(&g, 0);
-    if (!a->max) weigh(&g);
-    else if (g.unit) softmax_in_registers(&g);
-    else softmax_in_tile(&g);
-    for (uint32_t i = 0; i < a->sinks && a->max; i++) scale_sums(&g, i);
-    for (uint32_t i = 0; i < a->sinks; i++) {
-        if (i || !g.unit) early = attention_begin_sums(&g, i);
-        attention_add_sums(&g, i, &early);
-    }
+    (g.unit ? walk_panels : walk_stages)(&g);
     nest_close_to(&l->b, depth);
     if (a->max) finish_stats(&g);
     for (uint32_t i = 0; i < a->sinks; i++) finish_sums(&g, i);

@@ -6,17 +6,17 @@
 enum { ATTENTION_THREADS = 128 };
 
 /* A thread's part of one side of a tile: groups of neighbours, `groups` of them, so far apart that the others stand
- * between them. */
+ * between them; of warps each has its own stretch, or (0) all have all. */
 struct lower_attention_part {
     int64_t by, count; /* digit of the thread's number */
-    int64_t groups, group;
+    int64_t groups, group, apart, warp_apart;
     uint32_t reg; /* what the thread takes of it for a product */
 };
 struct lower_attention_piece {
     nest_var outer, inner;
 };
 
-/* An operand on its way to shared memory, which has words: numbers, or pairs of them along what is contracted. */
+/* An operand on its way to shared memory. */
 struct lower_attention_stage {
     const struct lower_attention_side *side;
     struct lower_pos first; /* of its rows */
@@ -24,10 +24,20 @@ struct lower_attention_stage {
     bool rows_kept;         /* its rows are kept, what is inside is contracted; or the other way round */
     bool fast_kept;         /* neighbours in memory are kept */
     int64_t kept, chunk;    /* numbers of both sides that are there at a time */
-    int64_t kept_apart, word_apart;
-    int64_t few; /* neighbouring words that a thread fetches */
+    int64_t apart;          /* rows of what is kept */
     uint32_t local, staged;
 };
+
+/* An operand in shared memory for the matrix unit: rows of pairs, in `parts` of so many columns as lie side by side. */
+struct lower_attention_panel {
+    const struct lower_attention_side *side;
+    int64_t rows, part, parts;
+    int64_t few; /* words that a thread moves at a time */
+    bool copied; /* by nobody's registers */
+    uint32_t local;
+};
+
+enum { ATTENTION_KEPT = 4 /* steps of the matrix unit whose left operand a thread keeps */ };
 
 struct lower_attention_grid {
     struct lower_attention *a;
@@ -40,7 +50,9 @@ struct lower_attention_grid {
     int64_t row;       /* numbers of a row of a tile in shared memory */
     uint32_t local[2]; /* what is staged, of lanes and of the others */
     uint32_t scores[MOST_SOURCES], sums[MOST_SINKS];
-    uint32_t kept[MOST_SOURCES];  /* pairs of the lanes' side, where it stays in registers */
+    struct lower_attention_panel lanes_panel[MOST_SOURCES], panel[MOST_BLOCKS]; /* with the matrix unit */
+    int64_t stages;                              /* tiles of the steps that are in shared memory at a time */
+    uint32_t kept[MOST_SOURCES][ATTENTION_KEPT]; /* pairs of the lanes' side, where it stays in registers */
     uint32_t weights[MOST_SINKS]; /* pairs in registers, by tile: the matrix unit's left operand, `pieces` of it */
     uint32_t pieces[MOST_SINKS];  /* 1, or of float32 three that make it up */
     uint32_t most, total, scale;  /* so far, of a thread's lanes */
@@ -64,11 +76,21 @@ struct nest_index attention_sum(struct lower_attention_grid *, struct lower_atte
 nest_value attention_masked(struct lower_attention_grid *, nest_value, double otherwise);
 void attention_leave(struct lower_attention_grid *, uint32_t depth); /* loops, and the mask of loads */
 
-/* lower_attention_stage.c. Words of shared memory that go by for a side: of lanes, of the others. */
-int64_t attention_shared_words(const struct lower_attention_grid *, bool lanes);
-/* Before the steps; scores = lanes x steps; what one of the sums is made with on its way, sums += weights x that. */
-void attention_keep_lanes(struct lower_attention_grid *, uint32_t source);
+/* lower_attention_stage.c, without the matrix unit. Numbers in shared memory for a side: of lanes, of the others. */
+int64_t attention_shared_numbers(const struct lower_attention_grid *, bool lanes);
+/* Scores = lanes x steps; sums += weights x what they are made with. */
 void attention_make_scores(struct lower_attention_grid *, uint32_t source);
-struct lower_attention_stage attention_begin_sums(struct lower_attention_grid *, uint32_t sink);
-void attention_add_sums(struct lower_attention_grid *, uint32_t sink, const struct lower_attention_stage *);
+void attention_add_sums(struct lower_attention_grid *, uint32_t sink);
+
+/* lower_attention_panel.c, with it. Panels for this tile, false: they do not fit beside so many other bytes; their
+ * locals and registers. */
+bool attention_choose_panels(struct lower_attention_grid *, int64_t others);
+void attention_declare_panels(struct lower_attention_grid *);
+/* On their way to shared memory: the lanes, a group of copies, and a tile of the steps, of one that is open. */
+void attention_move_lanes(struct lower_attention_grid *);
+void attention_move_steps(struct lower_attention_grid *, const struct lower_pos *tile);
+/* Once the lanes have come; scores and sums of a tile that has. */
+void attention_keep_lanes(struct lower_attention_grid *);
+void attention_multiply_rows(struct lower_attention_grid *, uint32_t source, const struct lower_pos *tile);
+void attention_add_columns(struct lower_attention_grid *, uint32_t sink, const struct lower_pos *tile);
 #endif

@@ -1,17 +1,10 @@
-/* Products of attention on a GPU: their operands on the way to shared memory, and what a thread takes of them. With the
- * matrix unit words are pairs of what is contracted, the threads of a warp hold what it wants (NEST_MATRIX), of lanes
- * those that are 32 apart as rows g and g + 8, and weights come from the registers in which they were made: the sums
- * of two tiles of columns are, as pairs, a tile of the left operand (Dao, "FlashAttention-2", 2023). Weights of
- * float32 are three numbers of 16 bits each, whose products are as exact. */
+/* Products of attention on a GPU without its matrix unit: operands on their way to shared memory by a few numbers of
+ * what is contracted, and what a thread takes of them. */
 #include "codegen/lower/lower_attention_grid.h"
 
 enum {
-    CHUNK = 16,      /* of what is contracted that is in shared memory at a time */
-    UNIT_CHUNK = 32, /* where it is more than fits the registers of a thread */
-    MOST_KEPT = 64,
-    UNIT_LEFT = 4, /* registers of its left operand */
-    PADDING = 4,   /* between the rows of shared memory: other banks */
-    UNIT_PADDING = 8
+    CHUNK = 16, /* of what is contracted that is in shared memory at a time */
+    PADDING = 4 /* between the rows of shared memory: other banks */
 };
 
 int64_t attention_size(const struct lower_attention_part *p) { return p->count * p->groups * p->group; }
@@ -41,7 +34,8 @@ struct lower_pos attention_place(struct lower_attention_grid *g, const struct lo
 {
     struct lower_pos at = attention_zero();
     attention_digit(g, &at, p->by, p->count, p->group);
-    lower_pos_add_term(g->a->l, &at, piece.outer, p->count * p->group);
+    if (p->warp_apart) attention_digit(g, &at, 32, ATTENTION_THREADS / 32, p->warp_apart);
+    lower_pos_add_term(g->a->l, &at, piece.outer, p->apart);
     lower_pos_add_term(g->a->l, &at, piece.inner, 1);
     return at;
 }
@@ -87,25 +81,12 @@ void attention_leave(struct lower_attention_grid *g, uint32_t depth)
 
 /* ---------------------------------------------------------------- to shared memory */
 
-static int64_t word_numbers(const struct lower_attention_grid *g) { return g->unit ? 2 : 1; }
-
-/* So many neighbours as 16 bytes of words hold, if all threads have some then. */
-static int64_t few_of(const struct lower_attention_grid *g, const struct lower_attention_stage *s)
-{
-    int64_t words = s->chunk / word_numbers(g), fast = s->fast_kept ? s->kept : words, slow = s->kept * words / fast;
-    int64_t few = g->unit ? 4 : 1;
-    while (few > 1 && (fast % few || lower_common_factor(fast / few, ATTENTION_THREADS) * slow < ATTENTION_THREADS))
-        few /= 2;
-    return few;
-}
-
 static struct lower_attention_stage stage_of(struct lower_attention_grid *g, const struct lower_attention_side *side,
                                              const struct lower_pos *first, int64_t rows, bool rows_kept, int64_t kept,
                                              int64_t chunk, uint32_t local)
 {
     const struct lower_attention_run *inner = &side->inner;
     bool inner_fast = !inner->count || inner->stride[inner->count - 1] == 1;
-    int64_t words = chunk / word_numbers(g);
     struct lower_attention_stage s = {.side = side,
                                       .first = *first,
                                       .rows = rows,
@@ -113,54 +94,35 @@ static struct lower_attention_stage stage_of(struct lower_attention_grid *g, con
                                       .fast_kept = inner_fast != rows_kept,
                                       .kept = kept,
                                       .chunk = chunk,
-                                      .kept_apart = 1,
-                                      .word_apart = kept + (g->unit ? UNIT_PADDING : PADDING),
+                                      .apart = kept + PADDING,
                                       .local = local};
-    if (g->unit && !s.fast_kept) s.kept_apart = words + PADDING, s.word_apart = 1;
-    s.few = few_of(g, &s);
-    s.staged = nest_reg(&g->a->l->b, g->unit ? IR_U32 : g->kind, (uint32_t)(kept * words / ATTENTION_THREADS), true, 0);
+    s.staged = nest_reg(&g->a->l->b, g->kind, (uint32_t)(kept * chunk / ATTENTION_THREADS), true, 0);
     return s;
-}
-
-static int64_t staged_words(const struct lower_attention_grid *g, int64_t kept, int64_t chunk)
-{
-    int64_t words = chunk / word_numbers(g), by_words = words * (kept + (g->unit ? UNIT_PADDING : PADDING));
-    int64_t by_kept = kept * (words + PADDING);
-    return g->unit && by_kept > by_words ? by_kept : by_words;
 }
 
 /* Neighbouring threads take what is neighbouring in memory: so many of them, then the next stretch of the other side.
  */
 struct turn {
-    nest_var fast, slow;
-    struct lower_pos kept, word, number; /* of the first one of a few */
+    struct lower_pos kept, contracted, number;
 };
 
 static struct turn open_turn(struct lower_attention_grid *g, const struct lower_attention_stage *s)
 {
     struct lower *l = g->a->l;
-    int64_t words = s->chunk / word_numbers(g), extent = (s->fast_kept ? s->kept : words) / s->few,
-            other = s->fast_kept ? words : s->kept;
+    int64_t extent = s->fast_kept ? s->kept : s->chunk, other = s->fast_kept ? s->chunk : s->kept;
     int64_t together = lower_common_factor(extent, ATTENTION_THREADS), apart = ATTENTION_THREADS / together;
     struct lower_pos fast = attention_zero(), slow = fast;
-    struct turn t = {0, lower_open(l, NEST_UNROLL, other / apart), fast, fast, fast};
-    t.fast = lower_open(l, NEST_UNROLL, extent / together);
+    struct turn t = {fast, fast, fast};
+    nest_var outer = lower_open(l, NEST_UNROLL, other / apart), inner = lower_open(l, NEST_UNROLL, extent / together);
     attention_open_threads(g);
-    attention_digit(g, &fast, 1, together, s->few);
+    attention_digit(g, &fast, 1, together, 1);
     attention_digit(g, &slow, together, apart, 1);
-    lower_pos_add_term(l, &fast, t.fast, together * s->few);
-    lower_pos_add_term(l, &slow, t.slow, apart);
-    t.kept = s->fast_kept ? fast : slow, t.word = s->fast_kept ? slow : fast;
-    lower_pos_add_term(l, &t.number, t.slow, extent / together * s->few);
-    lower_pos_add_term(l, &t.number, t.fast, s->few);
+    lower_pos_add_term(l, &fast, inner, together);
+    lower_pos_add_term(l, &slow, outer, apart);
+    t.kept = s->fast_kept ? fast : slow, t.contracted = s->fast_kept ? slow : fast;
+    lower_pos_add_term(l, &t.number, outer, extent / together);
+    lower_pos_add_term(l, &t.number, inner, 1);
     return t;
-}
-
-static void step_on(const struct lower_attention_stage *s, struct turn *t)
-{
-    t->number.offset++;
-    if (s->fast_kept) t->kept.offset++;
-    else t->word.offset++;
 }
 
 static nest_value number_at(struct lower_attention_grid *g, const struct lower_attention_stage *s,
@@ -182,23 +144,9 @@ static void fetch(struct lower_attention_grid *g, const struct lower_attention_s
     struct lower *l = g->a->l;
     uint32_t depth = l->b.depth;
     struct turn t = open_turn(g, s);
-    for (int64_t i = 0; i < s->few; i++, step_on(s, &t)) {
-        struct lower_pos contracted = attention_plus(l, from, &t.word, word_numbers(g));
-        nest_value value = number_at(g, s, &t.kept, &contracted);
-        contracted.offset++;
-        if (g->unit) value = lower_halves(l, value, number_at(g, s, &t.kept, &contracted));
-        nest_set(&l->b, s->staged, lower_pos_index(l, &t.number), value);
-    }
+    struct lower_pos contracted = attention_plus(l, from, &t.contracted, 1);
+    nest_set(&l->b, s->staged, lower_pos_index(l, &t.number), number_at(g, s, &t.kept, &contracted));
     attention_leave(g, depth);
-}
-
-static struct nest_index shared_at(struct lower_attention_grid *g, const struct lower_attention_stage *s,
-                                   const struct lower_pos *kept, const struct lower_pos *word)
-{
-    struct lower_pos at = attention_zero();
-    lower_pos_add(g->a->l, &at, kept, s->kept_apart);
-    lower_pos_add(g->a->l, &at, word, s->word_apart);
-    return lower_pos_index(g->a->l, &at);
 }
 
 /* From registers to shared memory. */
@@ -207,9 +155,8 @@ static void put(struct lower_attention_grid *g, const struct lower_attention_sta
     struct lower *l = g->a->l;
     uint32_t depth = l->b.depth;
     struct turn t = open_turn(g, s);
-    for (int64_t i = 0; i < s->few; i++, step_on(s, &t))
-        nest_store(&l->b, s->local, shared_at(g, s, &t.kept, &t.word),
-                   nest_get(&l->b, s->staged, lower_pos_index(l, &t.number)), 0);
+    nest_store(&l->b, s->local, attention_in_rows(l, &t.contracted, s->apart, &t.kept),
+               nest_get(&l->b, s->staged, lower_pos_index(l, &t.number)), 0);
     nest_close_to(&l->b, depth);
 }
 
@@ -230,48 +177,11 @@ static void take(struct lower_attention_grid *g, const struct lower_attention_pa
     nest_close_to(&l->b, depth);
 }
 
-/* What the matrix unit takes at a time, from word `word` of what is contracted on, into registers from `first` on: of
- * lanes those 32 apart. */
-static void take_unit(struct lower_attention_grid *g, const struct lower_attention_part *p,
-                      const struct lower_attention_stage *s, const struct lower_pos *word, uint32_t reg,
-                      const struct lower_pos *first)
-{
-    struct lower *l = g->a->l;
-    uint32_t depth = l->b.depth;
-    bool left = p == &g->lanes;
-    int64_t apart = left ? p->count : NEST_UNIT_COLUMNS;
-    nest_var tile = lower_open(l, NEST_UNROLL, p->groups), late = lower_open(l, NEST_UNROLL, 2);
-    attention_open_threads(g);
-    struct lower_pos place = attention_zero(), number = *first, of = *word;
-    attention_digit(g, &of, 1, 4, 1);
-    lower_pos_add_term(l, &of, late, NEST_UNIT_STEPS / 4);
-    attention_digit(g, &place, 4, apart, 1);
-    lower_pos_add_term(l, &place, tile, apart);
-    lower_pos_add_term(l, &number, tile, left ? 1 : 2);
-    lower_pos_add_term(l, &number, late, left ? 2 : 1);
-    nest_set(&l->b, reg, lower_pos_index(l, &number), nest_load(&l->b, s->local, shared_at(g, s, &place, &of), 0));
-    nest_close_to(&l->b, depth);
-}
-
-/* A left operand: what goes through shared memory in chunks (NULL: nothing), a tile there whose rows are steps, or
- * registers of all that is contracted, `pieces` of them. */
+/* A left operand: what goes through shared memory in chunks, or (NULL) a tile there whose rows are steps. */
 struct left {
     const struct lower_attention_stage *stage;
-    uint32_t tile, kept, pieces, apart;
+    uint32_t tile;
 };
-
-/* The same from registers, turn `turn` of a piece. */
-static void take_kept(struct lower_attention_grid *g, const struct left *left, uint32_t piece, nest_var turn)
-{
-    struct lower *l = g->a->l;
-    uint32_t depth = l->b.depth;
-    struct lower_pos number = attention_var(l, lower_open(l, NEST_UNROLL, UNIT_LEFT), 1), of = number;
-    attention_open_threads(g);
-    lower_pos_add_term(l, &of, turn, UNIT_LEFT);
-    of.offset += piece * left->apart;
-    nest_set(&l->b, g->lanes.reg, lower_pos_index(l, &number), nest_get(&l->b, left->kept, lower_pos_index(l, &of)));
-    nest_close_to(&l->b, depth);
-}
 
 /* sums[lane][other] += what was taken of both. */
 static void add_products(struct lower_attention_grid *g, const struct lower_attention_part *other, uint32_t sums)
@@ -297,25 +207,14 @@ static void multiply(struct lower_attention_grid *g, const struct lower_attentio
                      const struct lower_pos *from, const struct lower_attention_part *other, uint32_t sums)
 {
     struct lower *l = g->a->l;
-    int64_t at_once = g->unit ? NEST_UNIT_STEPS : 1;
-    nest_var var = lower_open(l, NEST_UNROLL, right->chunk / at_once);
-    struct lower_pos k = attention_var(l, var, g->unit ? NEST_UNIT_STEPS / 2 : 1), zero = attention_zero(),
+    struct lower_pos k = attention_var(l, lower_open(l, NEST_UNROLL, right->chunk), 1),
                      row = left->stage ? k : attention_plus(l, from, &k, 1);
-    if (g->unit) {
-        take_unit(g, other, right, &k, other->reg, &zero);
-        for (uint32_t piece = 0; piece < left->pieces; piece++) {
-            if (left->stage) take_unit(g, &g->lanes, left->stage, &k, g->lanes.reg, &zero);
-            else take_kept(g, left, piece, var);
-            nest_matrix(&l->b, g->kind, sums, g->lanes.reg, other->reg);
-        }
-    } else {
-        take(g, &g->lanes, left->stage ? left->stage->local : left->tile, &row, g->row);
-        take(g, other, right->local, &k, right->word_apart);
-        add_products(g, other, sums);
-    }
+    take(g, &g->lanes, left->stage ? left->stage->local : left->tile, &row, g->row);
+    take(g, other, right->local, &k, right->apart);
+    add_products(g, other, sums);
 }
 
-static void multiply_all(struct lower_attention_grid *g, const struct lower_attention_stage *right, bool fetched,
+static void multiply_all(struct lower_attention_grid *g, const struct lower_attention_stage *right,
                          const struct left *left, int64_t length, const struct lower_attention_part *other,
                          uint32_t sums)
 {
@@ -324,7 +223,7 @@ static void multiply_all(struct lower_attention_grid *g, const struct lower_atte
     int64_t chunk = right->chunk, chunks = (length + chunk - 1) / chunk;
     struct lower_pos from = attention_zero();
     if (left->stage) fetch(g, left->stage, &from);
-    if (!fetched) fetch(g, right, &from);
+    fetch(g, right, &from);
     nest_var var = lower_open(l, NEST_SERIAL, chunks);
     if (left->stage) put(g, left->stage);
     put(g, right);
@@ -343,48 +242,21 @@ static void multiply_all(struct lower_attention_grid *g, const struct lower_atte
 /* ---------------------------------------------------------------- scores */
 
 /* Of so many numbers that are contracted. */
-static int64_t chunk_of(const struct lower_attention_grid *g, int64_t length)
-{
-    if (g->unit && length > MOST_KEPT) return UNIT_CHUNK;
-    if (g->unit) return (length + NEST_UNIT_STEPS - 1) / NEST_UNIT_STEPS * NEST_UNIT_STEPS;
-    return length % CHUNK && length % (CHUNK / 2) == 0 ? CHUNK / 2 : CHUNK;
-}
+static int64_t chunk_of(int64_t length) { return length % CHUNK && length % (CHUNK / 2) == 0 ? CHUNK / 2 : CHUNK; }
 
-int64_t attention_shared_words(const struct lower_attention_grid *g, bool lanes)
+int64_t attention_shared_numbers(const struct lower_attention_grid *g, bool lanes)
 {
     const struct lower_attention *a = g->a;
     int64_t most = 0;
     for (uint32_t i = 0; i < a->sources; i++) {
-        int64_t words = staged_words(g, lanes ? a->width : a->steps, chunk_of(g, a->source[i].lanes.length));
-        most = words > most ? words : most;
+        int64_t numbers = chunk_of(a->source[i].lanes.length) * ((lanes ? a->width : a->steps) + PADDING);
+        most = numbers > most ? numbers : most;
     }
     for (uint32_t i = 0; i < a->sinks && !lanes; i++) {
-        int64_t words = staged_words(g, attention_size(&g->made[i]), g->unit ? a->steps : CHUNK);
-        most = words > most ? words : most;
+        int64_t numbers = CHUNK * (attention_size(&g->made[i]) + PADDING);
+        most = numbers > most ? numbers : most;
     }
     return most;
-}
-
-/* Few numbers of the lanes stay in registers while the steps go by. */
-void attention_keep_lanes(struct lower_attention_grid *g, uint32_t source)
-{
-    struct lower_attention *a = g->a;
-    struct lower *l = a->l;
-    const struct lower_attention_source *s = &a->source[source];
-    int64_t chunk = chunk_of(g, s->lanes.length);
-    struct lower_pos zero = attention_zero(), number = zero;
-    if (!g->unit || s->lanes.length > MOST_KEPT) return;
-    g->kept[source] = nest_reg(&l->b, IR_U32, (uint32_t)(UNIT_LEFT * chunk / NEST_UNIT_STEPS), true, 0);
-    uint32_t depth = l->b.depth;
-    struct lower_attention_stage stage = stage_of(g, &s->lanes, &a->first, a->extent, true, a->width, chunk,
-                                                  g->local[0]);
-    fetch(g, &stage, &zero);
-    put(g, &stage);
-    nest_var turn = lower_open(l, NEST_UNROLL, chunk / NEST_UNIT_STEPS);
-    struct lower_pos word = attention_var(l, turn, NEST_UNIT_STEPS / 2);
-    lower_pos_add_term(l, &number, turn, UNIT_LEFT);
-    take_unit(g, &g->lanes, &stage, &word, g->kept[source], &number);
-    nest_close_to(&l->b, depth);
 }
 
 void attention_make_scores(struct lower_attention_grid *g, uint32_t source)
@@ -392,41 +264,23 @@ void attention_make_scores(struct lower_attention_grid *g, uint32_t source)
     struct lower_attention *a = g->a;
     const struct lower_attention_source *s = &a->source[source];
     const struct lower_attention_side *steps = &a->block[s->block].side;
-    bool kept = g->unit && s->lanes.length <= MOST_KEPT;
-    int64_t chunk = chunk_of(g, steps->length);
-    struct lower_attention_stage stage;
-    struct left left = {.kept = g->kept[source], .pieces = 1};
-    if (!kept) {
-        stage = stage_of(g, &s->lanes, &a->first, a->extent, true, a->width, chunk, g->local[0]);
-        left.stage = &stage;
-    }
-    struct lower_attention_stage right = stage_of(g, steps, &a->step, a->walked, true, a->steps, chunk, g->local[1]);
+    int64_t chunk = chunk_of(steps->length);
+    struct lower_attention_stage lanes = stage_of(g, &s->lanes, &a->first, a->extent, true, a->width, chunk,
+                                                  g->local[0]),
+                                 right = stage_of(g, steps, &a->step, a->walked, true, a->steps, chunk, g->local[1]);
+    struct left left = {.stage = &lanes};
     g->scores[source] = nest_reg(&a->l->b, a->sum, (uint32_t)(attention_own(&g->lanes) * attention_own(&g->steps)),
                                  true, 0);
-    multiply_all(g, &right, false, &left, steps->length, &g->steps, g->scores[source]);
+    multiply_all(g, &right, &left, steps->length, &g->steps, g->scores[source]);
 }
 
 /* ---------------------------------------------------------------- sums */
 
-/* All steps at once where weights are in registers, which have no addresses. */
-struct lower_attention_stage attention_begin_sums(struct lower_attention_grid *g, uint32_t sink)
+void attention_add_sums(struct lower_attention_grid *g, uint32_t sink)
 {
     struct lower_attention *a = g->a;
-    struct lower_pos zero = attention_zero();
     struct lower_attention_stage right = stage_of(g, &a->block[a->sink[sink].block].side, &a->step, a->walked, false,
-                                                  attention_size(&g->made[sink]), g->unit ? a->steps : CHUNK,
-                                                  g->local[1]);
-    fetch(g, &right, &zero);
-    return right;
-}
-
-void attention_add_sums(struct lower_attention_grid *g, uint32_t sink, const struct lower_attention_stage *right)
-{
-    uint32_t tile = g->a->sink[sink].tile;
-    struct left left = {.tile = tile};
-    if (g->unit) {
-        left = (struct left){
-            .kept = g->weights[tile], .pieces = g->pieces[tile], .apart = (uint32_t)(2 * g->steps.groups)};
-    }
-    multiply_all(g, right, true, &left, g->a->steps, &g->made[sink], g->sums[sink]);
+                                                  attention_size(&g->made[sink]), CHUNK, g->local[1]);
+    struct left left = {.tile = a->sink[sink].tile};
+    multiply_all(g, &right, &left, a->steps, &g->made[sink], g->sums[sink]);
 }

@@ -5,7 +5,6 @@
 
 enum {
     ACCESS = 16 /* bytes */,
-    DEPTH = 16,
     TURNED = 4, /* numbers of 16 bits of each of two steps: 16 bytes of pairs, as neighbouring threads store them */
     NEAR = 8    /* rows of pairs in shared memory, of which those that are half as far apart begin at other banks */
 };
@@ -26,55 +25,7 @@ struct lower_pos grid_inside(struct lower *l, const struct lower_pos *p, int64_t
 
 /* ---------------------------------------------------------------- neighbours */
 
-static bool divides(int64_t few, const int64_t *n, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (n[i] % few) return false;
-    return true;
-}
-
-static bool side_by_side(const struct lower *l, ir_value v, int64_t few, uint32_t depth);
-
-/* The same of taps: runs, and what lies between them. */
-static bool taps_side_by_side(const struct lower *l, ir_value v, int64_t few, uint32_t depth)
-{
-    const struct plan_taps *t = plan_taps_of(l->plan, l->f, v);
-    return t && t->size % (uint64_t)few == 0 && t->start % (uint64_t)few == 0 &&
-           divides(few, t->steps.items, t->steps.count) && side_by_side(l, t->base, few, depth);
-}
-
-static bool view_side_by_side(const struct lower *l, ir_value v, int64_t few, uint32_t depth)
-{
-    const struct ir_node *n = ir_get(l->f, v);
-    const struct ir_type *from = n->arg_count ? ir_type(l->f, n->args[0]) : NULL;
-    if (!from || !from->rank || !n->type.rank) return false;
-    uint32_t in = from->rank - 1, out = n->type.rank - 1;
-    bool whole = n->type.dim[out] % few == 0 && from->dim[in] % few == 0, same = false;
-    switch (n->op) {
-    case OP_reshape: same = true; break;
-    case OP_transpose: same = whole && n->attr[0].v[out] == in; break;
-    case OP_broadcast: same = whole && n->attr[0].v[in] == out && from->dim[in] == n->type.dim[out]; break;
-    case OP_slice: same = whole && n->attr[0].v[in] % few == 0 && (!n->attr[2].n || n->attr[2].v[in] == 1); break;
-    case OP_pad: same = whole && n->attr[0].v[in] % few == 0 && (!n->attr[2].n || n->attr[2].v[in] == 0); break;
-    default: break;
-    }
-    return same && side_by_side(l, n->args[0], few, depth);
-}
-
-/* Are `few` neighbours of a value, from a multiple of that on, made of neighbours in memory, from a multiple on? */
-static bool side_by_side(const struct lower *l, ir_value v, int64_t few, uint32_t depth)
-{
-    const struct ir_node *n = ir_get(l->f, v);
-    if (l->argument[v] || ir_is_number(n)) return true;
-    if (!depth) return false;
-    if (n->op == OP_concat) return taps_side_by_side(l, v, few, depth - 1);
-    if (!ir_is_ewise((enum ir_op)n->op)) return view_side_by_side(l, v, few, depth - 1);
-    for (uint32_t i = 0; i < n->arg_count; i++)
-        if (!side_by_side(l, n->args[i], few, depth - 1)) return false;
-    return true;
-}
-
-/* The same of the operand: its runs along the axis whose neighbours are fetched, and all distances beside it. */
+/* Neighbours of an operand: its runs along the axis whose neighbours are fetched, and all distances beside it. */
 static bool may_take(const struct lower *l, const struct lower_dot_operand *o, uint32_t fast, int64_t few)
 {
     uint32_t last = o->count[fast];
@@ -82,15 +33,7 @@ static bool may_take(const struct lower *l, const struct lower_dot_operand *o, u
     for (uint32_t axis = AXIS_B; axis <= AXIS_K; axis++)
         for (uint32_t i = 0; i < o->count[axis]; i++)
             if (o->run[axis][i].stride % few && (axis != fast || i + 1 != last)) return false;
-    return side_by_side(l, o->value, few, DEPTH);
-}
-
-/* Does the operand stand in memory as it is wanted, but for its order? */
-static bool stands(const struct lower *l, ir_value v)
-{
-    const struct ir_node *n = ir_get(l->f, v);
-    bool view = n->op == OP_reshape || n->op == OP_transpose || n->op == OP_slice;
-    return l->argument[v] || (view && stands(l, n->args[0]));
+    return lower_side_by_side(l, o->value, few);
 }
 
 bool grid_may_copy(const struct lower_dot_grid *g, const struct lower_dot_side *s)
@@ -98,7 +41,7 @@ bool grid_may_copy(const struct lower_dot_grid *g, const struct lower_dot_side *
     const struct lower *l = g->p->l;
     const struct lower_dot_operand *o = s->operand;
     int64_t few = ACCESS / (int64_t)ir_dtype_bytes((enum ir_dtype)ir_type(l->f, o->value)->dtype);
-    return stands(l, o->value) && may_take(l, o, s->steps_first ? AXIS_K : s->axis, few);
+    return lower_stands(l, o->value) && may_take(l, o, s->steps_first ? AXIS_K : s->axis, few);
 }
 
 void grid_choose_patch(struct lower_dot_grid *g, struct lower_dot_side *s)

@@ -76,6 +76,15 @@ class TestOnGpu(forms.TestAttention):
         keys = {"c": {"shape": [2, 97, 20], "dtype": "float32", "axes": ["batch", None, None]}}
         self.half(document(2, 150, 20, [heads(inputs=["x", "c"])], keys), 4)
 
+    def test_half_of_other_sizes(self):
+        """Panels with columns by 64, 32 and 16 side by side, of heads so wide that one tile is there at a time, and of what lies by columns in memory."""
+        self.half(document(2, 200, 96, [heads(num_heads=2, is_causal=True)]), 4)
+        self.half(document(1, 215, 192, [heads(num_heads=2)]), 4)
+        self.half(document(1, 512, 256, [heads(num_heads=1)]), 2)
+        weights = "astype(softmax(astype(q @ %s, 'float32')), 'bfloat16') @ v"
+        columns = {"m": {"shape": [2, 16, 190], "dtype": "float32", "axes": ["batch", None, None]}}
+        self.half(document(2, 190, 24, [written(weights % "astype(m, 'bfloat16')", 24, depth=16)], columns), 4)
+
     def test_one_query(self):
         """One row of scores is no tile: it goes as it is stored."""
         found, _ = self.groups(document(2, 1, 32, [heads(is_causal=True)]), *TARGET)
