@@ -136,6 +136,7 @@ const char *cuda_op(struct arena *arena, enum ir_op op, enum ir_dtype result, en
     const char *text = NULL, *format = ir_dtype_is_float(operand) ? spellings[op].real
                                        : operand == IR_BOOL       ? spellings[op].logical
                                                                   : spellings[op].integer;
+    if (op == OP_exp && word) format = "stepc_rough_exp($0)"; /* of float: see nest_rough_exp */
     if (op == OP_cast) text = cast(arena, result, operand, args[0]);
     else if (op == OP_bitcast) text = bitcast(arena, result, operand, args[0]);
     else if (format) text = fill(arena, format, operand, word, args);

@@ -96,6 +96,8 @@ struct lower {
     bool *member;                  /* by value */
     struct lower_override *from;   /* by value */
     struct lower_reduced *reduced; /* by value */
+    bool rough;                    /* exponentials of what is kept are (nest_rough_exp) */
+    ir_value inverted;             /* whose reciprocal stands instead of it, by which is multiplied; 0 = none */
     nest_value cond;               /* mask of the loads made now; 0 = none */
     nest_value tile_mask; /* lanes inside a tile that sticks out; loads that move with this axis part need it */
     uint32_t tile_axis, tile_part;
@@ -207,6 +209,8 @@ nest_value lower_value(struct lower *, ir_value, const struct lower_pos *);
 bool lower_is_loaded(const struct lower *,
                      nest_value); /* for a GPU: by a load, which gives 0 where its mask does not hold */
 const struct lower_loaded *lower_loaded_of(const struct lower *, nest_value); /* NULL: it is not */
+/* What a value is read from, for every element one of its own: under broadcasts and reshapes. */
+ir_value lower_root(const struct lower *, ir_value);
 nest_value lower_halves(struct lower *, nest_value first, nest_value second); /* of 16 bits, as one uint32 */
 /* Two elements of a bfloat16 value, `distance` apart, as one uint32: one load where they lie side by side. */
 nest_value lower_pair(struct lower *, ir_value, const struct lower_pos *, int64_t distance);

@@ -3,10 +3,11 @@
  *
  *   parallel   a batch, and a block of lanes
  *     serial   blocks of the other side, its steps
- *       scores: both operands go through shared memory; a thread keeps its piece of the tile [steps][lanes] in
- * registers what is element-wise with them by the same thread softmax: a lane is the work of a few threads, which own
- * every so many-th stretch of its steps sums [lanes][made], in registers, += weights x the other operand, from shared
- * memory likewise division by the softmax's sum, and the stores
+ *       scores: operands go through shared memory; a thread keeps its piece of the tile [steps][lanes] in registers
+ *       what is element-wise with them by the same thread
+ *       softmax: a lane is the work of a few threads, which own every so many-th stretch of its steps
+ *       sums [lanes][made], in registers, += weights x the other operand, from shared memory likewise
+ *     times the reciprocal of the softmax's sum, and the stores
  *
  * Operands come by a few numbers of what is contracted (lower_attention_stage.c), and weights go to shared memory, and
  * come back for the softmax. With the matrix unit, which is for operands and weights of 16 bits, a tile of the operands
@@ -150,8 +151,52 @@ static void keep_weights(struct lower_attention_grid *g, struct weights *w, cons
     }
 }
 
+/* A number for each row that all who read it divide by: the sum of a softmax. 0: there is none. */
+static ir_value find_divisor(const struct lower_attention *a)
+{
+    const struct lower *l = a->l;
+    ir_value found = 0;
+    for (int turn = 0; turn < 2; turn++)
+        for (size_t i = 0; i < l->group->nodes.count; i++) {
+            const struct ir_node *n = ir_get(l->f, l->group->nodes.items[i]);
+            if (n->op == OP_broadcast || n->op == OP_reshape) continue;
+            for (uint32_t k = 0; k < n->arg_count; k++) {
+                ir_value root = lower_root(l, n->args[k]);
+                bool divides = n->op == OP_div && k == 1 && n->type.dtype == IR_F32 && l->argument[root] &&
+                               ir_type_elements(ir_type(l->f, root)) == a->s.batch * a->s.rows;
+                if (!turn && divides && !found) found = root;
+                if (turn && root == found && !divides) return 0;
+            }
+        }
+    return found;
+}
+
+/* Where steps are rows, a thread would divide for each of its own again: the reciprocals of a tile are made once, for
+ * all threads, and stand where the divisors are asked for until `weigh` ends. */
+static void invert(struct lower_attention_grid *g)
+{
+    struct lower_attention *a = g->a;
+    struct lower *l = a->l;
+    uint32_t depth = l->b.depth;
+    ir_value divisor = a->rows || a->sum != IR_F32 ? 0 : find_divisor(a);
+    if (!divisor) return;
+    if (!g->inverse) g->inverse = nest_local(&l->b, IR_F32, a->steps);
+    struct lower_pos base = attention_zero(), step = attention_var(l, lower_open(l, NEST_VECTOR, a->steps), 1),
+                     at = attention_plus(l, &a->step, &step, 1);
+    l->cond = lower_pos_inside(l, &at, a->walked);
+    lower_pos_add(l, &at, &a->batch, a->s.rows);
+    nest_value one = nest_number(&l->b, IR_F32, 1), by = lower_value(l, divisor, &at);
+    nest_store(&l->b, g->inverse, lower_pos_index(l, &step), lower_binary(l, OP_div, IR_F32, one, by), 0);
+    attention_leave(g, depth);
+    lower_pos_add(l, &base, &a->batch, a->s.rows);
+    lower_pos_add(l, &base, &a->step, 1);
+    l->from[divisor] = (struct lower_override){.source = FROM_BUFFER, .buffer = g->inverse, .base = base};
+    l->inverted = divisor;
+}
+
 static void weigh(struct lower_attention_grid *g)
 {
+    invert(g);
     uint32_t depth = g->a->l->b.depth;
     struct score s = open_scores(g);
     struct weights w[2];
@@ -165,6 +210,8 @@ static void weigh(struct lower_attention_grid *g)
     if (g->unit) keep_weights(g, w, &s);
     else store_weights(g, w, attention_in_rows(g->a->l, &step, g->row, &lane));
     attention_leave(g, depth);
+    if (g->a->l->inverted) g->a->l->from[g->a->l->inverted] = (struct lower_override){0};
+    g->a->l->inverted = 0;
 }
 
 /* ---------------------------------------------------------------- softmax */
@@ -372,7 +419,7 @@ static void softmax_in_tile(struct lower_attention_grid *g)
 
 /* ---------------------------------------------------------------- the end */
 
-/* Maximum and sum of the lanes. */
+/* Maximum and sum of the lanes; the reciprocals of these in shared memory, for what is divided by them. */
 static void finish_stats(struct lower_attention_grid *g)
 {
     struct lower_attention *a = g->a;
@@ -387,7 +434,8 @@ static void finish_stats(struct lower_attention_grid *g)
         at.offset = i * a->width;
         total = lower_binary(l, OP_add, a->sum, total, nest_load(b, a->scale_local, lower_pos_index(l, &at), 0));
     }
-    nest_store(b, a->sum_local, lower_pos_index(l, &lane), total, 0);
+    nest_value inverse = lower_binary(l, OP_div, a->sum, nest_number(b, a->sum, 1), total);
+    nest_store(b, a->sum_local, lower_pos_index(l, &lane), inverse, 0);
     struct lower_pos row = attention_plus(l, &a->first, &lane, 1), p = attention_zero();
     l->cond = lower_pos_inside(l, &row, a->extent);
     lower_pos_add(l, &p, &a->batch, a->extent);
@@ -412,7 +460,7 @@ static nest_value end_of(struct lower_attention_grid *g, uint32_t i, struct lowe
     struct lower_pos row = attention_plus(l, &a->first, &lane, 1);
     nest_value sum = nest_get(&l->b, g->sums[i], number);
     if (a->max)
-        sum = lower_binary(l, OP_div, a->sum, sum, nest_load(&l->b, a->sum_local, lower_pos_index(l, &lane), 0));
+        sum = lower_binary(l, OP_mul, a->sum, sum, nest_load(&l->b, a->sum_local, lower_pos_index(l, &lane), 0));
     l->cond = lower_and(l, lower_pos_inside(l, &row, a->extent), lower_pos_inside(l, &inner, made));
     *p = attention_zero();
     lower_pos_add(l, p, &a->batch, a->extent * made);
@@ -596,6 +644,15 @@ static uint32_t pieces_of(const struct lower_attention_grid *g, uint32_t tile)
     return most;
 }
 
+/* Do weights become 16 bits, and what is made of them too? Nothing shows more than that of their exponentials. */
+static bool is_rough(const struct lower_attention_grid *g)
+{
+    const struct lower_attention *a = g->a;
+    bool all = g->unit;
+    for (uint32_t i = 0; i < a->sinks; i++) all = all && g->pieces[a->sink[i].tile] < PIECES;
+    return all;
+}
+
 static void declare(struct lower_attention_grid *g)
 {
     struct lower_attention *a = g->a;
@@ -611,6 +668,7 @@ static void declare(struct lower_attention_grid *g)
         uint32_t pairs = g->pieces[tiles_made] * (uint32_t)(2 * g->steps.groups);
         g->weights[tiles_made++] = nest_reg(b, IR_U32, pairs, true, 0);
     }
+    a->l->rough = is_rough(g);
     if (!a->max) return;
     g->most = nest_reg(b, (enum ir_dtype)ir_type(a->l->f, a->max)->dtype, own, true, -INFINITY);
     g->total = nest_reg(b, a->sum, own, true, 0);

@@ -56,6 +56,7 @@ struct lower_attention_grid {
     uint32_t weights[MOST_SINKS]; /* pairs in registers, by tile: the matrix unit's left operand, `pieces` of it */
     uint32_t pieces[MOST_SINKS];  /* 1, or of float32 three that make it up */
     uint32_t most, total, scale;  /* so far, of a thread's lanes */
+    uint32_t inverse;             /* reciprocals of what the rows of a tile are divided by; 0: none */
 };
 
 /* Loops over a thread's piece, and over the threads in it; where it stands in the tile, which of its numbers it is. */

@@ -282,6 +282,13 @@ static nest_value from_iota(struct lower *l, const struct ir_node *node, const s
 
 /* ---------------------------------------------------------------- leaves and element-wise ops */
 
+ir_value lower_root(const struct lower *l, ir_value v)
+{
+    const struct ir_node *n = ir_get(l->f, v);
+    while (!l->argument[v] && (n->op == OP_broadcast || n->op == OP_reshape)) n = ir_get(l->f, v = n->args[0]);
+    return v;
+}
+
 /* Scores that are divided by one number for a row. */
 static bool is_by_row(const struct lower *l, const struct ir_node *node)
 {
@@ -291,10 +298,21 @@ static bool is_by_row(const struct lower *l, const struct ir_node *node)
 
 /* Times its reciprocal, which is made once for the row: a division for each score takes a third of attention's
  * gradient on a GPU. The sums that it is made of are taken in an order of their own anyway. */
-static nest_value times_reciprocal(struct lower *l, const nest_value *args)
+static nest_value times_reciprocal(struct lower *l, const nest_value *args, bool inverted)
 {
-    nest_value reciprocal = lower_binary(l, OP_div, IR_F32, nest_number(&l->b, IR_F32, 1), args[1]);
+    nest_value one = nest_number(&l->b, IR_F32, 1);
+    nest_value reciprocal = inverted ? args[1] : lower_binary(l, OP_div, IR_F32, one, args[1]);
     return lower_binary(l, OP_mul, IR_F32, args[0], reciprocal);
+}
+
+static nest_value operation(struct lower *l, const struct ir_node *node, const nest_value *args)
+{
+    enum ir_dtype dtype = (enum ir_dtype)node->type.dtype;
+    bool inverted = l->inverted && node->op == OP_div && lower_root(l, node->args[1]) == l->inverted;
+    bool rough = l->rough && node->op == OP_exp && l->reduced[node - l->f->nodes].keep && dtype != IR_F64;
+    if (inverted || is_by_row(l, node)) return times_reciprocal(l, args, inverted);
+    if (rough) return nest_rough_exp(&l->b, dtype, args[0]);
+    return nest_op(&l->b, (enum ir_op)node->op, dtype, args, node->arg_count);
 }
 
 static nest_value from_ewise(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
@@ -303,9 +321,7 @@ static nest_value from_ewise(struct lower *l, const struct ir_node *node, const 
     ASSERT(node->arg_count <= 4);
     for (uint32_t i = 0; i < node->arg_count; i++) args[i] = lower_value(l, node->args[i], p);
     if (node->op == OP_threefry) return nest_threefry(&l->b, args, (uint32_t)node->attr[0].v[0]);
-    nest_value is = is_by_row(l, node)
-                        ? times_reciprocal(l, args)
-                        : nest_op(&l->b, (enum ir_op)node->op, (enum ir_dtype)node->type.dtype, args, node->arg_count);
+    nest_value is = operation(l, node, args);
     lower_check(l, (ir_value)(node - l->f->nodes), is, p, args, node->arg_count);
     return is;
 }

@@ -287,6 +287,11 @@ nest_value nest_threefry(struct nest_builder *b, const nest_value *args, uint32_
     return operation(b, stmt, args, 4);
 }
 
+nest_value nest_rough_exp(struct nest_builder *b, enum ir_dtype dtype, nest_value x)
+{
+    return operation(b, (struct nest_stmt){.kind = NEST_OP, .op = OP_exp, .dtype = (uint8_t)dtype, .word = 1}, &x, 1);
+}
+
 nest_value nest_fma(struct nest_builder *b, enum ir_dtype dtype, nest_value x, nest_value y, nest_value z)
 {
     return operation(b, (struct nest_stmt){.kind = NEST_FMA, .dtype = (uint8_t)dtype}, (nest_value[]){x, y, z}, 3);

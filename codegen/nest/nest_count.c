@@ -5,8 +5,9 @@
 
 enum {
     ROUNDING = 3, /* to 16 bits and back, by a unit of half the rate */
-    FOLD = 40,    /* of all threads of a block, through shared memory */
-    ANY = 4       /* by one barrier */
+    ROUGH_EXP = 2,
+    FOLD = 40, /* of all threads of a block, through shared memory */
+    ANY = 4    /* by one barrier */
 };
 
 struct count {
@@ -20,6 +21,7 @@ static double of_op(const struct count *c, const struct nest_stmt *s)
     c->known[s->result] = !ir_dtype_is_float((enum ir_dtype)s->dtype);
     for (uint32_t i = 0; i < s->arg_count; i++) c->known[s->result] &= c->known[s->args[i]];
     if (c->known[s->result]) return 0;
+    if (s->op == OP_exp && s->word) return ROUGH_EXP;
     bool named = s->op == OP_cast && ir_dtype_is_float((enum ir_dtype)s->dtype);
     return (named ? 0 : (double)ir_ops[s->op].cost) + (narrow && rounds ? ROUNDING : 0);
 }

@@ -101,6 +101,7 @@ static void print_part(struct str *out, const struct nest_stmt *s, char part)
     case 'a':
         for (uint32_t i = 0; i < s->arg_count; i++) str_addf(out, " v%u", s->args[i]);
         if (s->op == OP_threefry) str_addf(out, " word %u", s->word);
+        else if (s->kind == NEST_OP && s->word) str_add(out, " rough");
         break;
     case 'b':
     case 'r': str_addf(out, "%c%u[", part, part == 'b' ? s->buffer : s->reg); /* fall through */

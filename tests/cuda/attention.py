@@ -54,7 +54,7 @@ class TestOnGpu(forms.TestAttention):
     def half(self, doc, kernels, dtype="bfloat16", **more):
         """Agrees, and so many kernels of attention multiply by the matrix unit."""
         doc["precision"] = {"compute": dtype}
-        found = [k for k in self.kernels(doc) if "expf(" in k and self.UNIT.search(k)]
+        found = [k for k in self.kernels(doc) if re.search(r"expf\(|rough_exp\(", k) and self.UNIT.search(k)]
         self.assertEqual(len(found), kernels)
         report = json.loads(self.stepc("explain", "model.json", "--kernels", "--json", *TARGET[:2]).stdout)
         for entry, by_unit in ("step", kernels - 1), ("eval", 1):  # what it is rated by: the last number of a launch
