@@ -5,7 +5,8 @@
  * place over the full range: exp 1, expm1 1, log 1, log1p 1, log2 1, rsqrt 2, tanh 2, sin 2, cos 2, erf 2,
  * pow 4, atan2 3; sqrt, division and fmod are exact or correctly rounded; logistic is made of exp, an addition and a
  * division, within 3. In f64 all are within 2. bf16 and f16 compute in f32 and round after
- * every operation. */
+ * every operation, but for sums and products of bf16, which are rounded as they are made: as these are exact in f32 or
+ * far more exact than bf16, that is the same. */
 #include "codegen/cuda/cuda.h"
 #include <math.h>
 #include <string.h>
@@ -87,6 +88,10 @@ static const struct {
 #undef X
 };
 
+/* What one instruction does and rounds. */
+static const char *const of_bf16[IR_OP_COUNT] = {
+    [OP_add] = "stepc_bf16_add($0, $1)", [OP_sub] = "stepc_bf16_sub($0, $1)", [OP_mul] = "stepc_bf16_mul($0, $1)"};
+
 /* Every element-wise op has a row. */
 enum {
 #define X(name, real, integer, logical) SPELLED_##name,
@@ -137,6 +142,7 @@ const char *cuda_op(struct arena *arena, enum ir_op op, enum ir_dtype result, en
                                        : operand == IR_BOOL       ? spellings[op].logical
                                                                   : spellings[op].integer;
     if (op == OP_exp && word) format = "stepc_rough_exp($0)"; /* of float: see nest_rough_exp */
+    if (result == IR_BF16 && of_bf16[op]) return fill(arena, of_bf16[op], operand, word, args);
     if (op == OP_cast) text = cast(arena, result, operand, args[0]);
     else if (op == OP_bitcast) text = bitcast(arena, result, operand, args[0]);
     else if (format) text = fill(arena, format, operand, word, args);

@@ -5,6 +5,7 @@
 
 enum {
     ROUNDING = 3, /* to 16 bits and back, by a unit of half the rate */
+    PLACE = 1,    /* of 16 bits in a register: what is rounded at once may have to move */
     ROUGH_EXP = 2,
     FOLD = 40, /* of all threads of a block, through shared memory */
     ANY = 4    /* by one barrier */
@@ -23,7 +24,8 @@ static double of_op(const struct count *c, const struct nest_stmt *s)
     if (c->known[s->result]) return 0;
     if (s->op == OP_exp && s->word) return ROUGH_EXP;
     bool named = s->op == OP_cast && ir_dtype_is_float((enum ir_dtype)s->dtype);
-    return (named ? 0 : (double)ir_ops[s->op].cost) + (narrow && rounds ? ROUNDING : 0);
+    bool at_once = s->dtype == IR_BF16 && (s->op == OP_add || s->op == OP_sub || s->op == OP_mul);
+    return (named ? 0 : (double)ir_ops[s->op].cost) + (narrow && rounds ? at_once ? PLACE : ROUNDING : 0);
 }
 
 static double of_statement(const struct count *c, const struct nest_stmt *s)

@@ -155,6 +155,24 @@ static __device__ unsigned short stepc_f16_bits(float x)
 }
 #endif
 
+/* x * y + z, of which one operation is exact, so that it is rounded once: the upper halves of floats are bfloat16. (As
+ * pairs, with a lower half of 0, they would need no halves, but ptxas 13 then spills what an epilogue holds.) */
+static __device__ float stepc_bf16_fma(float x, float y, float z)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    float both;
+    asm("{.reg .b16 none, a, b, c; mov.b32 {none, a}, %1; mov.b32 {none, b}, %2; mov.b32 {none, c}, %3; "
+        "fma.rn.bf16 a, a, b, c; mov.b16 none, 0; mov.b32 %0, {none, a};}"
+        : "=f"(both) : "f"(x), "f"(y), "f"(z));
+    return both;
+#else
+    return stepc_bf16_round(x * y + z);
+#endif
+}
+static __device__ float stepc_bf16_add(float x, float y) { return stepc_bf16_fma(x, 1.0f, y); }
+static __device__ float stepc_bf16_sub(float x, float y) { return stepc_bf16_fma(y, -1.0f, x); }
+static __device__ float stepc_bf16_mul(float x, float y) { return stepc_bf16_fma(x, y, -0.0f); }
+
 /* ---- the matrix unit: see NEST_MATRIX. Before sm_80 the threads of a warp ask each other for what they hold; a
  * stand-in has its own ---- */
 
