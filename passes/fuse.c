@@ -597,9 +597,11 @@ static uint32_t *find_alike(struct fuse *z)
     return next;
 }
 
-/* Reductions over the same domain that read the same tensors, and small maps of one size, go together. */
+/* Reductions over the same domain that read the same tensors, and small maps of one size, go together. On a GPU these
+ * are fewer, as a thread holds what all of them read, and launches of one kernel are one anyway. */
 static void merge_siblings(struct fuse *z)
 {
+    const size_t most = z->pass->options->blocks ? 24 : 60; /* nodes of small maps */
     uint32_t count = (uint32_t)z->clusters.count;
     struct inputs in = {.of = UINT32_MAX, .seen = arena_new_array(z->arena, uint32_t, z->f->count)};
     const uint32_t *next = find_alike(z);
@@ -612,7 +614,7 @@ static void merge_siblings(struct fuse *z)
         for (uint32_t b = next[a], tried = 0; b < count && tried < MAX_TRIED; b = next[b]) {
             const struct fuse_cluster *y = &z->clusters.items[b];
             if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments) continue;
-            bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60 &&
+            bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= most &&
                          fuse_same_gate(&gate[a], &gate[b]);
             tried++;
             if ((small || (is_reduction(x->kind) && share_input(z, a, b, &in))) && merge(z, a, b) != UINT32_MAX)

@@ -559,13 +559,13 @@ extern "C" __global__ void __launch_bounds__(128, 2) kernel_5(const unsigned sho
                             const double v42 = v38 ? b2[0] : (double)0;
                             const double v43 = -v42;
                             const float v44 = stepc_bf16_round((float)v43);
-                            const float v45 = stepc_bf16_round(v44 * v40);
-                            const float v46 = stepc_bf16_round(v41 + v45);
+                            const float v45 = stepc_bf16_mul(v44, v40);
+                            const float v46 = stepc_bf16_add(v41, v45);
                             const float v47 = r0[2ll * i10 + 4ll * i11 + 1];
                             const float v48 = stepc_bf16_round((float)v47);
                             const float v49 = stepc_bf16_value(stepc_half<1>(wide41.item[0]));
-                            const float v50 = stepc_bf16_round(v44 * v48);
-                            const float v51 = stepc_bf16_round(v49 + v50);
+                            const float v50 = stepc_bf16_mul(v44, v48);
+                            const float v51 = stepc_bf16_add(v49, v50);
                             stepc_few<unsigned short, 2> run3_46;
                             run3_46.item[0] = stepc_bf16_bits(v46);
                             if (v38) bad |= stepc_not_finite(v46);

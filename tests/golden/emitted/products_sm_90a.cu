@@ -191,39 +191,39 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
                             const float v191 = stepc_bf16_round((float)v190);
                             const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
                             const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
-                            const float v193 = stepc_bf16_round(v191 + v192);
+                            const float v193 = stepc_bf16_add(v191, v192);
                             const float v194 = stepc_bf16_round(tanhf(v193));
-                            const float v196 = stepc_bf16_round(v194 * v195);
+                            const float v196 = stepc_bf16_mul(v194, v195);
                             const float v197 = stepc_bf16_round(cosf(v196));
-                            const float v198 = stepc_bf16_round(v196 * v197);
-                            const float v200 = stepc_bf16_round(v199 * v197);
-                            const float v201 = stepc_bf16_round(v199 * v196);
+                            const float v198 = stepc_bf16_mul(v196, v197);
+                            const float v200 = stepc_bf16_mul(v199, v197);
+                            const float v201 = stepc_bf16_mul(v199, v196);
                             const float v202 = stepc_bf16_round(sinf(v196));
-                            const float v203 = stepc_bf16_round(v201 * v202);
-                            const float v204 = stepc_bf16_round(v200 - v203);
-                            const float v205 = stepc_bf16_round(v204 * v195);
-                            const float v207 = stepc_bf16_round(v206 - v194);
-                            const float v208 = stepc_bf16_round(v205 * v207);
-                            const float v209 = stepc_bf16_round(v208 * v194);
-                            const float v210 = stepc_bf16_round(v208 + v209);
+                            const float v203 = stepc_bf16_mul(v201, v202);
+                            const float v204 = stepc_bf16_sub(v200, v203);
+                            const float v205 = stepc_bf16_mul(v204, v195);
+                            const float v207 = stepc_bf16_sub(v206, v194);
+                            const float v208 = stepc_bf16_mul(v205, v207);
+                            const float v209 = stepc_bf16_mul(v208, v194);
+                            const float v210 = stepc_bf16_add(v208, v209);
                             const float v211 = r0[2ll * i18 + 4ll * i19 + 1];
                             const float v212 = stepc_bf16_round((float)v211);
                             const float v213 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
-                            const float v214 = stepc_bf16_round(v212 + v213);
+                            const float v214 = stepc_bf16_add(v212, v213);
                             const float v215 = stepc_bf16_round(tanhf(v214));
-                            const float v216 = stepc_bf16_round(v215 * v195);
+                            const float v216 = stepc_bf16_mul(v215, v195);
                             const float v217 = stepc_bf16_round(cosf(v216));
-                            const float v218 = stepc_bf16_round(v216 * v217);
-                            const float v219 = stepc_bf16_round(v199 * v217);
-                            const float v220 = stepc_bf16_round(v199 * v216);
+                            const float v218 = stepc_bf16_mul(v216, v217);
+                            const float v219 = stepc_bf16_mul(v199, v217);
+                            const float v220 = stepc_bf16_mul(v199, v216);
                             const float v221 = stepc_bf16_round(sinf(v216));
-                            const float v222 = stepc_bf16_round(v220 * v221);
-                            const float v223 = stepc_bf16_round(v219 - v222);
-                            const float v224 = stepc_bf16_round(v223 * v195);
-                            const float v225 = stepc_bf16_round(v206 - v215);
-                            const float v226 = stepc_bf16_round(v224 * v225);
-                            const float v227 = stepc_bf16_round(v226 * v215);
-                            const float v228 = stepc_bf16_round(v226 + v227);
+                            const float v222 = stepc_bf16_mul(v220, v221);
+                            const float v223 = stepc_bf16_sub(v219, v222);
+                            const float v224 = stepc_bf16_mul(v223, v195);
+                            const float v225 = stepc_bf16_sub(v206, v215);
+                            const float v226 = stepc_bf16_mul(v224, v225);
+                            const float v227 = stepc_bf16_mul(v226, v215);
+                            const float v228 = stepc_bf16_add(v226, v227);
                             stepc_few<unsigned short, 2> run3_198;
                             run3_198.item[0] = stepc_bf16_bits(v198);
                             stepc_few<unsigned short, 2> run4_210;
@@ -309,7 +309,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_3(const unsigned short 
                         const bool v11 = v10 && v4;
                         const float v12 = v11 ? stepc_bf16_value(b0[5120ll * i0 + 128ll * i1 + 160ll * i2 + i4 - 1920]) : (float)0;
                         const float v13 = v10 ? v12 : v1;
-                        r0[0] = stepc_bf16_round(r0[0] + v13);
+                        r0[0] = stepc_bf16_add(r0[0], v13);
                     }
                 }
             }
@@ -348,7 +348,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_4(const unsigned short 
                     const int v2 = (int)(128ll * i0 + i3);
                     const bool v4 = v2 < v3;
                     const float v5 = v4 ? stepc_bf16_value(b2[128ll * i0 + 160ll * i1 + i3]) : (float)0;
-                    r0[0] = stepc_bf16_round(r0[0] + v5);
+                    r0[0] = stepc_bf16_add(r0[0], v5);
                 }
             }
         }
@@ -360,8 +360,8 @@ extern "C" __global__ void __launch_bounds__(128) kernel_4(const unsigned short 
                 const bool v7 = v6 < v3;
                 const float v8 = r0[0];
                 const float v9 = v7 ? stepc_bf16_value(b0[128ll * i0 + i5]) : (float)0;
-                const float v13 = stepc_bf16_round(v12 * v8);
-                const float v14 = stepc_bf16_round(v9 + v13);
+                const float v13 = stepc_bf16_mul(v12, v8);
+                const float v14 = stepc_bf16_add(v9, v13);
                 if (v7) { b3[128ll * i0 + i5] = stepc_bf16_bits(v14); bad |= stepc_not_finite(v14); }
             }
         }
@@ -576,13 +576,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned sho
                             const double v199 = v195 ? b2[0] : (double)0;
                             const double v200 = -v199;
                             const float v201 = stepc_bf16_round((float)v200);
-                            const float v202 = stepc_bf16_round(v201 * v197);
-                            const float v203 = stepc_bf16_round(v198 + v202);
+                            const float v202 = stepc_bf16_mul(v201, v197);
+                            const float v203 = stepc_bf16_add(v198, v202);
                             const float v204 = r0[2ll * i21 + 4ll * i22 + 1];
                             const float v205 = stepc_bf16_round((float)v204);
                             const float v206 = stepc_bf16_value(stepc_half<1>(wide198.item[0]));
-                            const float v207 = stepc_bf16_round(v201 * v205);
-                            const float v208 = stepc_bf16_round(v206 + v207);
+                            const float v207 = stepc_bf16_mul(v201, v205);
+                            const float v208 = stepc_bf16_add(v206, v207);
                             stepc_few<unsigned short, 2> run4_203;
                             run4_203.item[0] = stepc_bf16_bits(v203);
                             if (v195) bad |= stepc_not_finite(v203);
@@ -919,19 +919,19 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
                             const float v191 = stepc_bf16_round((float)v190);
                             const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
                             const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
-                            const float v193 = stepc_bf16_round(v191 + v192);
+                            const float v193 = stepc_bf16_add(v191, v192);
                             const float v194 = stepc_bf16_round(tanhf(v193));
-                            const float v196 = stepc_bf16_round(v194 * v195);
+                            const float v196 = stepc_bf16_mul(v194, v195);
                             const float v197 = stepc_bf16_round(cosf(v196));
-                            const float v198 = stepc_bf16_round(v196 * v197);
+                            const float v198 = stepc_bf16_mul(v196, v197);
                             const float v199 = r0[2ll * i18 + 4ll * i19 + 1];
                             const float v200 = stepc_bf16_round((float)v199);
                             const float v201 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
-                            const float v202 = stepc_bf16_round(v200 + v201);
+                            const float v202 = stepc_bf16_add(v200, v201);
                             const float v203 = stepc_bf16_round(tanhf(v202));
-                            const float v204 = stepc_bf16_round(v203 * v195);
+                            const float v204 = stepc_bf16_mul(v203, v195);
                             const float v205 = stepc_bf16_round(cosf(v204));
-                            const float v206 = stepc_bf16_round(v204 * v205);
+                            const float v206 = stepc_bf16_mul(v204, v205);
                             stepc_few<unsigned short, 2> run3_198;
                             run3_198.item[0] = stepc_bf16_bits(v198);
                             run3_198.item[1] = stepc_bf16_bits(v206);
@@ -1134,15 +1134,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
                             const float v191 = stepc_bf16_round((float)v190);
                             const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
                             const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
-                            const float v193 = stepc_bf16_round(v191 + v192);
+                            const float v193 = stepc_bf16_add(v191, v192);
                             const float v194 = stepc_bf16_round(tanhf(v193));
-                            const float v196 = stepc_bf16_round(v194 * v195);
+                            const float v196 = stepc_bf16_mul(v194, v195);
                             const float v197 = r0[2ll * i18 + 4ll * i19 + 1];
                             const float v198 = stepc_bf16_round((float)v197);
                             const float v199 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
-                            const float v200 = stepc_bf16_round(v198 + v199);
+                            const float v200 = stepc_bf16_add(v198, v199);
                             const float v201 = stepc_bf16_round(tanhf(v200));
-                            const float v202 = stepc_bf16_round(v201 * v195);
+                            const float v202 = stepc_bf16_mul(v201, v195);
                             if (v189) b3[2ll * (long long)v186 + 160ll * (long long)v184] = stepc_bf16_bits(v196);
                             if (v189) b3[2ll * (long long)v186 + 160ll * (long long)v184 + 1] = stepc_bf16_bits(v202);
                         }
