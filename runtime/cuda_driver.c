@@ -41,6 +41,7 @@ static const struct {
      "the driver's library and the kernel's module are of different versions: restart the machine, or give the "
      "container the driver of its host"},
     {804, 804, "the driver's library for later versions of CUDA does not support this card"},
+    {900, 908, "a stream is being captured into a graph, which a step can be no part of"},
     {999, 999, "the system's log may have an Xid; nvidia-smi shows whether the card is still there"},
 };
 

@@ -259,10 +259,23 @@ n.close()
         self.assertRegex(said, r"kernel_\d+ \(/\S* \w+\): CUDA_ERROR_LAUNCH_FAILED")
 
     def test_no_graphs(self):
-        said = self.host("m = stepc.Step(SO)\nm.init()\nprint([m.step(**batch(k)).loss for k in range(4)])\nm.close()\n")
-        without = self.host("m = stepc.Step(SO)\nm.init()\nprint([m.step(**batch(k)).loss for k in range(4)])\nm.close()\n",
-                            STAND_IN_FAIL="cuGraphInstantiate:1:801", STEPC_LOG="error")
-        self.assertEqual(said, without)
+        """What the driver makes no graph of is launched one by one, and asked for again a few times."""
+        text, counts = "m = stepc.Step(%r)\nm.init()\nprint([m.step(**batch(k)).loss for k in range(9)])\nm.close()\n" % self.path("loop-cuda.so"), self.path("counts")
+
+        def calls(**env):
+            said = self.host(text, STAND_IN_COUNTS=counts, STEPC_LOG="warning", **env)
+            with open(counts) as f:
+                return said, {name: int(n) for name, n in (line.split() for line in f)}
+        said, usual = calls()
+        self.assertGreater(usual["cuGraphLaunch"], 1)
+        once, later = calls(STAND_IN_FAIL="cuGraphInstantiate:1:801")
+        self.assertRegex(once, "launched one by one, the driver makes no graph of them: CUDA_ERROR_NOT_SUPPORTED 801")
+        self.assertTrue(once.startswith(said))
+        self.assertIn(later["cuGraphLaunch"], range(1, usual["cuGraphLaunch"]))
+        never, none = calls(STAND_IN_FAIL="cuStreamBeginCapture:0:900")
+        self.assertRegex(never, "launched one by one from now on, the driver makes no graph .* 900 .*; a stream is being captured")
+        self.assertTrue(never.startswith(said))
+        self.assertEqual((none["cuStreamBeginCapture"], none.get("cuGraphLaunch", 0)), (3, 0))
 
     # ------------------------------------------------------------ code for the CPU and for GPUs in one object
 

@@ -220,6 +220,9 @@ static int run_op(struct context *c, const struct op *op)
     case OP_BETWEEN:
         status = check(c, "copy between devices", op->to, op->bytes);
         if (!block_of(NULL, op->from, op->bytes)) status = check(c, "copy between devices", op->from, op->bytes);
+        if (op->to != op->from && op->to < op->from + op->bytes && op->from < op->to + op->bytes)
+            report("copy between devices: %llu bytes from %p to %p, which overlap", (unsigned long long)op->bytes,
+                   (void *)op->from, (void *)op->to);
         if (!status) memmove(inside(op->to), inside(op->from), op->bytes);
         return status;
     case OP_ROWS:
