@@ -94,6 +94,12 @@ class StandIn(unittest.TestCase):
         self.good("launch('wide', blocks=1, lo=4); wait()")
         self.bad("launch('wide', blocks=1, lo=3); wait()", "an access that does not begin at a multiple of its bytes", "wide: it does what a GPU leaves undefined")
 
+    def test_what_is_undefined(self):
+        bad = "launch('fill', to=p(block.value + 2), hi=60); wait()"
+        self.good(bad)
+        self.bad(bad, "fill: it does what C++ leaves undefined: an address that is no multiple", "cuStreamSynchronize failed with 719", STAND_IN_UNDEFINED="1")
+        self.good("launch('fill'); wait()", STAND_IN_UNDEFINED="1")
+
     def test_shared_memory_holds_nothing(self):
         read = "; call('cuMemcpyDtoHAsync_v2', host, block, n(256), stream); wait(); print(floats[62], floats[63])"
         self.good("launch('unset', blocks=1)" + read, "0.0 0.0")

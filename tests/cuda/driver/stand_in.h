@@ -24,6 +24,8 @@
  *   STAND_IN_COUNTS      a file for how often each function was called, and how many graphs waited at once at most
  *   STAND_IN_TRAFFIC     a file for what kernels ask of memory (../traffic.hpp); of each only a few blocks run, so what
  *                        they make is nothing
+ *   STAND_IN_UNDEFINED   kernels stop at what C++ leaves undefined: a GPU faults where an address is no multiple of its
+ * bytes, and its compiler takes for granted that nothing else of that happens
  *   STAND_IN_EAGER=0     the stream, from 1, that does everything at once, as far as it has to wait for no other
  *   STAND_IN_FAIL        NAME:N:STATUS: the Nth call of that function fails so, of 0 every one; 214 and 700 to 799: and
  * all that follow in the context */
