@@ -280,6 +280,8 @@ def play(options):
                 break
             ended = p.play(name, deadline)
             if ended is None:
+                with lock:
+                    note("%s had not ended when the time was over" % name)
                 break
             seconds, wrong = ended
             with lock:

@@ -58,7 +58,7 @@ groups= # what is said of sm_90a
 play() { # PART ARGUMENT...
     local n
     n=$(left "$1")
-    limited "$1" "$python" tests/gpu/play.py run --into "$into" -j 8 --seconds "$n" --log "$log/cases.txt" "${@:2}"
+    limited "$1" "$python" tests/gpu/play.py run --into "$into" -j 8 --seconds "$n" --patience $((n ? 40 : 120)) --log "$log/cases.txt" "${@:2}"
 }
 rm -f "$log"/*.json "$log/cases.txt" "$log/sanitizer.txt" "$log/times.txt" "$log/beside.txt"
 
