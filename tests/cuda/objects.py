@@ -326,6 +326,19 @@ m.close()
             self.assertEqual(more.pop("cuCtxPushCurrent"), more.pop("cuCtxPopCurrent"), so)
             self.assertEqual(more, {"cuStreamSynchronize": 1, **asked}, so)  # nothing allocated, nothing made
 
+    def test_more_tensors_than_a_launch_passes(self):
+        names, document = ["x%d" % i for i in range(600)], self.path("many.json")
+        runner.write_json(document, {"stepc": 1, "name": "many", "inputs": {n: {"shape": [8]} for n in names},
+                                     "model": {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [8]}], "output": "w"},
+                                     "loss": "mean((params.w - (%s))**2)" % " + ".join(names), "optimizer": {"type": "sgd", "learning_rate": 0.01}})
+        losses = []
+        for device, more in (("cpu", ()), ("cuda", ("--target=cuda", "--cuda-arch=text"))):
+            runner.call(self.program, "compile", document, "-o", self.path("many.so"), *more)
+            with stepc.Step(self.path("many.so")) as m:
+                m.init()
+                losses.append(m.step(**{n: np.full(8, i / 600, "f4") for i, n in enumerate(names)}).loss)
+        self.assertAlmostEqual(losses[1] / losses[0], 1, 5)
+
     def test_loops_share_launches(self):
         """Before a loop over microbatches all weights are cast by one launch, and all accumulators filled by one; in it what has equal code is one."""
         nodes = [{"type": "linear", "name": n, "features": 64, "input": "x", "use_bias": False} for n in "abc"]
