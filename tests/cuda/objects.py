@@ -326,6 +326,17 @@ m.close()
             self.assertEqual(more.pop("cuCtxPushCurrent"), more.pop("cuCtxPopCurrent"), so)
             self.assertEqual(more, {"cuStreamSynchronize": 1, **asked}, so)  # nothing allocated, nothing made
 
+    def test_a_stream_is_of_one_device(self):
+        runner.call(self.program, "compile", self.path("both.json"), "-o", self.path("two-gpus.so"), "--target=cuda", "--cuda-arch=text", "--mesh=data=2")
+        with stepc.Step(self.path("two-gpus.so"), devices="cuda:0,1") as m:
+            m.init()
+            keep, result = [], stepc._RESULT(size=ctypes.sizeof(stepc._RESULT))
+            given = m._batch(batch(0), keep)
+            given.stream = 1
+            with self.assertRaisesRegex(stepc.StepError, "STEP_EUNSUPPORTED: batch: a stream is for one GPU"):
+                m._check(m._step(m._instance, ctypes.byref(given), ctypes.byref(result)), free=True)
+            m.step(**batch(0))
+
     def test_more_tensors_than_a_launch_passes(self):
         names, document = ["x%d" % i for i in range(600)], self.path("many.json")
         runner.write_json(document, {"stepc": 1, "name": "many", "inputs": {n: {"shape": [8]} for n in names},
@@ -582,7 +593,7 @@ m = stepc.Step(%r)
 m.init()
 print(m._step(m._instance, __import__("ctypes").byref(b), None), m._last_error(m._instance))
 """ % self.path("both-cpu.so"))
-        self.assertIn("a stream, and this instance has no GPU", said)
+        self.assertIn("a stream is for one GPU", said)
 
     def test_indices_on_the_device(self):
         """Are looked at before anything runs, as those of the host."""
