@@ -8,6 +8,10 @@
 enum { MAX_NODES = 600, MAX_BUFFERS = 40, LARGE = 65536, MAX_TRIED = 64 };
 static const double max_work = 4000; /* of a cluster: what makes machine code takes more than linear time of a kernel */
 
+/* A launch passes 4 KiB of parameters to every device, 508 addresses, and a node mostly reads one tensor that no other
+ * one does. */
+static size_t most_nodes(const struct fuse *z) { return z->pass->options->blocks ? 480 : MAX_NODES; }
+
 static bool is_reduction(enum plan_group_kind kind) { return kind == GROUP_ROW || kind == GROUP_COLUMN; }
 
 /* ---------------------------------------------------------------- levels */
@@ -274,7 +278,7 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
     struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
     if (a == b) return a;
     if ((x->windows && y->kind != GROUP_MAP) || (y->windows && x->kind != GROUP_MAP)) return UINT32_MAX;
-    if (x->lone || y->lone || x->apart || y->apart || x->nodes.count + y->nodes.count > MAX_NODES ||
+    if (x->lone || y->lone || x->apart || y->apart || x->nodes.count + y->nodes.count > most_nodes(z) ||
         x->work + y->work > max_work || is_behind(z, x->nodes.items[0]) != is_behind(z, y->nodes.items[0]) ||
         !(is_near(z, a, b) || is_near(z, b, a)) || !regions_fit(z, a, b) || fuse_apart(z, a, b) ||
         (x->follows && y->decides) || (x->decides && y->follows))
@@ -322,10 +326,10 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
 {
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
-    if (k->lone || k->apart || k->kind == GROUP_SCATTER || k->kind == GROUP_ATTENTION || k->nodes.count >= MAX_NODES ||
-        is_behind(z, v) != is_behind(z, k->nodes.items[0]) || k->work + n->inline_cost > max_work ||
-        !leaves_fit(k->leaf, leaf_of(z, v)) || !shallow(z, c, c, v) || fuse_outsider(z, v, c) ||
-        (k->decides && n->follows) || (k->follows && n->decides))
+    if (k->lone || k->apart || k->kind == GROUP_SCATTER || k->kind == GROUP_ATTENTION ||
+        k->nodes.count >= most_nodes(z) || is_behind(z, v) != is_behind(z, k->nodes.items[0]) ||
+        k->work + n->inline_cost > max_work || !leaves_fit(k->leaf, leaf_of(z, v)) || !shallow(z, c, c, v) ||
+        fuse_outsider(z, v, c) || (k->decides && n->follows) || (k->follows && n->decides))
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;

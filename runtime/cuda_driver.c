@@ -11,7 +11,8 @@
 enum { OLDEST = 12000 /* what the driver has to offer: CUDA 12.0 */ };
 enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, NO_DEVICE = 100 }; /* the driver's numbers */
 
-#define NVRTC " with an NVRTC that the driver knows (NVRTC 12 for drivers before 580), or update the driver"
+#define NVRTC \
+    " with an NVRTC that the driver knows (NVRTC 12 for drivers before 580: STEPC_NVRTC), or update the driver"
 #define NEWER "there is no code for this device that this driver knows: compile with --cuda-arch for it," NVRTC
 /* What a failure means for whoever has to do something about it, where the driver's words do not say. */
 static const struct {
@@ -40,6 +41,7 @@ static const struct {
      "the driver's library and the kernel's module are of different versions: restart the machine, or give the "
      "container the driver of its host"},
     {804, 804, "the driver's library for later versions of CUDA does not support this card"},
+    {900, 908, "a stream is being captured into a graph, which a step can be no part of"},
     {999, 999, "the system's log may have an Xid; nvidia-smi shows whether the card is still there"},
 };
 

@@ -153,6 +153,7 @@ struct rt_cuda_device { /* rt_device.handle */
     struct rt_cuda_list pending;       /* launched by the runtime, not yet given to the driver */
     struct rt_cuda_graph graphs[CUDA_GRAPHS];
     uint64_t clock;
+    uint32_t refused; /* graphs, by the driver */
     char *pinned; /* memory of the host that the device copies from and to while the host goes on: seen, then inputs */
     void *copies; /* the stream of posted inputs */
     struct rt_cuda_batch batches[CUDA_BATCHES], *posted; /* posted: that of the run in progress; of brief steps none */
@@ -166,8 +167,7 @@ struct rt_cuda_device { /* rt_device.handle */
     bool past;                /* the host asks about a posted step, behind which others may have run */
     bool flags;               /* kernels raise flags */
     bool checked[RT_ENTRIES]; /* entries that ran once, each launch waited for */
-    bool no_graphs;
-    bool held; /* its context stays current in the thread that posts steps */
+    bool held;                /* its context stays current in the thread that posts steps */
 };
 
 /* cuda_driver.c. Whose context becomes current; NULL: the call fails. Whatever failed: rt_give_up is told. */

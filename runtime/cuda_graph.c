@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST = 3 /* launches that a graph pays for */, THREAD_LOCAL = 1 };
+enum { FEWEST = 3 /* launches that a graph pays for */, TRIES = 3 /* that the driver may refuse */, THREAD_LOCAL = 1 };
 
 static void launch_failed(struct rt_device *d, int status, const struct rt_cuda_op *op, const char * or)
 {
@@ -184,9 +184,9 @@ static struct rt_cuda_graph *graph_find(struct rt_device *d)
     graph_free(g, oldest);
     int status = graph_make(d, oldest);
     if (!status) return oldest;
-    g->no_graphs = true;
-    rt_log(d->instance, 1, "cuda:%d: kernels are launched one by one, the driver makes no graph of them: %s",
-           g->ordinal, rt_cuda_why(&g->host->driver, status, why));
+    g->refused++; /* as while another thread captures a stream: it may pass */
+    rt_log(d->instance, 1, "cuda:%d: kernels are launched one by one%s, the driver makes no graph of them: %s",
+           g->ordinal, g->refused < TRIES ? "" : " from now on", rt_cuda_why(&g->host->driver, status, why));
     return NULL;
 }
 
@@ -208,7 +208,7 @@ void rt_cuda_flush(struct rt_device *d)
     if (!g->pending.op_count) return;
     int late = inputs_arrive(g);
     if (late) rt_cuda_failed(d, late, "waiting for inputs");
-    struct rt_cuda_graph *graph = g->no_graphs || !are_many(d) ? NULL : graph_find(d);
+    struct rt_cuda_graph *graph = g->refused >= TRIES || !are_many(d) ? NULL : graph_find(d);
     if (graph) {
         graph->used = ++g->clock;
         int status = g->host->driver.graph_launch(graph->exec, g->stream);

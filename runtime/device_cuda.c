@@ -48,7 +48,7 @@ static step_status load_image(struct rt_cuda_device *g, const struct stepc_cuda 
     const struct rt_cuda_driver *u = &g->host->driver;
     char log[400] = "", why[CUDA_TEXT];
     const int options[] = {JIT_ERRORS, JIT_ERRORS_BYTES};
-    void *const values[] = {log, (void *)sizeof log}, *module = NULL;
+    void *values[] = {log, (void *)sizeof log}, *module = NULL; /* the driver puts how much it wrote there */
     int status = u->module_load(&module, image->data, 2, options, values);
     const char *kernel = NULL;
     log[sizeof log - 1] = 0;

@@ -105,8 +105,8 @@ step_status rt_bind(struct step_instance *t, const struct step_batch *batch, enu
                     step_status status)
 {
     if (!status && !batch->inputs && batch->input_count) status = rt_fail(t, STEP_EINVAL, "batch: inputs is NULL");
-    if (!status && batch->stream && !t->device_ops->follow)
-        status = rt_fail(t, STEP_EUNSUPPORTED, "batch: a stream, and this instance has no GPU");
+    if (!status && batch->stream && (!t->device_ops->follow || t->local_count > 1)) /* it is of one device's context */
+        status = rt_fail(t, STEP_EUNSUPPORTED, "batch: a stream is for one GPU");
     if (!status && batch->stream)
         for (RT_MINE(t, d)) t->device_ops->follow(d, batch->stream);
     if (!status && (batch->inputs || !t->input_count || steps || !bind_staged(t)))

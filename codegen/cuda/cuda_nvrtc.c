@@ -29,9 +29,13 @@ struct nvrtc {
     int major, minor; /* its version */
 };
 
+/* STEPC_NVRTC names one: code of a version's is for drivers of that version and later ones, so an older one than that
+ * which is found first makes objects for older drivers. */
 static void *open_library(struct arena *arena)
 {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+    const char *given = getenv("STEPC_NVRTC");
+    if (given && *given) return dlopen(given, RTLD_NOW | RTLD_LOCAL);
     const char *folders[] = {"", getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
     for (size_t f = 0; f < sizeof folders / sizeof *folders; f++)
         for (size_t n = 0; folders[f] && n < sizeof names / sizeof *names; n++) {
@@ -56,10 +60,13 @@ static const char *open_nvrtc(struct nvrtc *n, struct arena *arena)
     /* clang-format on */
     memset(n, 0, sizeof *n);
     void *library = open_library(arena); /* stays open: it does not survive being closed and opened again */
+    const char *given = getenv("STEPC_NVRTC");
+    if (!library && given && *given)
+        return arena_format(arena, "--target cuda needs NVRTC, and STEPC_NVRTC=%s cannot be opened", given);
     if (!library)
         return "--target cuda needs NVRTC (libnvrtc.so.13 or .12), which was not found: install it from NVIDIA's "
                "repository "
-               "(apt-get install cuda-nvrtc-13-0) or set CUDA_HOME";
+               "(apt-get install cuda-nvrtc-13-0), set CUDA_HOME, or name its file in STEPC_NVRTC";
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *symbol = dlsym(library, symbols[i].name);
         if (!symbol && !symbols[i].optional)

@@ -67,9 +67,11 @@ static void find_function(void *from, const char *name, void *to)
 static const char *nvrtc(struct report *r)
 {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-    const char *found;
+    const char *found, *given = getenv("STEPC_NVRTC");
+    bool named = given && *given;
     int (*version)(int *, int *), major = 0, minor = 0;
-    find_function(open_library(r, names, 3, OF_TOOLKIT, &found), "nvrtcVersion", &version);
+    find_function(named ? open_library(r, &given, 1, BY_NAME, &found) : open_library(r, names, 3, OF_TOOLKIT, &found),
+                  "nvrtcVersion", &version);
     if (!version || version(&major, &minor)) return found;
     return arena_format(r->cli->arena, "%s (%d.%d)", found, major, minor);
 }
@@ -144,6 +146,7 @@ static const char *const variables[][2] = {
     {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
     {"STEPC_DEVICES", "cpu; for objects compiled for CUDA a list like cuda:0,1"},
     {"STEPC_CUDA_DRIVER", "path of CUDA's driver"},
+    {"STEPC_NVRTC", "path of NVRTC: one of CUDA 12 makes objects for drivers before 580, too"},
     {"STEPC_CUBLASLT", "path of cuBLASLt"},
     {"STEPC_NCCL", "path of NCCL"},
     {"STEPC_NCCL_ID_FILE", "file through which processes of transport nccl meet without MPI"},

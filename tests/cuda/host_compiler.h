@@ -34,6 +34,14 @@ static inline const char *const *host_traffic(void)
     return getenv("STAND_IN_TRAFFIC") ? flags : NULL;
 }
 
+/* What more flags there are: those, or what it takes to stop at what C++ leaves undefined (STAND_IN_UNDEFINED). */
+static inline const char *const *host_flags(void)
+{
+    static const char *const flags[] = {"-fsanitize=undefined", "-fsanitize=float-cast-overflow", "-fno-sanitize=vptr",
+                                        "-fsanitize-undefined-trap-on-error", NULL};
+    return host_traffic() ? host_traffic() : getenv("STAND_IN_UNDEFINED") ? flags : NULL;
+}
+
 /* 0; NO_HOST_COMPILER; or what went wrong, which the compiler has said. `more` ends with NULL. */
 static inline int host_compiler(const char *level, const char *into, const char *const *more)
 {
@@ -70,7 +78,7 @@ static inline int host_compile(const char *source, const char *library, const ch
                                         "c++",     source,           "-x", "none",      "-lm", "-lgcc", "-lc"};
     size_t n = 0;
     while (more[n]) n++;
-    for (const char *const *flag = host_traffic(); flag && *flag; flag++) more[n++] = *flag;
+    for (const char *const *flag = host_flags(); flag && *flag; flag++) more[n++] = *flag;
     return host_compiler(host_level(), library, more);
 }
 

@@ -36,6 +36,15 @@ class Calls(runner.SharedCase):
         with open(so, "rb") as f:
             return sorted(asked), f.read()
 
+    def test_named(self):
+        """By STEPC_NVRTC, whatever else there is; a name that is none is an error that says it."""
+        there = os.path.join(os.environ["STAND_IN_NVRTC"], "libnvrtc.so.13")
+        self.assertEqual(self.calls("sm_90", LD_LIBRARY_PATH="", STEPC_NVRTC=there)[0], ["sm_90 text"])
+        self.assertIn(there + " (13.0)", runner.call(self.program, "doctor", env={"STEPC_NVRTC": there}))
+        done = runner.attempt(self.program, "compile", self.path("model.json"), "-o", self.path("step.so"), "--target=cuda", env={"STEPC_NVRTC": "nothing.so"})
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("STEPC_NVRTC=nothing.so cannot be opened", done.stderr)
+
     def test_one(self):
         for arch in ("sm_80", "sm_90", "sm_86", "compute_90"):
             asked, data = self.calls(arch)

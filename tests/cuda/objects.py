@@ -259,10 +259,23 @@ n.close()
         self.assertRegex(said, r"kernel_\d+ \(/\S* \w+\): CUDA_ERROR_LAUNCH_FAILED")
 
     def test_no_graphs(self):
-        said = self.host("m = stepc.Step(SO)\nm.init()\nprint([m.step(**batch(k)).loss for k in range(4)])\nm.close()\n")
-        without = self.host("m = stepc.Step(SO)\nm.init()\nprint([m.step(**batch(k)).loss for k in range(4)])\nm.close()\n",
-                            STAND_IN_FAIL="cuGraphInstantiate:1:801", STEPC_LOG="error")
-        self.assertEqual(said, without)
+        """What the driver makes no graph of is launched one by one, and asked for again a few times."""
+        text, counts = "m = stepc.Step(%r)\nm.init()\nprint([m.step(**batch(k)).loss for k in range(9)])\nm.close()\n" % self.path("loop-cuda.so"), self.path("counts")
+
+        def calls(**env):
+            said = self.host(text, STAND_IN_COUNTS=counts, STEPC_LOG="warning", **env)
+            with open(counts) as f:
+                return said, {name: int(n) for name, n in (line.split() for line in f)}
+        said, usual = calls()
+        self.assertGreater(usual["cuGraphLaunch"], 1)
+        once, later = calls(STAND_IN_FAIL="cuGraphInstantiate:1:801")
+        self.assertRegex(once, "launched one by one, the driver makes no graph of them: CUDA_ERROR_NOT_SUPPORTED 801")
+        self.assertTrue(once.startswith(said))
+        self.assertIn(later["cuGraphLaunch"], range(1, usual["cuGraphLaunch"]))
+        never, none = calls(STAND_IN_FAIL="cuStreamBeginCapture:0:900")
+        self.assertRegex(never, "launched one by one from now on, the driver makes no graph .* 900 .*; a stream is being captured")
+        self.assertTrue(never.startswith(said))
+        self.assertEqual((none["cuStreamBeginCapture"], none.get("cuGraphLaunch", 0)), (3, 0))
 
     # ------------------------------------------------------------ code for the CPU and for GPUs in one object
 
@@ -312,6 +325,30 @@ m.close()
             more = {name: (n - few[name]) / 10 for name, n in many.items() if n != few[name]}
             self.assertEqual(more.pop("cuCtxPushCurrent"), more.pop("cuCtxPopCurrent"), so)
             self.assertEqual(more, {"cuStreamSynchronize": 1, **asked}, so)  # nothing allocated, nothing made
+
+    def test_a_stream_is_of_one_device(self):
+        runner.call(self.program, "compile", self.path("both.json"), "-o", self.path("two-gpus.so"), "--target=cuda", "--cuda-arch=text", "--mesh=data=2")
+        with stepc.Step(self.path("two-gpus.so"), devices="cuda:0,1") as m:
+            m.init()
+            keep, result = [], stepc._RESULT(size=ctypes.sizeof(stepc._RESULT))
+            given = m._batch(batch(0), keep)
+            given.stream = 1
+            with self.assertRaisesRegex(stepc.StepError, "STEP_EUNSUPPORTED: batch: a stream is for one GPU"):
+                m._check(m._step(m._instance, ctypes.byref(given), ctypes.byref(result)), free=True)
+            m.step(**batch(0))
+
+    def test_more_tensors_than_a_launch_passes(self):
+        names, document = ["x%d" % i for i in range(600)], self.path("many.json")
+        runner.write_json(document, {"stepc": 1, "name": "many", "inputs": {n: {"shape": [8]} for n in names},
+                                     "model": {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [8]}], "output": "w"},
+                                     "loss": "mean((params.w - (%s))**2)" % " + ".join(names), "optimizer": {"type": "sgd", "learning_rate": 0.01}})
+        losses = []
+        for device, more in (("cpu", ()), ("cuda", ("--target=cuda", "--cuda-arch=text"))):
+            runner.call(self.program, "compile", document, "-o", self.path("many.so"), *more)
+            with stepc.Step(self.path("many.so")) as m:
+                m.init()
+                losses.append(m.step(**{n: np.full(8, i / 600, "f4") for i, n in enumerate(names)}).loss)
+        self.assertAlmostEqual(losses[1] / losses[0], 1, 5)
 
     def test_loops_share_launches(self):
         """Before a loop over microbatches all weights are cast by one launch, and all accumulators filled by one; in it what has equal code is one."""
@@ -556,7 +593,7 @@ m = stepc.Step(%r)
 m.init()
 print(m._step(m._instance, __import__("ctypes").byref(b), None), m._last_error(m._instance))
 """ % self.path("both-cpu.so"))
-        self.assertIn("a stream, and this instance has no GPU", said)
+        self.assertIn("a stream is for one GPU", said)
 
     def test_indices_on_the_device(self):
         """Are looked at before anything runs, as those of the host."""

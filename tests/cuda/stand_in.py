@@ -94,6 +94,12 @@ class StandIn(unittest.TestCase):
         self.good("launch('wide', blocks=1, lo=4); wait()")
         self.bad("launch('wide', blocks=1, lo=3); wait()", "an access that does not begin at a multiple of its bytes", "wide: it does what a GPU leaves undefined")
 
+    def test_what_is_undefined(self):
+        bad = "launch('fill', to=p(block.value + 2), hi=60); wait()"
+        self.good(bad)
+        self.bad(bad, "fill: it does what C++ leaves undefined: an address that is no multiple", "cuStreamSynchronize failed with 719", STAND_IN_UNDEFINED="1")
+        self.good("launch('fill'); wait()", STAND_IN_UNDEFINED="1")
+
     def test_shared_memory_holds_nothing(self):
         read = "; call('cuMemcpyDtoHAsync_v2', host, block, n(256), stream); wait(); print(floats[62], floats[63])"
         self.good("launch('unset', blocks=1)" + read, "0.0 0.0")
@@ -102,12 +108,20 @@ class StandIn(unittest.TestCase):
     def test_parameters(self):
         self.bad("launch('long_table')", "long_table: more than 4096 bytes of parameters", "cuLaunchKernel failed with 1")
 
+    def test_dynamic_shared_memory(self):
+        for card, most in ("7.5", 64), ("8.0", 163), ("8.6", 99), ("9.0", 227):
+            set_it = "call('cuFuncSetAttribute', make('cuModuleGetFunction', module, b'fill'), 8, %d)"
+            self.good(set_it % (most << 10), STAND_IN_CAPABILITY=card)
+            self.good("print(%s)" % set_it % ((most << 10) + 1), "cuFuncSetAttribute failed with 1", STAND_IN_CAPABILITY=card)
+
     def test_barriers(self):
         self.bad("launch('apart', blocks=1); wait()", "apart: threads of a block disagree about a barrier", "failed with 719")
 
     def test_nothing_happens_before_somebody_waits(self):
         self.good("launch('fill'); call('cuMemcpyDtoHAsync_v2', host, block, n(256), stream); print(floats[1] == 1); wait(); print(floats[1])",
                   "False\n1.0")
+        self.good("call('cuMemcpyAsync', block, p(block.value + 128), n(128), stream); wait()")
+        self.bad("call('cuMemcpyAsync', block, p(block.value + 64), n(128), stream); wait()", "copy between devices: 128 bytes", "which overlap")
         self.bad("floats[0] = 1; call('cuMemcpyHtoDAsync_v2', block, host, n(256), stream); floats[0] = 2; wait()",
                  "its source at", "changed before the copy had ended")
 
@@ -117,9 +131,19 @@ class StandIn(unittest.TestCase):
         tidy = "call('cuGraphExecDestroy', run); call('cuGraphDestroy', graph)\n"
         self.good(captured + "call('cuGraphLaunch', run, stream); wait()\n" + tidy)
         self.bad(captured + "call('cuMemFree_v2', block); call('cuGraphLaunch', run, stream); wait()\n", "fill: parameter 0 is no address of a block")
-        self.bad("call('cuStreamBeginCapture_v2', stream, 1); wait()", "the stream is captured")
+        self.bad("call('cuStreamBeginCapture_v2', stream, 1); wait()", "cuStreamSynchronize: not while a stream is captured")
         self.bad("call('cuStreamBeginCapture_v2', stream, 1); call('cuMemsetD8Async', block, 0, n(256), stream)", "cuMemsetD8Async: while the stream is captured")
         self.bad("call('cuStreamBeginCapture_v2', stream, 1); make('cuMemAlloc_v2', n(64))", "cuMemAlloc: not while a stream is captured")
+        begin = "call('cuStreamBeginCapture_v2', stream, %d); launch('fill'); graph = p()\n"
+        ended = "call('cuStreamEndCapture', stream, ctypes.byref(graph)); print(graph)\n"
+        for name, arguments in ("cuMemFree_v2", "block"), ("cuMemFreeHost", "host"), ("cuModuleUnload", "module"), ("cuEventSynchronize", "event"), ("cuStreamQuery", "other"), ("cuStreamSynchronize", "other"):
+            self.bad("event = make('cuEventCreate', 2); other = make('cuStreamCreate', 1)\n" + begin % 1 + "call('%s', %s)\n" % (name, arguments) + ended, name.split("_")[0] + ": not while a stream is captured",
+                     name + " failed with 900", "cuStreamEndCapture failed with 901", "c_void_p(None)")
+        thread = "import threading\ndef work(): call('cuCtxPushCurrent_v2', context); %s\nt = threading.Thread(target=work); t.start(); t.join()\n"
+        alloc = thread % "call('cuMemFree_v2', make('cuMemAlloc_v2', n(64)))"
+        self.good(begin % 1 + alloc + ended + "call('cuGraphDestroy', graph)")  # what another thread does is its own
+        self.bad(begin % 0 + alloc + ended, "cuMemAlloc: not while a stream is captured", "cuStreamEndCapture failed with 901")
+        self.bad(begin % 1 + thread % ended.split("; print")[0], "by another thread than the one that began", "failed with 908")
 
     def test_what_is_left(self):
         self.bad("call('cuMemFreeHost', host); call('cuDevicePrimaryCtxRelease_v2', 0)", "a block of memory was left (256 bytes)", "a stream was left")

@@ -3,7 +3,8 @@
 
     tests/gpu/bench.py pack --stepc build/stepc --arch sm_90        compiles the documents below into build/gpu/bench-NAME.so
     tests/gpu/bench.py run                                          best and median of rounds, per step, and per step of step_n; the copy that
-                                                                    all is measured by
+                                                                    all is measured by; each in a process of its own, so that one that fails
+                                                                    or hangs costs no other one its device
     tests/gpu/bench.py beside                                       the documents that are there for sm_90a as well: numbers beside those for sm_90
     tests/gpu/bench.py arrays                                       steps from arrays that PyTorch, CuPy or JAX, where they are here, have on the
                                                                     GPU: the bits are those of arrays of the host
@@ -14,6 +15,7 @@ import importlib
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -65,7 +67,8 @@ def names_for(arch):
 
 def pack(options):
     os.makedirs(options.into, exist_ok=True)
-    for name in names_for(options.arch):
+    names = [n for n in names_for(options.arch) if not options.only or n in options.only]
+    for name in names:
         document, values, *more = ROWS[WARPGROUPS.get(name, name)]
         arch = "sm_90a" if name in WARPGROUPS else options.arch
         if isinstance(document, str):
@@ -75,7 +78,7 @@ def pack(options):
             path = runner.write_json(os.path.join(folder, "model.json"), {**document, **(more[0] if more else {})})
             runner.call(options.stepc, "compile", path, "-o", path_of(options, name), "--target=cuda", "--cuda-arch=" + arch,
                         *("-D%s=%s" % v for v in values.items()), *more[1:], verify=False)
-    print("%d documents to time packed for %s" % (len(names_for(options.arch)), options.arch))
+    print("%d documents to time packed for %s" % (len(names), options.arch))
 
 
 def batch_of(m):
@@ -131,17 +134,35 @@ def measure(options, name, speed):
     return row
 
 
+def one(options):
+    """What is measured as a line of JSON, the last one: of a document, or, without a name, of the copy."""
+    print(json.dumps(measure(options, options.name, options.speed) if options.name else copy_speed()), flush=True)
+    return 0
+
+
+def apart(options, *more):
+    """What `one` says, or (None, why it says nothing). A device that is lost to a process is lost to all that it does later."""
+    try:
+        done = subprocess.run([sys.executable, os.path.abspath(__file__), "one", *more, "--into", options.into, "--rounds", str(options.rounds), "--seconds", str(options.seconds)],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=options.patience)
+    except subprocess.TimeoutExpired:
+        return None, "no end after %g s" % options.patience
+    if done.returncode:
+        return None, (done.stderr.strip().split("\n")[-1] or "it says nothing") + " (ended with %d)" % done.returncode
+    return json.loads(done.stdout.strip().split("\n")[-1]), None
+
+
 def run(options):
-    rows = []
-    speed = copy_speed()
-    print("copy on the device: %s" % ("%.0f GB/s" % (speed / 1e9) if speed else "failed"), flush=True)
-    for name in options.only or [*ROWS, *WARPGROUPS]:
+    rows, names, speed = [], options.only or [*ROWS, *WARPGROUPS], None
+    if set(names) & set(MOVED):
+        speed, why = apart(options)
+        print("copy on the device: %s" % ("%.0f GB/s" % (speed / 1e9) if speed else "failed%s" % (": " + why if why else "")), flush=True)
+    for name in names:
         if not os.path.exists(path_of(options, name)):
             continue
-        try:
-            row = measure(options, name, speed)
-        except Exception as e:  # the others may work
-            print("%s: %s: %s" % (name, type(e).__name__, e), flush=True)
+        row, why = apart(options, name, *(["--speed", str(speed)] if speed else []))
+        if not row:
+            print("%s: %s" % (name, why), flush=True)
             continue
         rows.append(row)
         print("%-23s best %10.1f us, median %10.1f us a step, %10.1f us of step_n; first step after %.2f s; loss %.6g%s" % (
@@ -191,6 +212,8 @@ def arrays(options):
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     differ = 0
     for name, make in LIBRARIES.items():
+        if options.only and name not in options.only:
+            continue
         try:
             library = importlib.import_module(name)
             make(library, np.zeros(1, "f4"))
@@ -210,17 +233,20 @@ def arrays(options):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("pack", "run", "beside", "arrays"))
+    p.add_argument("what", choices=("pack", "run", "one", "beside", "arrays"))
+    p.add_argument("name", nargs="?", default="")
     p.add_argument("--stepc", default="build/stepc")
     p.add_argument("--arch", default="sm_90")
     p.add_argument("--into", default=os.path.join(ROOT, "build", "gpu"))
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--seconds", type=float, default=3.0, help="for each document")
+    p.add_argument("--speed", type=float, default=0, help="one: bytes per second of a copy")
+    p.add_argument("--patience", type=float, default=60, help="run: seconds for each")
     p.add_argument("--json", help="a file for the rows")
     p.add_argument("--only", action="append", default=[])
     options = p.parse_args()
     options.stepc = os.path.abspath(options.stepc)
-    return {"pack": pack, "run": run, "beside": beside, "arrays": arrays}[options.what](options)
+    return {"pack": pack, "run": run, "one": one, "beside": beside, "arrays": arrays}[options.what](options)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,13 @@ def device():
     return name.value.decode(), "sm_%d%d" % (part[0].value, part[1].value)
 
 
+def alone():
+    """Does the device take one process at a time, as its compute mode may say?"""
+    mode, attribute, exclusive = ctypes.c_int(), 20, 3
+    driver = ctypes.CDLL(os.environ.get("STEPC_CUDA_DRIVER") or "libcuda.so.1")
+    return not driver.cuInit(0) and not driver.cuDeviceGetAttribute(ctypes.byref(mode), attribute, 0) and mode.value == exclusive
+
+
 def variant(case):
     """The arguments of the variant with most devices up to MOST_DEVICES, and how many: all of them are the one GPU."""
     best = None
@@ -213,7 +220,7 @@ class Player:
         if self.process:
             self.process.stdin.close()
             try:
-                self.process.wait(self.options.patience)
+                self.process.wait(min(self.options.patience, GRACE))  # what is left to do is to release the context
             except subprocess.TimeoutExpired:
                 self.process.kill()
         code, self.process = self.process and self.process.wait(), None
@@ -273,6 +280,8 @@ def play(options):
                 break
             ended = p.play(name, deadline)
             if ended is None:
+                with lock:
+                    note("%s had not ended when the time was over" % name)
                 break
             seconds, wrong = ended
             with lock:
@@ -295,7 +304,7 @@ def play(options):
                 p.said.seek(0)
                 print("a process ended with %s: %s" % (code, p.said.read()[-2000:]), flush=True)
 
-    threads = [threading.Thread(target=player) for _ in range(options.j)]
+    threads = [threading.Thread(target=player) for _ in range(1 if alone() else options.j)]
     for t in threads:
         t.start()
     for t in threads:

@@ -3,13 +3,15 @@
 #
 #   tests/gpu/run.sh pack [ARCH [SECONDS]]     where the compiler is: objects for that architecture (sm_90), those that stand for the others
 #                                              first, into build/gpu, and all of them as one file, build/gpu.tar.xz; with sm_90 some for sm_90a,
-#                                              which are played and timed beside them
+#                                              which are played and timed beside them. Code of NVRTC 13 is for drivers from 580 on; STEPC_NVRTC
+#                                              names a libnvrtc.so.12 for objects that older ones take, too
 #   tests/gpu/run.sh [SECONDS]                 where the GPU is: the driver, Python with NumPy and one of the two are all that is needed;
 #                                              without them it builds and packs for the card that it finds. SECONDS: what fits into so many
 #
 # The most telling comes first, and all is written as it happens into the folder STEPC_GPU_LOG (build/gpu-log): machine.txt, times.txt,
 # times.json, arrays.txt, cases.txt, sanitizer.txt, summary.txt with the line that is added to LEDGER.md. Without a GPU it says so and ends with 77.
 set -eu
+begin=$SECONDS
 cd "$(dirname "$0")/../.."
 . tests/setup.sh
 into=build/gpu
@@ -23,15 +25,15 @@ prepare() {
         --seconds "$2" --only 'mixed_compute_*' --only 'precision_compute_*' || echo "== some do not compile"
     "$python" tests/gpu/play.py archive --into "$into"
     du -h "$into.tar.xz"
+    "${STEPC:-build/stepc}" doctor | grep '^NVRTC.*(1[3-9]' | sed 's/$/: for drivers from 580 on/' || true
 }
 mkdir -p build "$log"
-stepc_python build
+PIP_RETRIES=1 PIP_DEFAULT_TIMEOUT=10 stepc_python build # there may be no network
 if [ "${1:-}" = pack ]; then
     prepare "${2:-sm_90}" "${3:-0}"
     exit
 fi
 seconds=${1:-0}
-begin=$SECONDS
 said=$(mktemp) now=$(mktemp) # not among what is kept
 trap 'rm -f "$said" "$now"' EXIT
 left() { # PART: seconds until so many percent of all are over, at least 1; 0: as many as it takes
@@ -43,11 +45,11 @@ limited() { # PART COMMAND...: not beyond that and what may then be under way
     local n
     n=$(left "$1")
     shift
-    if [ "$n" = 0 ]; then "$@"; else timeout -k 5 $((n + 15)) "$@"; fi
+    timeout -k 5 $((n ? n + 15 : 7200)) "$@"
 }
-device=$("$python" tests/gpu/play.py device) || { echo "skipped: $device"; exit 77; }
+device=$(timeout -k 5 60 "$python" tests/gpu/play.py device) || { echo "skipped: ${device:-the driver gives no answer}"; exit 77; }
 echo "== $device"
-{ date; uname -a; nvidia-smi; "$python" -VV; nproc; df -h . /tmp; free -g; } >"$log/machine.txt" 2>&1 || true
+{ date; uname -a; timeout -k 5 30 nvidia-smi; "$python" -VV; nproc; df -h . /tmp; free -g; } >"$log/machine.txt" 2>&1 || true
 grep -i "driver version" "$log/machine.txt" || true
 arch=${device##*(}
 [ -n "$(ls "$into" 2>/dev/null)" ] || [ ! -e "$into.tar.xz" ] || "$python" tests/gpu/play.py unpack --into "$into"
@@ -56,7 +58,7 @@ groups= # what is said of sm_90a
 play() { # PART ARGUMENT...
     local n
     n=$(left "$1")
-    limited "$1" "$python" tests/gpu/play.py run --into "$into" -j 8 --seconds "$n" --log "$log/cases.txt" "${@:2}"
+    limited "$1" "$python" tests/gpu/play.py run --into "$into" -j 8 --seconds "$n" --patience $((n ? 40 : 120)) --log "$log/cases.txt" "${@:2}"
 }
 rm -f "$log"/*.json "$log/cases.txt" "$log/sanitizer.txt" "$log/times.txt" "$log/beside.txt"
 
@@ -67,7 +69,9 @@ play 20 $(printf -- '--only %s ' $first) || true
 [ -n "${STEPC_CUBLASLT:-}" ] || ldconfig -p 2>/dev/null | grep -q 'libcublasLt.so.1[23]' ||
     export STEPC_CUBLASLT="$("$python" -c 'import glob, sys; print(*sorted(f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.1[23]"))[-1:])')"
 limited 40 "$python" tests/gpu/bench.py run --into "$into" --json "$log/times.json" 2>&1 | tee "$log/times.txt" || true
-limited 50 "$python" tests/gpu/bench.py arrays --into "$into" 2>&1 | tee "$log/arrays.txt" || true
+for library in torch cupy jax; do # each in a process of its own
+    limited 50 "$python" tests/gpu/bench.py arrays --only "$library" --into "$into" 2>&1 || true
+done | tee "$log/arrays.txt"
 if [ -e "$into/sm_90a" ]; then
     play 54 --into "$into/sm_90a" | tee "$said" || true
     groups=$(tail -1 "$said")

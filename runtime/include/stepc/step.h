@@ -145,7 +145,7 @@ struct step_batch { /* borrowed until the call returns; eval and infer refuse mi
      * mesh if one of them says so. May not call the instance. NULL: every step counts */
     int (*accept)(void *user, const struct step_result *);
     void *user;
-    /* since 1.3, on a GPU: what fills the inputs goes on there (CUstream); the call's work comes behind it, and has
+    /* since 1.3, on one GPU: what fills the inputs goes on there (CUstream); the call's work comes behind it, and has
      * ended when it returns. NULL: they are filled */
     void *stream;
 };

@@ -56,6 +56,13 @@ __attribute__((destructor)) static void at_the_end(void)
     if (wrong) _exit(WRONG);
 }
 
+int capability(void)
+{
+    int major = 8, minor = 0;
+    sscanf(setting("STAND_IN_CAPABILITY", "8.0"), "%d.%d", &major, &minor);
+    return 10 * major + minor;
+}
+
 /* ---------------------------------------------------------------- what every function begins with */
 
 static int device_count(void)
@@ -80,7 +87,8 @@ static int told_to_fail(const char *name)
     const char *what = setting("STAND_IN_FAIL", "");
     size_t n = strlen(name);
     int at = 0, status = 0;
-    if (strncmp(what, name, n) != 0 || sscanf(what + n, ":%d:%d", &at, &status) != 2 || ++calls != at) return SUCCESS;
+    if (strncmp(what, name, n) != 0 || sscanf(what + n, ":%d:%d", &at, &status) != 2 || (++calls != at && at))
+        return SUCCESS;
     return status;
 }
 
@@ -161,14 +169,18 @@ struct thing *of(const char *name, void *handle, enum kind kind)
     return NULL;
 }
 
-static bool capturing(const char *name)
+/* What may wait for a device, or for all of its work, is refused while a stream is captured, in whatever context: of a
+ * capture that is local to a thread, to that thread. The graph is lost then ("cuThreadExchangeStreamCaptureMode"). */
+bool capturing(const char *name)
 {
-    for (struct thing *t = things; t; t = t->next)
-        if (t->kind == STREAM && !t->gone && t->capture && t->context == current[depth - 1]) {
-            report("%s: not while a stream is captured", name);
-            return true;
-        }
-    return false;
+    bool any = false;
+    for (struct thing *t = things; t; t = t->next) {
+        if (t->kind != STREAM || t->gone || !t->capture || t->capture_mode == RELAXED) continue;
+        if (t->capture_mode == THREAD_LOCAL && !pthread_equal(t->capture_thread, pthread_self())) continue;
+        report("%s: not while a stream is captured", name);
+        any = t->capture->lost = true;
+    }
+    return any;
 }
 
 /* ---------------------------------------------------------------- devices and contexts */
@@ -213,7 +225,9 @@ API cuGetErrorName(int status, const char **name)
                  {999, "CUDA_ERROR_UNKNOWN"},
                  {802, "CUDA_ERROR_SYSTEM_NOT_READY"},
                  {801, "CUDA_ERROR_NOT_SUPPORTED"},
-                 {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
+                 {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+                 {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+                 {CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"}};
     *name = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].status == status) *name = names[i].name;
@@ -260,9 +274,7 @@ API cuDeviceTotalMem_v2(size_t *bytes, int device)
 API cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     BEGIN_WITHOUT("cuDeviceGetAttribute");
-    int major = 8, minor = 0;
-    sscanf(setting("STAND_IN_CAPABILITY", "8.0"), "%d.%d", &major, &minor);
-    *value = attribute == 75 ? major : attribute == 76 ? minor : 0;
+    *value = attribute == 75 ? capability() / 10 : attribute == 76 ? capability() % 10 : 0;
     (void)device;
     return end(attribute == 75 || attribute == 76 ? SUCCESS : INVALID_VALUE);
 }
@@ -396,6 +408,7 @@ API cuMemAlloc_v2(void **address, size_t bytes)
 API cuMemFree_v2(void *address)
 {
     BEGIN("cuMemFree");
+    if (capturing("cuMemFree")) return end(CAPTURE_UNSUPPORTED);
     struct context *c = current[depth - 1];
     struct thing *b = block_of(c, address, 0);
     if (!b || b->context != c || b->data != inside(address)) {
@@ -410,6 +423,7 @@ API cuMemFree_v2(void *address)
 API cuMemHostAlloc(void **address, size_t bytes, unsigned flags)
 {
     BEGIN("cuMemHostAlloc");
+    if (capturing("cuMemHostAlloc")) return end(CAPTURE_UNSUPPORTED);
     (void)flags;
     struct thing *b = bytes ? make_guarded(PINNED, bytes) : NULL;
     if (!b) return end(bytes ? OUT_OF_MEMORY : INVALID_VALUE);
@@ -420,6 +434,7 @@ API cuMemHostAlloc(void **address, size_t bytes, unsigned flags)
 API cuMemFreeHost(void *address)
 {
     BEGIN("cuMemFreeHost");
+    if (capturing("cuMemFreeHost")) return end(CAPTURE_UNSUPPORTED);
     for (struct thing *t = things; t; t = t->next)
         if (t->kind == PINNED && !t->gone && t->data == address) {
             status = drain_context(t->context);
@@ -464,14 +479,14 @@ API cuStreamSynchronize(void *stream)
     BEGIN("cuStreamSynchronize");
     struct thing *s = of("cuStreamSynchronize", stream, STREAM);
     if (!s) return end(INVALID_HANDLE);
-    if (s->capture) report("cuStreamSynchronize: the stream is captured");
-    return end(s->capture ? CAPTURE_UNSUPPORTED : drain(s, NULL, 0));
+    return end(capturing("cuStreamSynchronize") ? CAPTURE_UNSUPPORTED : drain(s, NULL, 0));
 }
 
 API cuStreamQuery(void *stream)
 {
     BEGIN("cuStreamQuery");
     struct thing *s = of("cuStreamQuery", stream, STREAM);
+    if (s && capturing("cuStreamQuery")) return end(CAPTURE_UNSUPPORTED);
     return end(s ? drain_so_far(s) : INVALID_HANDLE);
 }
 
@@ -481,6 +496,7 @@ int enqueue(const char *name, void *stream, const struct op *op)
     if (!s) return INVALID_HANDLE;
     if (s->capture && op->kind != OP_KERNEL && op->kind != OP_OTHERS) { /* what came before is none of the graph's */
         report("%s: while the stream is captured", name);
+        s->capture->lost = true;
         return CAPTURE_UNSUPPORTED;
     }
     op_add(s->capture ? &s->capture->ops : &s->ops, op);
@@ -555,7 +571,8 @@ API cuMemcpy2DAsync_v2(const struct rows *r, void *stream)
 {
     enum { UNIFIED = 4 };
     BEGIN("cuMemcpy2DAsync");
-    bool bad = r->from_x || r->from_y || r->to_x || r->to_y || r->from_kind != UNIFIED || r->to_kind != UNIFIED;
+    bool bad = r->from_x || r->from_y || r->to_x || r->to_y || r->from_kind != UNIFIED || r->to_kind != UNIFIED ||
+               r->from_pitch > INT32_MAX || r->to_pitch > INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
     if (bad || !r->width || !r->height || r->from_pitch < r->width || r->to_pitch < r->width) {
         report("cuMemcpy2DAsync: rows that there are not");
         return end(INVALID_VALUE);
@@ -628,6 +645,7 @@ API cuEventSynchronize(void *event)
     BEGIN("cuEventSynchronize");
     struct thing *e = of("cuEventSynchronize", event, EVENT);
     if (!e) return end(INVALID_HANDLE);
+    if (capturing("cuEventSynchronize")) return end(CAPTURE_UNSUPPORTED);
     return end(e->done < e->asked ? drain(e->on, e, e->asked) : SUCCESS);
 }
 

@@ -122,7 +122,7 @@ int module_make(struct thing *module, const char *text, char *log, size_t log_by
     for (const char *at = first; at; at = strstr(at + 1, head)) count++;
     struct kernel *kernels = calloc(count + 1, sizeof *kernels);
     uint64_t before = hash_bytes(0xcbf29ce484222325u, host_level(), strlen(host_level()));
-    for (const char *const *flag = host_traffic(); flag && *flag; flag++)
+    for (const char *const *flag = host_flags(); flag && *flag; flag++)
         before = hash_bytes(before, *flag, strlen(*flag));
     before = hash_header(hash_header(before, "shim.hpp"), "traffic.hpp");
     if (first) before = hash_bytes(before, text, (size_t)(first - text));

@@ -7,14 +7,16 @@
 
 /* ---------------------------------------------------------------- modules and kernels */
 
-API cuModuleLoadDataEx(void **module, const void *image, unsigned count, const int *options, void *const *values)
+API cuModuleLoadDataEx(void **module, const void *image, unsigned count, const int *options, void **values)
 {
     BEGIN("cuModuleLoadDataEx");
+    if (capturing("cuModuleLoadDataEx")) return end(CAPTURE_UNSUPPORTED);
     char *log = NULL;
     size_t log_bytes = 0;
     for (unsigned i = 0; i < count; i++) {
         if (options[i] == 5) log = values[i];
         if (options[i] == 6) log_bytes = (size_t)(uintptr_t)values[i];
+        if (options[i] == 6) ((void **)values)[i] = NULL; /* how much was written */
     }
     if (memcmp(image, "\177ELF", 4) == 0) return end(INVALID_IMAGE); /* no GPU, no cubin */
     if (strstr(image, "\n.target sm_")) {
@@ -31,6 +33,7 @@ API cuModuleLoadDataEx(void **module, const void *image, unsigned count, const i
 API cuModuleUnload(void *module)
 {
     BEGIN("cuModuleUnload");
+    if (capturing("cuModuleUnload")) return end(CAPTURE_UNSUPPORTED);
     struct thing *m = of("cuModuleUnload", module, MODULE);
     if (!m) return end(INVALID_HANDLE);
     status = drain_context(m->context);
@@ -62,12 +65,23 @@ static bool has_function(const void *function)
     return false;
 }
 
+/* Of a block ("Technical Specifications per Compute Capability"). */
+static int most_shared(void)
+{
+    int which = capability();
+    return (which < 80                                   ? 64
+            : which == 80 || which == 87                 ? 163
+            : which == 86 || which == 89 || which >= 120 ? 99
+                                                         : 227)
+           << 10;
+}
+
 API cuFuncSetAttribute(void *function, int attribute, int value)
 {
-    enum { MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, MOST_SHARED = 227 << 10 /* of sm_90 */ };
+    enum { MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
     BEGIN("cuFuncSetAttribute");
     if (!has_function(function)) return end(INVALID_HANDLE);
-    if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > MOST_SHARED) return end(INVALID_VALUE);
+    if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > most_shared()) return end(INVALID_VALUE);
     ((struct function *)function)->most_shared = (unsigned)value;
     return end(SUCCESS);
 }
@@ -110,8 +124,10 @@ API cuStreamBeginCapture_v2(void *stream, int mode)
 {
     BEGIN("cuStreamBeginCapture");
     struct thing *s = of("cuStreamBeginCapture", stream, STREAM);
-    if (!s || s->capture || mode < 0 || mode > 2) return end(INVALID_VALUE);
+    if (!s || s->capture || mode < 0 || mode > RELAXED) return end(INVALID_VALUE);
+    if (s->unowned) return end(CAPTURE_UNSUPPORTED); /* what waits for all streams is none of a graph */
     s->capture = make(GRAPH);
+    s->capture_mode = mode, s->capture_thread = pthread_self();
     return end(SUCCESS);
 }
 
@@ -120,9 +136,18 @@ API cuStreamEndCapture(void *stream, void **graph)
     BEGIN("cuStreamEndCapture");
     struct thing *s = of("cuStreamEndCapture", stream, STREAM);
     if (!s || !s->capture) return end(INVALID_VALUE);
-    *graph = s->capture;
+    if (s->capture_mode != RELAXED && !pthread_equal(s->capture_thread, pthread_self())) {
+        report("cuStreamEndCapture: by another thread than the one that began");
+        s->capture->lost = true;
+        return end(CAPTURE_WRONG_THREAD);
+    }
+    struct thing *made = s->capture;
     s->capture = NULL;
-    return end(SUCCESS);
+    *graph = made->lost ? NULL : made;
+    if (!made->lost) return end(SUCCESS);
+    end_thing(made);
+    ops_free(&made->ops);
+    return end(CAPTURE_INVALIDATED);
 }
 
 API cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)

@@ -10,7 +10,7 @@
  * the opposite one), and both have to leave the same bytes.
  *   - Shared memory holds no numbers when a block begins.
  *   - An access of several neighbours begins at a multiple of its bytes. A captured stream takes launches alone, of at
- *     most 4 KiB of parameters each.
+ *     most 4 KiB of parameters each; a thread that captures allocates, frees, loads and waits for nothing meanwhile.
  *   - In the child of a fork nothing works of what its parent has begun.
  *   - Handles belong to a context that must be current in the calling thread. What is left when the context goes is
  *     reported.
@@ -24,11 +24,14 @@
  *   STAND_IN_COUNTS      a file for how often each function was called, and how many graphs waited at once at most
  *   STAND_IN_TRAFFIC     a file for what kernels ask of memory (../traffic.hpp); of each only a few blocks run, so what
  *                        they make is nothing
+ *   STAND_IN_UNDEFINED   kernels stop at what C++ leaves undefined: a GPU faults where an address is no multiple of its
+ * bytes, and its compiler takes for granted that nothing else of that happens
  *   STAND_IN_EAGER=0     the stream, from 1, that does everything at once, as far as it has to wait for no other
- *   STAND_IN_FAIL        NAME:N:STATUS: the Nth call of that function fails so; 214 and 700 to 799: and all that follow
- * in the context */
+ *   STAND_IN_FAIL        NAME:N:STATUS: the Nth call of that function fails so, of 0 every one; 214 and 700 to 799: and
+ * all that follow in the context */
 #ifndef STAND_IN_H
 #define STAND_IN_H
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,8 +55,10 @@ enum {
     NOT_READY = 600,
     NOT_YET = -1,
     CAPTURE_UNSUPPORTED = 900,
-    CAPTURE_INVALIDATED = 901
+    CAPTURE_INVALIDATED = 901,
+    CAPTURE_WRONG_THREAD = 908
 };
+enum { THREAD_LOCAL = 1, RELAXED = 2 }; /* modes of a capture */
 enum { MOST_DEVICES = 16, ADDRESS_BIT = 62 };
 
 struct context {
@@ -112,9 +117,12 @@ struct thing {          /* whatever has a handle or an address */
     size_t bytes;
     struct ops ops;        /* STREAM, GRAPH, EXEC */
     struct thing *capture; /* STREAM: the graph that takes what is launched */
-    bool eager, unowned;   /* STREAM; of the context, which nobody destroys */
-    struct thing *on;      /* EVENT: recorded there */
-    uint64_t asked, done;  /* EVENT: records, and those that were run */
+    pthread_t capture_thread;
+    int capture_mode;
+    bool lost;            /* GRAPH: something was refused while it was captured */
+    bool eager, unowned;  /* STREAM; of the context, which nobody destroys */
+    struct thing *on;     /* EVENT: recorded there */
+    uint64_t asked, done; /* EVENT: records, and those that were run */
     struct function *functions;
     unsigned function_count;
 };
@@ -122,6 +130,7 @@ struct thing {          /* whatever has a handle or an address */
 extern struct thing *things;
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *setting(const char *name, const char *otherwise);
+int capability(void); /* 80: 8.0 */
 
 static inline unsigned function_words(const struct function *f) { return f->parameters + f->table - (f->table != 0); }
 
@@ -138,6 +147,7 @@ void end_thing(struct thing *);
 struct thing *of(const char *name, void *handle,
                  enum kind); /* NULL, and it is reported: no such thing in the context */
 int enqueue(const char *name, void *stream, const struct op *);
+bool capturing(const char *name); /* what is refused then: it is reported */
 
 /* work.c */
 struct thing *block_of(const struct context *, const void *address, uint64_t bytes); /* NULL: there is none */

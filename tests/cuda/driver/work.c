@@ -72,37 +72,40 @@ void ops_free(struct ops *list)
 
 /* ---------------------------------------------------------------- kernels */
 
+enum { DISAGREES = 1, OUTSIDE, WRONG, UNDEFINED };
 static sigjmp_buf back;
 static void *volatile touched;
 
 static void caught(int number, siginfo_t *info, void *machine)
 {
-    (void)number, (void)machine;
+    (void)machine;
     touched = info->si_addr;
-    siglongjmp(back, 1);
+    siglongjmp(back, number == SIGILL ? UNDEFINED : OUTSIDE);
 }
 
-/* 0; 1: threads disagree about a barrier; 2: it touched what is not its own; 3: something else that a GPU leaves
- * undefined. */
+/* 0; DISAGREES: threads do, about a barrier; OUTSIDE: it touched what is not its own; WRONG: something else that a GPU
+ * leaves undefined; UNDEFINED: that C++ does. */
 static int run_once(const struct op *op, void **arguments, bool backwards)
 {
     static char stack[1 << 16];
-    struct sigaction segv, bus, catch = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    struct sigaction segv, bus, ill, catch = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     stack_t old, own = {.ss_sp = stack, .ss_size = sizeof stack};
     unsigned control = _mm_getcsr();
     volatile int result = 0;
     sigaltstack(&own, &old);
     sigaction(SIGSEGV, &catch, &segv);
     sigaction(SIGBUS, &catch, &bus);
+    sigaction(SIGILL, &catch, &ill);
     _mm_setcsr(0x1f80); /* a GPU keeps denormals */
-    if (sigsetjmp(back, 1)) result = 2;
-    else {
+    result = sigsetjmp(back, 1);
+    if (!result) {
         int status = op->function->launch(op->blocks, op->threads, op->shared, arguments, backwards);
-        result = status == -2 ? 3 : status != 0;
+        result = status == -2 ? WRONG : status ? DISAGREES : 0;
     }
     _mm_setcsr(control);
     sigaction(SIGSEGV, &segv, NULL);
     sigaction(SIGBUS, &bus, NULL);
+    sigaction(SIGILL, &ill, NULL);
     if (!(old.ss_flags & SS_DISABLE)) sigaltstack(&old, NULL);
     else sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
     return result;
@@ -149,7 +152,7 @@ static int run_kernel(struct context *c, const struct op *op)
         if (!block && op->words[i] >> ADDRESS_BIT & 1 && !(op->words[i] >> 63)) {
             report("%s: parameter %u is no address of a block of device %d that is still there", f->name, i,
                    c->ordinal);
-            result = 2;
+            result = OUTSIDE;
         }
         inside_words[i] = block ? inside(at) : (void *)(uintptr_t)op->words[i];
         if (block && twice) add_block(&t, block);
@@ -158,7 +161,7 @@ static int run_kernel(struct context *c, const struct op *op)
         arguments[i] = !f->table ? inside_words[i] : i ? inside_words[f->table + i - 1] : inside_words;
     if (*traffic) tell_name(traffic, f->name);
     if (!result) result = run_once(op, arguments, false);
-    if (result == 2) report("%s: it touches %p, which is outside of every block", f->name, touched);
+    if (result == OUTSIDE) report("%s: it touches %p, which is outside of every block", f->name, touched);
     if (!result && twice) {
         for (unsigned i = 0; i < t.count; i++) {
             t.after[i] = copied(t.block[i]->data, t.block[i]->bytes);
@@ -173,12 +176,17 @@ static int run_kernel(struct context *c, const struct op *op)
                     break;
                 }
     }
-    if (result == 1) report("%s: threads of a block disagree about a barrier", f->name);
-    if (result == 3) report("%s: it does what a GPU leaves undefined (above)", f->name);
+    if (result == DISAGREES) report("%s: threads of a block disagree about a barrier", f->name);
+    if (result == WRONG) report("%s: it does what a GPU leaves undefined (above)", f->name);
+    if (result == UNDEFINED)
+        report(
+            "%s: it does what C++ leaves undefined: an address that is no multiple of its bytes, an index outside of "
+            "an array, a number that its type has not",
+            f->name);
     for (unsigned i = 0; i < t.count; i++) free(t.before[i]), free(t.after[i]);
     free(arguments);
     free(inside_words);
-    return result == 2 ? ILLEGAL_ADDRESS : result ? LAUNCH_FAILED : SUCCESS;
+    return result == OUTSIDE ? ILLEGAL_ADDRESS : result ? LAUNCH_FAILED : SUCCESS;
 }
 
 /* ---------------------------------------------------------------- running */
@@ -220,6 +228,9 @@ static int run_op(struct context *c, const struct op *op)
     case OP_BETWEEN:
         status = check(c, "copy between devices", op->to, op->bytes);
         if (!block_of(NULL, op->from, op->bytes)) status = check(c, "copy between devices", op->from, op->bytes);
+        if (op->to != op->from && op->to < op->from + op->bytes && op->from < op->to + op->bytes)
+            report("copy between devices: %llu bytes from %p to %p, which overlap", (unsigned long long)op->bytes,
+                   (void *)op->from, (void *)op->to);
         if (!status) memmove(inside(op->to), inside(op->from), op->bytes);
         return status;
     case OP_ROWS:
