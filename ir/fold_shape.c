@@ -113,12 +113,24 @@ static ir_value slice_of_concat(struct ir_builder *b, const struct ir_node *node
     return 0;
 }
 
+/* A slice of dimensions along which all is equal. */
+static ir_value slice_of_broadcast(struct ir_builder *b, const struct ir_node *node, const struct ir_node *x)
+{
+    const struct ir_type *from = &b->f->nodes[x->args[0]].type;
+    for (uint32_t i = 0; i < from->rank; i++) {
+        int64_t to = x->attr[0].v[i];
+        if (from->dim[i] != 1 && node->type.dim[to] != x->type.dim[to]) return 0;
+    }
+    return ir_broadcast(b, x->args[0], node->type.rank, node->type.dim, x->attr[0].v);
+}
+
 ir_value fold_slice(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
-    if (ir_type_equal(&x->type, &node->type)) return node->args[0]; /* x[:] = x */
-    if (x->op == OP_slice) return slice_of_slice(b, node, x);       /* x[a:][b:] = x[a + b:] */
-    if (x->op == OP_concat) return slice_of_concat(b, node, x);     /* concat(x, y)[in x] = x[..] */
+    if (ir_type_equal(&x->type, &node->type)) return node->args[0];   /* x[:] = x */
+    if (x->op == OP_slice) return slice_of_slice(b, node, x);         /* x[a:][b:] = x[a + b:] */
+    if (x->op == OP_concat) return slice_of_concat(b, node, x);       /* concat(x, y)[in x] = x[..] */
+    if (x->op == OP_broadcast) return slice_of_broadcast(b, node, x); /* B(x)[:n] = B(x), along new dimensions */
     return 0;
 }
 

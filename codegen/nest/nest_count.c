@@ -1,6 +1,7 @@
 /* How many instructions a nest takes, roughly: those of scalars, as a GPU's threads issue them, if each loop runs to
- * its end and no branch is taken. Not counted: what units for products do by themselves, positions, which compilers
- * take out of loops, and what is a register's other name. */
+ * its end and those branches are taken that have products, as those of a causal mask are counted in full, too. Not
+ * counted: what units for products do by themselves, positions, which compilers take out of loops, and what is a
+ * register's other name. */
 #include "codegen/nest/nest.h"
 
 enum {
@@ -45,12 +46,20 @@ static double of_statement(const struct count *c, const struct nest_stmt *s)
     }
 }
 
+static bool multiplies(const struct nest_stmt *s)
+{
+    bool any = s->kind == NEST_MATRIX;
+    for (size_t i = 0; i < s->body.count && !any; i++) any = multiplies(s->body.items[i]);
+    return any;
+}
+
 static double of_body(const struct count *c, struct nest_stmt *const *items, size_t count)
 {
     double all = 0;
     for (size_t i = 0; i < count; i++) {
         const struct nest_stmt *s = items[i];
-        double times = s->kind != NEST_FOR ? 0 : (double)(s->extent < 0 ? c->nest->parallel_extent : s->extent);
+        double times = s->kind == NEST_IF && multiplies(s) ? 1 : 0;
+        if (s->kind == NEST_FOR) times = (double)(s->extent < 0 ? c->nest->parallel_extent : s->extent);
         all += of_statement(c, s) + times * of_body(c, s->body.items, s->body.count);
     }
     return all;
