@@ -50,6 +50,8 @@ CALLED = {"max": "maximum", "min": "minimum", "atan2": "arctan2", "rem": "rem", 
 REDUCED = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all", "reduce_or": "any"}
 SCATTERS = {"scatter": "set", "scatter-add": "add", "scatter-mul": "multiply", "scatter-min": "min", "scatter-max": "max"}  # of x.at[..]
 POOLS = {"reduce_window_max": "max_pool", "reduce_window_min": "min_pool", "reduce_window_sum": "avg_pool"}
+COMPLEX = {"add", "add_any", "sub", "mul", "div", "neg", "abs", "conj", "exp", "integer_pow", "square", "real", "imag", "complex", "fft", "reduce_sum", "cumsum", "reshape", "squeeze",
+           "expand_dims", "broadcast_in_dim", "transpose", "slice", "rev", "pad", "gather", "convert_element_type", "copy", "stop_gradient"}  # that know complex numbers
 NAMED = {"relu", "relu6", "silu", "logaddexp", "xlogy", "xlog1py", "sinc"}  # functions of JAX with gradients of their own: by name, never by what they are made of
 LENT = {"wrapped_fun", "_custom_root"}  # what stands in JAX for a function whose derivative its user gives: custom_gradient, custom_root
 INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2"}
@@ -62,7 +64,7 @@ WHOLE = {"inv": (jnp.linalg.inv, {}), "det": (jnp.linalg.det, {}), "slogdet": (j
          "svd": (jnp.linalg.svd, {"full_matrices": False}, {}, {"compute_uv": False}), "searchsorted": (jnp.searchsorted, {}, {"side": "right"}),
          "_interp": (jnp.interp, {}), "convolve": (jnp.convolve, {}, {"mode": "same"}, {"mode": "valid"}),
          "correlate": (jnp.correlate, {}, {"mode": "same"}, {"mode": "full"}), "floor_divide": (jnp.floor_divide, {})}
-DTYPES = {"bool", "bfloat16", "float16", "float32", "float64", *(kind + bits for kind in ("int", "uint") for bits in ("8", "16", "32", "64"))}
+DTYPES = {"bool", "bfloat16", "float16", "float32", *(kind + bits for kind in ("int", "uint") for bits in ("8", "16", "32"))}
 LONGEST = 40000  # characters of a constant
 UNROLLED = 100  # rounds of a loop that are written one after the other
 SHORT = {"and": False, "or": True}  # what one operand of bools says alone
@@ -83,6 +85,10 @@ def _number(x):
 def _above(x):
     """Whether there are numbers of 32 bits without a sign that a literal, which is an int32, cannot be."""
     return np.asarray(x).dtype == np.uint32 and bool(np.any(np.asarray(x) > np.iinfo(np.int32).max))
+
+
+def is_complex(array):
+    return hasattr(array, "dtype") and jnp.issubdtype(array.dtype, jnp.complexfloating)
 
 
 def _tuple(t):
@@ -139,10 +145,8 @@ def _padded(x, value, shape, config, out):
     return "%s[%s]" % (x, ", ".join("%d:%d" % (max(-low, 0), max(-low, 0) + n) for (low, _, _), n in zip(config, out)))
 
 
-def _solved(a, p, dtype):
+def _solved(a, p):
     """The solution by a triangular matrix: from the right, x a = b, it is that of a' x' = b'."""
-    if dtype.kind == "c":
-        raise NotCovered("the operation \"triangular_solve\" of the traced call with complex numbers")
     turned = lambda x: x if p["left_side"] else "swapaxes(%s, -1, -2)" % x
     return turned("solve_triangular(%s, %s, trans=%d, lower=%s, unit_diagonal=%s)" % (
         a[0], turned(a[1]), bool(p["transpose_a"]) == bool(p["left_side"]), bool(p["lower"]), bool(p["unit_diagonal"])))
@@ -289,7 +293,7 @@ class Text:
         if name == "integer_pow":
             return "(%s ** %s)" % (a[0], _number(p["y"]))
         if name == "convert_element_type":
-            if not jnp.issubdtype(p["new_dtype"], np.complexfloating) and np.dtype(p["new_dtype"]).name not in DTYPES:
+            if not is_complex(out) and np.dtype(p["new_dtype"]).name not in DTYPES:
                 raise NotCovered("the dtype %s in the traced call" % np.dtype(p["new_dtype"]).name)
             kept = equation.invars[0].aval.dtype == p["new_dtype"] or np.dtype(p["new_dtype"]).kind == "c"  # beside a complex number
             return a[0] if kept else "astype(%s, '%s')" % (a[0], np.dtype(p["new_dtype"]).name)
@@ -378,7 +382,7 @@ class Text:
             wide = "astype(%s, 'uint%d')" % (a[0], 8 * out.dtype.itemsize)
             return "(%s >> %s)" % (a[0], a[1]) if out.dtype.kind == "u" else "astype((%s >> astype(%s, 'uint%d')), '%s')" % (wide, a[1], 8 * out.dtype.itemsize, out.dtype.name)
         if name == "triangular_solve":
-            return _solved(a, p, out.dtype)
+            return _solved(a, p)
         raise NotCovered("the operation \"%s\" of the traced call" % name)
 
     def scattered(self, equation, a, never_negative):
@@ -476,9 +480,10 @@ class Text:
             source = getattr(inner.debug_info, "func_src_info", None) or ""
             called = source.split(" ")[0]
             own = os.path.dirname(jax.__file__) not in source or called in LENT
-            if called in NAMED and not own and len(eqn.outvars) == 1 and all(len(x.aval.shape) in (0, len(eqn.outvars[0].aval.shape)) for x in eqn.invars):
+            usual = not own and not any(is_complex(v.aval) for v in (*eqn.invars, *eqn.outvars))
+            if called in NAMED and usual and len(eqn.outvars) == 1 and all(len(x.aval.shape) in (0, len(eqn.outvars[0].aval.shape)) for x in eqn.invars):
                 return [(self.hold("%s(%s)" % (called, ", ".join(map(self.read, a, value))), wanted[0]), None)]
-            whole = self.whole(eqn, inner, constants, source, a, value) if not own else None
+            whole = self.whole(eqn, inner, constants, source, a, value) if usual else None
             if whole:
                 return [(self.hold(text, n), None) for text, n in zip(whole, wanted)]
             if name.startswith("custom_") and own:
@@ -491,6 +496,8 @@ class Text:
             except NotCovered as e:
                 raise e if found is None else NotCovered("%s; as arithmetic: %s" % (found, e)) from None
             return [(t and self.held(t, n), v) for (t, v), n in zip(known, wanted)]
+        if name not in COMPLEX and any(is_complex(v.aval) for v in (*eqn.invars, *eqn.outvars)):
+            raise NotCovered("the operation \"%s\" of the traced call with complex numbers" % name)
         if name == "scan":
             return self.loop(p, a, value, wanted)
         if name == "cond" and value[0] is not None:
