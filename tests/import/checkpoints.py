@@ -71,6 +71,11 @@ class Checkpoints(runner.Case):
         self.comes_back("orbax_to_stepc.py", self.path("runs/3/state"))
         said = self.tool("orbax_to_stepc.py", self.path("runs/3"), code=1)
         self.assertTrue("3/state" in said and "3/other" in said, said)
+        os.mkdir(self.path("old"))
+        self.write("old/checkpoint", {})
+        self.assertIn('"checkpoint" without _METADATA is that of T5X', self.tool("orbax_to_stepc.py", self.path("old"), code=1))
+        ocp.Checkpointer(ocp.ArrayCheckpointHandler()).save(self.path("one"), args=ocp.args.ArraySave(a["mask"]))
+        self.assertRegex(self.tool("orbax_to_stepc.py", self.path("one"), code=1), "error: .*/one cannot be read: IsADirectoryError: ")
         for name in ("_METADATA", "manifest.ocdbt"):
             with open(self.path("runs/3/state/" + name), "rb+") as f:
                 f.truncate(os.path.getsize(f.name) // 2)
