@@ -286,7 +286,7 @@ int cli_explain(struct cli *cli)
         return explain_code(cli, what);
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     int code = cli_limits(cli, &w.limits);
-    if (!code) code = cli_read(cli, what, (size_t)1 << 31, &text, &length);
+    if (!code) code = cli_read_either(cli, what, w.limits.document, (size_t)1 << 31, &text, &length);
     if (!code) code = cli_read_note(cli, what, text, length, &report, &report_length);
     if (code) return code;
     if (report && (cli_count(cli, "define") || cli_count(cli, "mesh") || cli_count(cli, "numerics")))
@@ -305,10 +305,7 @@ int cli_explain(struct cli *cli)
     if (report) return explain_object(&w, what, report, report_length);
     if ((code = way_settings(&w))) return code;
     cli_limits_begin(cli, &w.limits);
-    if (length > w.limits.document)
-        code = cli_failed(cli, EXIT_WRONG, "%s has more than %llu bytes, which is the limit", what,
-                          (unsigned long long)w.limits.document);
-    else code = way_plan_text(&w, what, text, length);
+    code = way_plan_text(&w, what, text, length);
     if (!code && w.plans) code = way_fit_memory(&w, what, text, length);
     if (!code && fit && way_is_ir_text(what, text)) code = cli_usage(cli, "--fit needs a document, not a .sir text");
     if (!code && fit) {

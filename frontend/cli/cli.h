@@ -91,6 +91,8 @@ int cli_print(struct cli *, const char *text, size_t length);
 /* Reads a whole file ("-": standard input) into the arena, terminated. 0, or 3 after a message that names the path and
  * the reason. */
 int cli_read(struct cli *, const char *path, size_t limit, char **text, size_t *length);
+/* The same of a text or an object, each with its limit. */
+int cli_read_either(struct cli *, const char *path, size_t limit, size_t object, char **text, size_t *length);
 /* Writes a file ("-": standard output) beside its name and renames it. 0 or 3. */
 int cli_write(struct cli *, const char *path, const char *text, size_t length);
 int cli_write_program(struct cli *, const char *path, const void *bytes, size_t length); /* one that may be executed */

@@ -2,6 +2,7 @@
 #include "frontend/cli/cli.h"
 #include <stepc/step_tools.h>
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,11 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int read_all(struct cli *cli, int fd, const char *path, size_t limit, char **text, size_t *length)
+/* object: the limit where the bytes are those of an ELF file. */
+static int read_all(struct cli *cli, int fd, const char *path, size_t limit, size_t object, char **text, size_t *length)
 {
     size_t capacity = 64 * 1024, n = 0;
-    struct stat status;
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= 0 && (uint64_t)status.st_size < limit)
+    struct stat status = {0};
+    bool known = fstat(fd, &status) == 0, device = known && S_ISCHR(status.st_mode) && !isatty(fd);
+    if (known && S_ISREG(status.st_mode) && status.st_size >= 0 && (uint64_t)status.st_size < limit)
         capacity = (size_t)status.st_size + 2;
     char *buffer = arena_alloc(cli->arena, capacity);
     for (;;) {
@@ -29,6 +32,9 @@ static int read_all(struct cli *cli, int fd, const char *path, size_t limit, cha
         if (got < 0) return cli_failed(cli, EXIT_ENVIRONMENT, "cannot read %s: %s", path, strerror(errno));
         if (got == 0) break;
         n += (size_t)got;
+        if (device) /* one that gives bytes gives them for ever */
+            return cli_failed(cli, EXIT_WRONG, "cannot read %s: it is a device, not a file", path);
+        if (n > limit && n >= SELFMAG && memcmp(buffer, ELFMAG, SELFMAG) == 0) limit = object;
         if (n > limit)
             return cli_failed(cli, EXIT_WRONG, "%s has more than %zu bytes, which is the limit", path, limit);
     }
@@ -38,14 +44,19 @@ static int read_all(struct cli *cli, int fd, const char *path, size_t limit, cha
     return 0;
 }
 
-int cli_read(struct cli *cli, const char *path, size_t limit, char **text, size_t *length)
+int cli_read_either(struct cli *cli, const char *path, size_t limit, size_t object, char **text, size_t *length)
 {
-    if (strcmp(path, "-") == 0) return read_all(cli, 0, "standard input", limit, text, length);
+    if (strcmp(path, "-") == 0) return read_all(cli, 0, "standard input", limit, object, text, length);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return cli_failed(cli, EXIT_ENVIRONMENT, "cannot read %s: %s", path, strerror(errno));
-    int code = read_all(cli, fd, path, limit, text, length);
+    int code = read_all(cli, fd, path, limit, object, text, length);
     close(fd);
     return code;
+}
+
+int cli_read(struct cli *cli, const char *path, size_t limit, char **text, size_t *length)
+{
+    return cli_read_either(cli, path, limit, limit, text, length);
 }
 
 static int write_all(int fd, const char *text, size_t length)

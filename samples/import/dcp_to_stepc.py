@@ -38,4 +38,4 @@ def read(path):
 
 
 if __name__ == "__main__":
-    sys.exit(tensor_trees.run(__doc__, read, sys.argv[1:]))
+    tensors.program(lambda: tensor_trees.run(__doc__, read, sys.argv[1:]))

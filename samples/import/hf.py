@@ -218,7 +218,8 @@ def export_model(folder, trained, out, options):
     for name in sorted(os.listdir(folder)):  # config.json, the tokenizer, the index
         source = os.path.join(folder, name)
         if os.path.isfile(source) and (name.endswith(".json") or name in ("merges.txt", "vocab.txt", "tokenizer.model")):
-            shutil.copyfile(source, os.path.join(out, name))
+            with open(source, "rb") as f, tensors.replaced(os.path.join(out, name)) as copy:
+                shutil.copyfileobj(f, copy)
 
 
 def main(arguments=None):
@@ -257,4 +258,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    tensors.program(main)

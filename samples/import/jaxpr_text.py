@@ -41,25 +41,30 @@ UNARY = {"exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": 
          "rsqrt": "rsqrt", "cbrt": "cbrt", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
          "sinh": "sinh", "cosh": "cosh", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "abs": "abs", "sign": "sign",
          "floor": "floor", "ceil": "ceil", "erf": "erf", "erfc": "erfc", "erf_inv": "erfinv", "lgamma": "gammaln", "digamma": "digamma",
-         "bessel_i0e": "i0e", "bessel_i1e": "i1e", "square": "square", "is_finite": "isfinite",
+         "bessel_i0e": "i0e", "bessel_i1e": "i1e", "square": "square", "is_finite": "isfinite", "conj": "conj", "population_count": "population_count",
          "neg": "negative", "not": "invert", "stop_gradient": "stop_gradient"}
 BINARY = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
           "ge": ">=", "and": "&", "or": "|", "xor": "^", "shift_left": "<<", "shift_right_arithmetic": ">>"}
-CALLED = {"max": "maximum", "min": "minimum", "atan2": "arctan2", "rem": "fmod"}
+CALLED = {"max": "maximum", "min": "minimum", "atan2": "arctan2", "rem": "rem", "complex": "complex", "nextafter": "nextafter", "igamma": "igamma",
+          "igammac": "igammac", "zeta": "zeta", "polygamma": "polygamma", "regularized_incomplete_beta": "betainc"}
 REDUCED = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all", "reduce_or": "any"}
 SCATTERS = {"scatter": "set", "scatter-add": "add", "scatter-mul": "multiply", "scatter-min": "min", "scatter-max": "max"}  # of x.at[..]
 POOLS = {"reduce_window_max": "max_pool", "reduce_window_min": "min_pool", "reduce_window_sum": "avg_pool"}
+COMPLEX = {"add", "add_any", "sub", "mul", "div", "neg", "abs", "conj", "exp", "integer_pow", "square", "real", "imag", "complex", "fft", "reduce_sum", "cumsum", "reshape", "squeeze",
+           "expand_dims", "broadcast_in_dim", "transpose", "slice", "rev", "pad", "gather", "convert_element_type", "copy", "stop_gradient"}  # that know complex numbers
 NAMED = {"relu", "relu6", "silu", "logaddexp", "xlogy", "xlog1py", "sinc"}  # functions of JAX with gradients of their own: by name, never by what they are made of
+LENT = {"wrapped_fun", "_custom_root"}  # what stands in JAX for a function whose derivative its user gives: custom_gradient, custom_root
 INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2"}
 
 
 # Functions of JAX that are one call in a trace, by their names there (an expression has none that begins with _), and arguments that a
 # trace does not show. Which they were is seen by making the call anew: it has to be the same, equation by equation.
 WHOLE = {"inv": (jnp.linalg.inv, {}), "det": (jnp.linalg.det, {}), "slogdet": (jnp.linalg.slogdet, {}), "solve": (jnp.linalg.solve, {}),
-         "cholesky": (jnp.linalg.cholesky, {}, {"upper": True}), "eigh": (jnp.linalg.eigh, {}),
+         "cholesky": (jnp.linalg.cholesky, {}, {"upper": True}, {"symmetrize_input": False}, {"upper": True, "symmetrize_input": False}), "eigh": (jnp.linalg.eigh, {}),
          "svd": (jnp.linalg.svd, {"full_matrices": False}, {}, {"compute_uv": False}), "searchsorted": (jnp.searchsorted, {}, {"side": "right"}),
          "_interp": (jnp.interp, {}), "convolve": (jnp.convolve, {}, {"mode": "same"}, {"mode": "valid"}),
          "correlate": (jnp.correlate, {}, {"mode": "same"}, {"mode": "full"}), "floor_divide": (jnp.floor_divide, {})}
+DTYPES = {"bool", "bfloat16", "float16", "float32", *(kind + bits for kind in ("int", "uint") for bits in ("8", "16", "32"))}
 LONGEST = 40000  # characters of a constant
 UNROLLED = 100  # rounds of a loop that are written one after the other
 SHORT = {"and": False, "or": True}  # what one operand of bools says alone
@@ -67,12 +72,23 @@ CLAMPS = ("CLIP", "PROMISE_IN_BOUNDS")  # what XLA does with indices that are pr
 
 
 def _number(x):
+    if _above(x):
+        return "astype(%s, 'uint32')" % _number(np.asarray(x).view(np.int32))
     x = np.asarray(x).item()
     if isinstance(x, complex):
-        raise NotCovered("complex numbers in the traced call")
+        return "complex(%s, %s)" % (_number(x.real), _number(x.imag))
     if isinstance(x, float) and not np.isfinite(x):
         return "nan" if x != x else "inf" if x > 0 else "(-inf)"
     return repr(x) if isinstance(x, bool) or x >= 0 else "(%r)" % x
+
+
+def _above(x):
+    """Whether there are numbers of 32 bits without a sign that a literal, which is an int32, cannot be."""
+    return np.asarray(x).dtype == np.uint32 and bool(np.any(np.asarray(x) > np.iinfo(np.int32).max))
+
+
+def is_complex(array):
+    return hasattr(array, "dtype") and jnp.issubdtype(array.dtype, jnp.complexfloating)
 
 
 def _tuple(t):
@@ -129,10 +145,8 @@ def _padded(x, value, shape, config, out):
     return "%s[%s]" % (x, ", ".join("%d:%d" % (max(-low, 0), max(-low, 0) + n) for (low, _, _), n in zip(config, out)))
 
 
-def _solved(a, p, dtype):
+def _solved(a, p):
     """The solution by a triangular matrix: from the right, x a = b, it is that of a' x' = b'."""
-    if dtype.kind == "c":
-        raise NotCovered("the operation \"triangular_solve\" of the traced call with complex numbers")
     turned = lambda x: x if p["left_side"] else "swapaxes(%s, -1, -2)" % x
     return turned("solve_triangular(%s, %s, trans=%d, lower=%s, unit_diagonal=%s)" % (
         a[0], turned(a[1]), bool(p["transpose_a"]) == bool(p["left_side"]), bool(p["lower"]), bool(p["unit_diagonal"])))
@@ -174,6 +188,19 @@ def _inner(params):
     """The jaxpr that an equation calls, and its constants."""
     inner = next(params[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in params)
     return (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, [])
+
+
+def _handed(jaxpr):
+    """For each result the number of the argument that it is, also through calls that hand it on; None: it is none of them."""
+    made, arguments = {v: (e, i) for e in jaxpr.eqns for i, v in enumerate(e.outvars)}, {v: i for i, v in enumerate(jaxpr.invars)}
+
+    def of(v):
+        if isinstance(v, jex.Literal) or v in arguments:
+            return None if isinstance(v, jex.Literal) else arguments[v]
+        e, i = made.get(v, (None, 0))
+        k = _handed(_inner(e.params)[0])[i] if e is not None and e.primitive.name in INLINED else None
+        return None if k is None else of(e.invars[k])
+    return [of(v) for v in jaxpr.outvars]
 
 
 def _source(jaxpr):
@@ -255,7 +282,7 @@ class Text:
         if name in BINARY:
             return "(%s %s %s)" % (a[0], BINARY[name], a[1])
         if name in CALLED:
-            return "%s(%s, %s)" % (CALLED[name], a[0], a[1])
+            return "%s(%s)" % (CALLED[name], ", ".join(a))
         if name in REDUCED and not (name in ("reduce_and", "reduce_or") and out.dtype != bool):  # of integers: bit by bit
             text = "%s(%s, axis=%s)" % (REDUCED[name], a[0], _tuple(p["axes"]))
             return "astype(%s, '%s')" % (text, out.dtype.name) if out.dtype.kind in "iu" and out.dtype.itemsize < 4 else text  # sum widens them
@@ -266,6 +293,8 @@ class Text:
         if name == "integer_pow":
             return "(%s ** %s)" % (a[0], _number(p["y"]))
         if name == "convert_element_type":
+            if not is_complex(out) and np.dtype(p["new_dtype"]).name not in DTYPES:
+                raise NotCovered("the dtype %s in the traced call" % np.dtype(p["new_dtype"]).name)
             kept = equation.invars[0].aval.dtype == p["new_dtype"] or np.dtype(p["new_dtype"]).kind == "c"  # beside a complex number
             return a[0] if kept else "astype(%s, '%s')" % (a[0], np.dtype(p["new_dtype"]).name)
         if name in ("reshape", "squeeze", "expand_dims"):
@@ -310,13 +339,12 @@ class Text:
         if name.replace("_", "-") in SCATTERS:
             return self.scattered(equation, a, never_negative)
         if name == "gather":
-            outside = ", mode='clip'" if p["mode"].name in CLAMPS else ""
-            if not outside and p["fill_value"] is not None and not np.isnan(p["fill_value"]):
-                raise NotCovered("a gather that fills with %s" % p["fill_value"])
+            clamped, fill = p["mode"].name in CLAMPS, p["fill_value"]
+            filled = "" if fill is None else ", mode='fill', fill_value=%s" % _number(fill)
             for function, axis in (("take", _taken_axis(equation)), ("take_along_axis", _along_axis(equation))):
                 if axis is not None:
-                    index = _counted(a[1], shape(0)[axis], never_negative, outside)
-                    return "%s(%s, reshape(%s, %s), axis=%d%s)" % (function, a[0], index, _tuple(shape(1)[:-1]), axis, outside)
+                    index = _counted(a[1], shape(0)[axis], never_negative, clamped)
+                    return "%s(%s, reshape(%s, %s), axis=%d%s)" % (function, a[0], index, _tuple(shape(1)[:-1]), axis, ", mode='clip'" if clamped else filled)
             d = p["dimension_numbers"]
             both, dims, sizes = d.operand_batching_dims, d.start_index_map, p["slice_sizes"]
             kept = [i for i in range(len(shape(0))) if i not in d.collapsed_slice_dims and i not in both]
@@ -324,7 +352,7 @@ class Text:
             window = [o - sum(g < o for g in ones) for o in d.offset_dims if o not in ones]
             found = _indexed(dims, sorted([*d.collapsed_slice_dims, *ones.values()]), window, len(out.shape) - len(ones), shape(1), shape(0),
                              (both, d.start_indices_batching_dims))
-            if found and outside and all(n == (1 if i in (*dims, *both) else shape(0)[i]) for i, n in enumerate(sizes)):
+            if found and clamped and all(n == (1 if i in (*dims, *both) else shape(0)[i]) for i, n in enumerate(sizes)):
                 at = ["clip(%s[..., %d], 0, %d)" % (a[1], i, shape(0)[axis] - 1) for i, axis in enumerate(dims)]
                 text = "(%s)%s" % (a[0], _places(dims, at, both, shape(1)))
                 return "reshape(%s, %s)" % (text, _tuple(out.shape)) if ones else text
@@ -335,9 +363,9 @@ class Text:
             return self.pool(name, p, a[0])
         if name == "pad":
             return _padded(a[0], a[1], shape(0), p["padding_config"], out.shape)
-        if name == "fft" and len(p["fft_lengths"]) == 1:
-            kind = p["fft_type"].name
-            return "%s(%s%s)" % (kind.lower(), a[0], ", %d" % p["fft_lengths"][0] if kind == "IRFFT" else "")
+        if name == "fft":
+            kind, lengths = p["fft_type"].name, p["fft_lengths"]
+            return "%sn(%s, s=%s, axes=%s)" % (kind.lower(), a[0], _tuple(lengths), _tuple(range(-len(lengths), 0)))
         if name in ("real", "imag"):
             return "(%s).%s" % (a[0], name)
         if name == "dynamic_slice":
@@ -348,8 +376,13 @@ class Text:
             return "round(%s)" % a[0]
         if name in ("copy", "copy_p", "optimization_barrier", "sharding_constraint", "name"):
             return a[0]
+        if name == "cholesky":  # of the lower triangle; its derivative takes the whole matrix, as this argument has it
+            return "cholesky(%s, symmetrize_input=False)" % a[0]
+        if name == "shift_right_logical":
+            wide = "astype(%s, 'uint%d')" % (a[0], 8 * out.dtype.itemsize)
+            return "(%s >> %s)" % (a[0], a[1]) if out.dtype.kind == "u" else "astype((%s >> astype(%s, 'uint%d')), '%s')" % (wide, a[1], 8 * out.dtype.itemsize, out.dtype.name)
         if name == "triangular_solve":
-            return _solved(a, p, out.dtype)
+            return _solved(a, p)
         raise NotCovered("the operation \"%s\" of the traced call" % name)
 
     def scattered(self, equation, a, never_negative):
@@ -359,11 +392,24 @@ class Text:
         dims, both = d.scatter_dims_to_operand_dims, d.operand_batching_dims
         found = _indexed(dims, d.inserted_window_dims, d.update_window_dims, len(updates), indices, operand, (both, d.scatter_indices_batching_dims))
         kept = [n for i, n in enumerate(operand) if i not in (*dims, *both)]
-        if not found or [updates[i] for i in d.update_window_dims] != kept or mode == "CLIP":
+        if not found or [updates[i] for i in d.update_window_dims] != kept:
             raise NotCovered("the operation \"%s\" of the traced call at these places" % name)
         each = [a[1] if len(dims) == 1 else "%s[..., %d]" % (a[1], i) for i in range(len(dims))]
-        at = ["reshape(%s, %s)" % (_counted(i, operand[axis], never_negative, False), _tuple(indices[:-1])) for i, axis in zip(each, dims)]
+        counted = lambda i, n: "clip(%s, 0, %d)" % (i, n - 1) if mode == "CLIP" else _counted(i, n, never_negative, False)
+        at = ["reshape(%s, %s)" % (counted(i, operand[axis]), _tuple(indices[:-1])) for i, axis in zip(each, dims)]
         return "(%s).at%s.%s(%s)" % (a[0], _places(dims, at, both, indices), SCATTERS[name.replace("_", "-")], a[2])
+
+    def put(self, equation, a, begin):
+        """x.at[1:3, 2].add(y): a scatter of one window whose place is known; None: it is another one, or lies outside."""
+        d, operand, updates = equation.params["dimension_numbers"], equation.invars[0].aval.shape, equation.invars[2].aval.shape
+        if np.ndim(begin) != 1 or d.update_window_dims != tuple(range(len(updates))) or d.operand_batching_dims:
+            return None
+        sizes, begins = iter(updates), dict(zip(d.scatter_dims_to_operand_dims, map(int, begin)))
+        at = [(begins.get(i, 0), None if i in d.inserted_window_dims else next(sizes)) for i in range(len(operand))]
+        if any(b < 0 or b + (1 if k is None else k) > n for (b, k), n in zip(at, operand)):
+            return None
+        places = ", ".join("%d" % b if k is None else "%d:%d" % (b, b + k) for b, k in at)
+        return "(%s).at[%s].%s(%s)" % (a[0], places, SCATTERS[equation.primitive.name.replace("_", "-")], a[2])
 
     def pool(self, name, p, x):
         """A window of 1 over the first and the last dimension, as pooling layers have it."""
@@ -407,6 +453,8 @@ class Text:
             return _number(c)
         if c.size and np.all(c == c.flat[0]):
             return "full(%s, %s, dtype='%s')" % (_tuple(c.shape), _number(c.flat[0]), c.dtype.name)
+        if _above(c):
+            return self.hold("astype(%s, 'uint32')" % self.constant(c.view(np.int32)), 2)
         words = {"true": "True", "false": "False", "NaN": "nan", "Infinity": "inf"}
         text = "array(%s%s)" % (re.sub("|".join(words), lambda m: words[m[0]], json.dumps(c.tolist())),
                                 "" if c.dtype in (np.float32, np.int32, bool) else ", dtype='%s'" % c.dtype.name)
@@ -430,10 +478,12 @@ class Text:
         if name in INLINED:
             inner, constants = _inner(p)
             source = getattr(inner.debug_info, "func_src_info", None) or ""
-            called, own = source.split(" ")[0], os.path.dirname(jax.__file__) not in source
-            if called in NAMED and not own and len(eqn.outvars) == 1 and all(len(x.aval.shape) in (0, len(eqn.outvars[0].aval.shape)) for x in eqn.invars):
+            called = source.split(" ")[0]
+            own = os.path.dirname(jax.__file__) not in source or called in LENT
+            usual = not own and not any(is_complex(v.aval) for v in (*eqn.invars, *eqn.outvars))
+            if called in NAMED and usual and len(eqn.outvars) == 1 and all(len(x.aval.shape) in (0, len(eqn.outvars[0].aval.shape)) for x in eqn.invars):
                 return [(self.hold("%s(%s)" % (called, ", ".join(map(self.read, a, value))), wanted[0]), None)]
-            whole = self.whole(eqn, inner, constants, source, a, value) if not own else None
+            whole = self.whole(eqn, inner, constants, source, a, value) if usual else None
             if whole:
                 return [(self.hold(text, n), None) for text, n in zip(whole, wanted)]
             if name.startswith("custom_") and own:
@@ -446,6 +496,8 @@ class Text:
             except NotCovered as e:
                 raise e if found is None else NotCovered("%s; as arithmetic: %s" % (found, e)) from None
             return [(t and self.held(t, n), v) for (t, v), n in zip(known, wanted)]
+        if name not in COMPLEX and any(is_complex(v.aval) for v in (*eqn.invars, *eqn.outvars)):
+            raise NotCovered("the operation \"%s\" of the traced call with complex numbers" % name)
         if name == "scan":
             return self.loop(p, a, value, wanted)
         if name == "cond" and value[0] is not None:
@@ -459,14 +511,23 @@ class Text:
         if name == "split":
             at, source = [int(x) for x in np.cumsum(p["sizes"])[:-1]], self.hold(a[0], len(eqn.outvars))
             return [("split(%s, %s, axis=%d)[%d]" % (source, at, p["axis"], i), None) for i in range(len(eqn.outvars))]
-        if name == "sort" and p["num_keys"] == 1:
-            order = self.hold("argsort(%s, axis=%d)" % (a[0], p["dimension"]), len(a)) if len(a) > 1 else ""
+        if name == "sort":
+            keys, by = p["num_keys"], "argsort(%s, axis=%d)" % (a[0], p["dimension"])
+            order = self.hold(by if keys == 1 else "lexsort([%s], axis=%d)" % (", ".join(reversed(a[:keys])), p["dimension"]), len(a)) if len(a) > 1 else ""
             texts = ["sort(%s, axis=%d)" % (a[0], p["dimension"])] + ["take_along_axis(%s, %s, axis=%d)" % (x, order, p["dimension"]) for x in a[1:]]
             return [(self.hold(text, n), None) for text, n in zip(texts, wanted)]
+        if name == "unstack":
+            return [("unstack(%s, axis=%d)[%d]" % (self.hold(a[0], len(eqn.outvars)), p["axis"], i), None) for i in range(len(eqn.outvars))]
+        if name == "qr" and not p["full_matrices"] and not p["pivoting"]:
+            held = self.hold("qr(%s)" % a[0], 2)
+            return [("%s[%d]" % (held, i), None) for i in range(2)]
         if name == "top_k":
             return [("top_k(%s, %d)[%d]" % (a[0], p["k"], i), None) for i in range(len(eqn.outvars))]
         if len(eqn.outvars) != 1:
             raise NotCovered("the operation \"%s\" of the traced call" % name)
+        window = self.put(eqn, a, np.asarray(value[1])) if name.replace("_", "-") in SCATTERS and value[1] is not None else None
+        if window:
+            return [(self.hold(window, wanted[0]), None)]
         never_negative = (name == "gather" or name.startswith("scatter")) and (eqn.invars[1].aval.dtype.kind == "u" or value[1] is not None and bool(np.all(np.asarray(value[1]) >= 0)))
         return [(self.hold(self.spell(eqn, a, never_negative), wanted[0]), None)]
 
@@ -497,7 +558,9 @@ class Text:
             given = [*zip(a[:n], value[:n]), *carry, *row]
             found = self.results(p["jaxpr"].jaxpr, p["jaxpr"].consts, [x for x, _ in given], [v for _, v in given], [1] * c + wanted[c:])
             carry, rows[t] = [(x and self.held(x, 2), v) for x, v in found[:c]], found[c:]
-        stacks = [("stack([%s])" % ", ".join(self.read(*row[i]) for row in rows), None) if wanted[c + i] else (None, None) for i in range(len(wanted) - c)]
+        handed = [k - n - c if k is not None and k >= n + c else None for k in _handed(p["jaxpr"].jaxpr)[c:]]  # rows as they were given
+        stacks = [(None, None) if not wanted[c + i] else (a[n + c + k], value[n + c + k]) if k is not None
+                  else ("stack([%s])" % ", ".join(self.read(*row[i]) for row in rows), None) for i, k in enumerate(handed)]
         return carry + [(x and self.held(x, n), v) for (x, v), n in zip(stacks, wanted[c:])]
 
     def branches(self, branches, given, a, value, wanted):
@@ -579,7 +642,7 @@ class Text:
                 results = eqn.primitive.bind(*first, *value, **more)
                 fixed.update(zip(eqn.outvars, results if eqn.primitive.multiple_results else [results]))
                 known.update((v, None) for v in eqn.outvars)
-                if all(v.aval.shape == () for v in eqn.outvars):
+                if all(v.aval.shape == () or v.aval.dtype == np.uint32 for v in eqn.outvars):  # uint32: bits of random numbers
                     continue
             before = self.count, len(self.nodes or [])
             try:

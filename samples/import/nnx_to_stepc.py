@@ -30,7 +30,7 @@ from flax import nnx
 
 import nnx_layers
 import tensors
-from jaxpr_text import NotCovered, Text, results_of
+from jaxpr_text import NotCovered, Text, is_complex, results_of
 from nnx_trace import MARK, Recorder
 from nnx_verify import verify
 from stepc_optax import path_of, settled
@@ -80,6 +80,8 @@ def convert(model, optimizer, inputs, loss, call=None, name="model", batch=None,
 
 
 def _converted(model, optimizer, inputs, loss, call, name, batch, place):
+    if jax.dtypes.canonicalize_dtype(np.float64) == np.float64:
+        raise NotCovered("jax_enable_x64: a document computes without types of 64 bits")
     if not hasattr(optimizer, "document"):
         raise NotCovered("the optimizer was made by Optax itself; make it by stepc_optax")
     layers, variables = _paths(model)
@@ -102,6 +104,8 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
 
     with recorder:
         closed, (shape, _) = jax.make_jaxpr(run, return_shape=True)(list(held.values()), list(given.values()))
+    if any(map(is_complex, [*jax.tree_util.tree_leaves(shape), *given.values()])):
+        raise NotCovered("complex numbers as inputs or results of the call")
     _apart(closed, params, held, "call")
     results, several = jax.tree_util.tree_leaves(shape), results_of(shape)
     jaxpr, whole = closed.jaxpr, set()

@@ -19,7 +19,7 @@ from stepc_optax import path_of
 TOLERANCE = {"float32": 2e-3, "bfloat16": 6e-2, "float16": 1e-2}
 
 
-KINDS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int32": "I32", "int8": "I8", "uint8": "U8", "bool": "BOOL"}
+KINDS = {**{np.dtype(t).name: name for name, t in tensors.DTYPES.items() if name != "BF16"}, "bfloat16": "BF16"}
 
 
 def _raw(array):

@@ -23,7 +23,8 @@ def read(path):
     path = os.path.abspath(path)
     if not os.path.exists(os.path.join(path, "_METADATA")):
         below = sorted(os.path.dirname(p) for depth in ("*", "*/*") for p in glob.glob(os.path.join(path, depth, "_METADATA")))
-        raise tensors.Bad("%s is no tree that Orbax saved%s" % (path, "; there are " + ", ".join(below[:10]) if below else ""))
+        old = "; a file \"checkpoint\" without _METADATA is that of T5X, or of a first version of Orbax" if os.path.isfile(os.path.join(path, "checkpoint")) else ""
+        raise tensors.Bad("%s is no tree that Orbax saved%s" % (path, "; there are " + ", ".join(below[:10]) if below else old))
     checkpointer = ocp.PyTreeCheckpointer()
     metadata = checkpointer.metadata(path)
     metadata = getattr(metadata, "item_metadata", metadata)
@@ -43,4 +44,4 @@ def read(path):
 
 
 if __name__ == "__main__":
-    sys.exit(tensor_trees.run(__doc__, read, sys.argv[1:]))
+    tensors.program(lambda: tensor_trees.run(__doc__, read, sys.argv[1:]))

@@ -25,7 +25,7 @@ def opened(read, path):
     try:
         return read(path)
     except BaseException as e:
-        if isinstance(e, (tensors.Bad, OSError, KeyboardInterrupt, SystemExit)):
+        if isinstance(e, (tensors.Bad, OSError, KeyboardInterrupt, SystemExit)) and not isinstance(e, (IsADirectoryError, NotADirectoryError)):
             raise
         cause = next((cause for cause, _ in getattr(e, "failures", {}).values()), e)  # of PyTorch
         raise tensors.Bad("%s cannot be read: %s: %s" % (path, type(cause).__name__, str(cause).split("\n")[0][:1000])) from e

@@ -10,7 +10,9 @@ import contextlib
 import json
 import math
 import os
+import signal
 import struct
+import sys
 import zlib
 
 import numpy as np
@@ -147,21 +149,54 @@ def open_model(path):
 
 @contextlib.contextmanager
 def replaced(path):
-    """A file to write to: under another name first, so that one that is there stays whole when this fails, and nothing of the new one
-    does. What is no regular file is written to."""
-    direct = os.path.exists(path) and not os.path.isfile(path)
-    partial = path if direct else path + ".partial"
+    """A file to write to, which has this name when it is whole: one that is there stays until then, and nothing stays of a program that
+    fails or is killed. What is no regular file is written to."""
+    folder, name = os.path.split(path)
+    temporary = ".%s.%d-%s" % (name[:200], os.getpid(), os.urandom(4).hex())
     try:
-        with open(partial, "wb") as f:
-            yield f
-        if not direct:
-            os.replace(partial, path)
-    except BaseException as e:
-        if not direct and os.path.exists(partial):
-            os.unlink(partial)
-        if isinstance(e, OSError) and e.filename is None:  # a full disk has no name for what it was to hold
-            e.filename = path
+        if path.startswith("/dev/std") or os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as f:
+                yield f
+            return
+        at = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with _begun(at, temporary) as f:
+                yield f
+                f.flush()
+                os.fsync(f.fileno())
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # none between the two names
+                try:
+                    if not os.path.exists(os.path.join(folder, temporary)):
+                        os.link("/proc/self/fd/%d" % f.fileno(), temporary, src_dir_fd=at, dst_dir_fd=at)
+                    os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=at)
+            os.close(at)
+    except OSError as e:
+        if e.filename in (None, ".", temporary) or e.filename2 is not None:  # a full disk has no name for what it was to hold
+            raise OSError(e.errno, e.strerror, path) from e
         raise
+
+
+def _begun(at, temporary):
+    """A new file in a folder: without a name, so that whatever ends the program ends it too; with one where the file system has no such
+    files, or they could not be named later."""
+    with contextlib.suppress(OSError):
+        if os.path.exists("/proc/self/fd"):
+            return open(os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o666, dir_fd=at), "wb")
+    return open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=at), "wb")
+
+
+def program(run):
+    """Ends with what it returns; interrupted, as the signal ends a program."""
+    try:
+        sys.exit(run())
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
 
 
 def write_json(path, value):

@@ -146,6 +146,16 @@ class Cli(runner.Case):
         for command in (("compile", fifo, "-o", self.path("b.so")), ("check", fifo)):
             self.assertIn("--timeout: the time is over\n", self.stepc(*command, "--timeout", "1", code=3).stderr)
 
+    def test_without_end(self):
+        """What is no file and never ends is refused, and a text that is too long before it fills the memory."""
+        for command in (("explain", "/dev/zero"), ("check", "/dev/zero"), ("plot", "/dev/zero"), ("verify", "/dev/zero")):
+            self.assertIn("cannot read /dev/zero: it is a device, not a file", self.stepc(*command, code=1).stderr)
+        self.assertIn("the text is empty", self.stepc("explain", "/dev/null", code=1).stderr)
+        with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
+            done = subprocess.run([self.program, "explain", "-"], stdin=endless.stdout, capture_output=True, text=True)
+            endless.kill()
+        self.assertEqual((done.returncode, done.stderr), (1, "stepc: error: standard input has more than 67108864 bytes, which is the limit\n"))
+
     def test_templates(self):
         """Every starter document is sound, compiles and trains."""
         names = [line.split()[0] for line in self.stepc("init").stdout.splitlines()]

@@ -7,6 +7,7 @@ usage: checkpoints.py STEPC
 import contextlib
 import io
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -70,6 +71,11 @@ class Checkpoints(runner.Case):
         self.comes_back("orbax_to_stepc.py", self.path("runs/3/state"))
         said = self.tool("orbax_to_stepc.py", self.path("runs/3"), code=1)
         self.assertTrue("3/state" in said and "3/other" in said, said)
+        os.mkdir(self.path("old"))
+        self.write("old/checkpoint", {})
+        self.assertIn('"checkpoint" without _METADATA is that of T5X', self.tool("orbax_to_stepc.py", self.path("old"), code=1))
+        ocp.Checkpointer(ocp.ArrayCheckpointHandler()).save(self.path("one"), args=ocp.args.ArraySave(a["mask"]))
+        self.assertRegex(self.tool("orbax_to_stepc.py", self.path("one"), code=1), "error: .*/one cannot be read: IsADirectoryError: ")
         for name in ("_METADATA", "manifest.ocdbt"):
             with open(self.path("runs/3/state/" + name), "rb+") as f:
                 f.truncate(os.path.getsize(f.name) // 2)
@@ -107,6 +113,24 @@ class Checkpoints(runner.Case):
         with contextlib.redirect_stderr(said):
             self.assertEqual(tensor_trees.run("test", lambda _: ([("w", one, False)], []), ["folder", "-o", "/dev/full"]), 3)
         self.assertIn("No space left on device: '/dev/full'", said.getvalue())
+
+    def test_ended_while_it_writes(self):
+        """Nothing stays beside what was there, whatever ends the program and on whatever file system."""
+        program = """import os, signal, sys; sys.path.insert(0, sys.argv[1])
+import numpy as np, tensors
+def ended():
+    signal.raise_signal(int(sys.argv[3]))
+    return np.ones(3, "f4")
+if sys.argv[4] == "named":
+    tensors.os.O_TMPFILE = -1  # as where there is none
+tensors.program(lambda: tensors.write(sys.argv[2], [("w", "F32", (3,), ended)]))"""
+        out = self.path("t.safetensors")
+        for how, signals in (("nameless", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)), ("named", (signal.SIGINT,))):
+            for number in signals:
+                self.write("t.safetensors", {"as": "before"})
+                done = subprocess.run([sys.executable, "-c", program, IMPORT, out, str(int(number)), how], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (-number, ""))
+                self.assertEqual((os.listdir(self.folder), tensor_trees.tensors.read_json(out)), (["t.safetensors"], {"as": "before"}))
 
 
 if __name__ == "__main__":

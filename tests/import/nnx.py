@@ -117,6 +117,14 @@ class Conversion(unittest.TestCase):
         for word in words:
             self.assertIn(word, str(caught.exception))
 
+    def test_compared(self):
+        """Inputs of every dtype are held against the module, where there is a step to compare."""
+        for dtype in (np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32, np.bool_, np.float16, jnp.bfloat16):
+            x = {"x": np.asarray([[1, 0, 1, 1]] * 2, dtype)}
+            document, _ = nnx_to_stepc.convert(nnx.Linear(4, 3, rngs=nnx.Rngs(0)), optax.sgd(0.1), x, lambda out, x: jnp.mean(out**2), lambda model, x: model(x.astype(jnp.float32)),
+                                               stepc=runner.Case.program)
+            self.assertEqual(document["inputs"]["x"]["dtype"], np.dtype(dtype).name)
+
     def test_refused(self):
         import optax as plain
         x = {"x": np.ones((2, 4), np.float32)}
@@ -124,17 +132,22 @@ class Conversion(unittest.TestCase):
         linear = lambda **more: nnx.Linear(4, 4, rngs=nnx.Rngs(0), **more)
         self.refused(["stepc_optax"], convert, linear(), plain.sgd(0.1))
         self.refused(["stepc_optax"], optax.chain, plain.sgd(0.1))
+        jax.config.update("jax_enable_x64", True)  # where 3e9 is no int32, and 1 + 1e-9 is not 1
+        self.addCleanup(jax.config.update, "jax_enable_x64", False)
+        self.refused(["jax_enable_x64", "64 bits"], convert, linear())
+        jax.config.update("jax_enable_x64", False)
         self.refused(["adamw", "mask", "True and False"], convert, linear(), optax.adamw(0.1, mask=lambda p: p))
         self.refused(["selective_transform", "freeze_mask", "function"], lambda: optax.selective_transform(optax.sgd(0.1), freeze_mask=lambda p: p))
         self.refused(["snapshot", "measure"], lambda: optax.transforms.snapshot("n", lambda updates: 1.0))
         self.refused(["sgd", "learning_rate", "function"], lambda: optax.sgd(lambda count: 0.1))
         self.refused(["while"], lambda: convert(linear(), call=lambda m, x: jax.lax.while_loop(lambda v: v.sum() < 9, m, x)))
-        self.refused(["gather"], lambda: convert(linear(), call=lambda m, x: m(x).at[jnp.argmax(x, axis=1)].get(mode="fill", fill_value=3.0)))
         self.refused(["b.bias", "does not use"], convert, nnx.Dict({"a": linear(), "b": linear()}), None, lambda m, x: m["a"](x))
         self.refused(["0", "a name"], convert, nnx.Dict({"0": linear()}), None, lambda m, x: m["0"](x))
         self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: ((m(x), x), x)))
         self.refused(["x", "another one"], lambda: convert(nnx.Dict({"x": nnx.BatchNorm(4, rngs=nnx.Rngs(0))}), call=lambda m, x: jnp.sin(m["x"](x))))
-        self.refused(["complex numbers"], lambda: convert(linear(), call=lambda m, x: jnp.real(jnp.exp(1j * m(x)))))
+        for act in (lambda z: jnp.real(jnp.sin(z)), lambda z: jnp.where(z.real > 0, z, 1j).real, lambda z: jax.lax.cond(z.real.sum() > 0, lambda: z, lambda: 2 * z).real,
+                    lambda z: jnp.linalg.inv(z[:, :2] + jnp.eye(2)).real, lambda z: z):
+            self.refused(["complex numbers"], lambda: convert(linear(), call=lambda m, x: act(1j * m(x))))
         self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(40000.0, dtype=np.float32).reshape(10000, 1, 4)))
 
 

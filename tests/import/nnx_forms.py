@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jax.lax.linalg import triangular_solve
-from jax.scipy.linalg import cho_solve, solve_triangular
+from jax.lax.linalg import cholesky, triangular_solve
+from jax.scipy.linalg import cho_factor, cho_solve, solve_triangular
+from jax.scipy.special import betainc, gammainc, zeta
 
 from nnx_rows import F, I, Row
 
@@ -259,6 +260,21 @@ class Scanned(nnx.Module):
         return step(x, self.layers)[0]
 
 
+class Again(nnx.Module):
+    """Blocks made by vmap, computed again for their gradients and applied by scan, as large models are written."""
+
+    def __init__(self, rngs):
+        @nnx.split_rngs(splits=3)
+        @nnx.vmap(in_axes=(0,), out_axes=0)
+        def make(rngs):
+            return nnx.Sequential(nnx.LayerNorm(3, rngs=rngs), nnx.Linear(3, 3, rngs=rngs))
+        self.layers = make(rngs)
+
+    def __call__(self, x):
+        step = nnx.remat(lambda x, block: x + nnx.gelu(block(x)))
+        return nnx.scan(step, in_axes=(nnx.Carry, 0), out_axes=nnx.Carry)(x, self.layers)
+
+
 class Leaves(nnx.Module):
     """Toy 7: arrays that are no variables: nothing says that they are trained."""
 
@@ -307,6 +323,7 @@ row("toy_dense_remat", lambda rngs: Dense(rngs), X3, call=lambda m, x: nnx.remat
 row("toy_drawing", lambda rngs: Drawing(rngs, True), {"x": F(4, 3, 4)}, refused="random numbers")
 row("toy_not_drawing", lambda rngs: Drawing(rngs, False), {"x": F(4, 3, 4)})
 row("toy_scan", lambda rngs: Scanned(rngs), {"x": F(6, 4)}, refused="statistics")
+row("toy_scan_remat", lambda rngs: Again(rngs), X3)
 row("toy_leaves", lambda rngs: Leaves(rngs), X3)
 row("toy_placed", lambda rngs: Placed(rngs), X3)
 row("toy_statistics", lambda rngs: Statistics(rngs, False), X3, refused="mean: running statistics")
@@ -417,9 +434,27 @@ FORMULAS = {
     "fori_of_nothing": (lambda w, x, i, j: jax.lax.fori_loop(0, 0, lambda t, a: a + w, x) * w, (6, 3)),
     "padded": (lambda w, x, i, j: jnp.pad(x * w, ((1, 0), (0, 2))) + jnp.pad(x[1:, :2], ((1, 1), (2, 1)), mode="edge"), (6, 3)),
     "fori_of_arrays": (lambda w, x, i, j: w * jax.lax.fori_loop(jnp.int32(1), jnp.int32(4), lambda t, a: a + t * jnp.cos(a), jax.lax.stop_gradient(x)), (6, 3)),
-    "results": (lambda w, x, i, j: (x * w, [x.sum(0)][0]), (6, 3))}
+    "results": (lambda w, x, i, j: (x * w, [x.sum(0)][0]), (6, 3)),
+    "left_of_nothing": (lambda w, x, i, j: w * x + 0.01 * w * (jax.lax.rem(i * 5, j) + jax.lax.rem((i * 5).astype(jnp.uint8), j.astype(jnp.uint8)))[:, None], (6, 3)),
+    "cholesky_of_triangle": (lambda w, x, i, j: 0.3 * x @ cholesky(w @ w.T / 4 + jnp.eye(3) + 0.1 * w, symmetrize_input=False) + 0.1 * cho_solve(cho_factor(w @ w.T + jnp.eye(3)), x.T).T, (3, 3)),
+    "cholesky_of_large": (lambda w, x, i, j: 0.3 * x @ jnp.linalg.cholesky(w @ w.T / 9 + 5 * jnp.eye(12) + 0.1 * w, symmetrize_input=False, upper=True)[:3], (12, 12)),
+    "orthogonal": (lambda w, x, i, j: sum(0.1 * a @ b for a, b in zip((x, x), jnp.linalg.qr(w + 2 * jnp.eye(3)))), (3, 3)),
+    "spectrum_of_planes": (lambda w, x, i, j: jnp.fft.irfft2(jnp.fft.rfft2(x * w) * (0.5 + 0.25j), s=(6, 3)) + jnp.fft.ifftn(jnp.fft.fftn(x) * jnp.fft.fftn(w)).real, (6, 3)),
+    "filled": (lambda w, x, i, j: w.at[i + 3].get(mode="fill", fill_value=0.5) * x + jnp.take_along_axis(w, jnp.abs(j)[:, None], 1, mode="fill", fill_value=2.0), (6, 3)),
+    "clamped": (lambda w, x, i, j: x.at[i + 3].add(w, mode="clip").at[i + 2, jnp.abs(j)].add(w[:, 0], mode="clip"), (6, 3)),
+    "at_slices": (lambda w, x, i, j: x.at[1:3].add(w[:2]).at[0, 1:].max(w[0, 1:]).at[:, 2].min(w[:, 0]).at[3, 1].add(w[0, 0]).at[jnp.array([7])].add(w[:1]), (6, 3)),
+    "sorted_by_three": (lambda w, x, i, j: w[jnp.lexsort((x[:, 0], jnp.abs(i) % 2, jnp.abs(j) % 3))] * x + jax.lax.sort((jnp.round(x), w, x * w), dimension=0, num_keys=2)[2], (6, 3)),
+    "bits": (lambda w, x, i, j: w * x + 0.01 * w * (jax.lax.shift_right_logical(i - 10, jnp.abs(j) + 24) + jax.lax.population_count(i)
+                                                    + ((i.astype(jnp.uint32) ^ jnp.full(6, 4070199207, jnp.uint32)) >> 27).astype(jnp.int32))[:, None], (6, 3)),
+    "drawn_before": (lambda w, x, i, j: w * jax.random.bernoulli(jax.random.key(1), 0.5, (6, 3)) + w[jax.random.choice(jax.random.key(5), 6, (6,))] * x, (6, 3)),
+    "unstacked": (lambda w, x, i, j: jnp.stack(jnp.unstack(w, axis=1)[::-1], 1) * x, (6, 3)),
+    "special": (lambda w, x, i, j: gammainc(2.5, jnp.abs(w) + 0.1) * x + betainc(2.0, 3.0, jax.nn.sigmoid(x)) * w + zeta(3.0, 1 + jnp.abs(w)), (6, 3))}
 for name, (formula, shape) in FORMULAS.items():
     row("formula_" + name, lambda rngs, formula=formula, shape=shape: Formula(rngs, formula, shape), PLACES)
+row("formula_lent_derivative", lambda rngs: Formula(rngs, lambda w, x, i, j: jax.custom_gradient(lambda a: (a, lambda g: -g))(w) * x, (6, 3)), PLACES, refused="a derivative of its own")
+row("formula_lent_root", lambda rngs: Formula(rngs, lambda w, x, i, j: x * jax.lax.custom_root(lambda s: s * s - w**2 - 1, jnp.ones((6, 3)), lambda g, y: jax.lax.fori_loop(0, 3, lambda k, s: s - g(s) / (2 * s), y),
+                                                                                               lambda g, y: y / g(jnp.ones((6, 3)))), (6, 3)), PLACES, refused="a derivative of its own")
+row("formula_narrow", lambda rngs: Formula(rngs, lambda w, x, i, j: w * x.astype(jnp.float8_e4m3fn).astype(jnp.float32), (6, 3)), PLACES, refused="the dtype float8_e4m3fn")
 row("formula_unknown_end", lambda rngs: Formula(rngs, lambda w, x, i, j: w * jax.lax.fori_loop(0, i[1], lambda t, a: a + x, x), (6, 3)), PLACES, refused="more than 100 rounds")
 row("formula_complex_triangular", lambda rngs: Formula(rngs, lambda w, x, i, j: solve_triangular(w + 1j * x[:3], x[:3]).real, (3, 3)), PLACES, refused="complex")
 row("formula_nested_results", lambda rngs: Formula(rngs, lambda w, x, i, j: ((x * w, x), x), (6, 3)), PLACES, refused="several results")

@@ -145,12 +145,12 @@ struct fe_val make_slogdet(struct fe_call *c)
                                                         : fe_named_tuple(s, parts, 2, names);
 }
 
-/* The factor by blocks; its change is that times the lower triangle, the diagonal halved, of what the matrix changes
- * between the inverses. */
-static struct fe_val cholesky_by_blocks(struct fe_site *s, struct fe_val x)
+/* The factor of a symmetric matrix by blocks; its change is that times the lower triangle, the diagonal halved, of what
+ * x changes between the inverses. */
+static struct fe_val cholesky_by_blocks(struct fe_site *s, struct fe_val symmetric, struct fe_val x)
 {
     struct fe_val lower;
-    struct fe_triangle *t = fe_cholesky_by_blocks(s, fe_stop(s, x), &lower);
+    struct fe_triangle *t = fe_cholesky_by_blocks(s, fe_stop(s, symmetric), &lower);
     if (!t) return fe_bad();
     lower = FE_APPLY(s, "tril", lower);
     struct fe_val inverse = fe_triangle_inverse(s, t),
@@ -161,19 +161,22 @@ static struct fe_val cholesky_by_blocks(struct fe_site *s, struct fe_val x)
     return fe_op2(s, OP_surrogate, lower, fe_product(s, lower, inner));
 }
 
-/* The lower factor of (a + a') / 2, column by column. */
+/* The lower factor of (a + a') / 2, column by column; or that of the lower triangle, whose changes are as JAX has them:
+ * of the whole matrix, as if it were symmetric. */
 struct fe_val make_cholesky(struct fe_call *c)
 {
     SITE;
     struct fe_val x, columns[FEW], lower;
     int64_t n;
     if (!square(c, &x, &n)) return fe_bad();
-    struct fe_val turned = FE_APPLY(s, "swapaxes", x, fe_int(-1), fe_int(-2));
-    x = fe_mul(s, fe_float(0.5), fe_add(s, x, turned));
+    struct fe_val turned = FE_APPLY(s, "swapaxes", x, fe_int(-1), fe_int(-2)), symmetric = x;
+    bool of_both = fe_get_flag(c, 2), unrolled = of_both && n <= FEW;
+    if (of_both) x = symmetric = fe_mul(s, fe_float(0.5), fe_add(s, x, turned));
+    else symmetric = fe_where3(s, fe_binary(s, EXPR_OP_GE, fe_row_numbers(s, x), fe_column_numbers(s, x)), x, turned);
     uint32_t column = fe_rank(s, &x) - 1, row = column - 1;
     struct fe_val rows = fe_row_numbers(s, x);
-    if (n > FEW) lower = x.bad ? x : cholesky_by_blocks(s, x);
-    for (int64_t k = 0; k < n && n <= FEW && !x.bad; k++) {
+    if (!unrolled) lower = symmetric.bad ? symmetric : cholesky_by_blocks(s, symmetric, x);
+    for (int64_t k = 0; k < n && unrolled && !x.bad; k++) {
         struct fe_val part = fe_slice_axis(s, x, column, k, k + 1),
                       root = fe_op1(s, OP_sqrt, fe_slice_axis(s, part, row, k, k + 1));
         columns[k] = fe_where3(s, fe_binary(s, EXPR_OP_GE, rows, fe_int((double)k)), fe_div(s, part, root),
@@ -181,7 +184,7 @@ struct fe_val make_cholesky(struct fe_call *c)
         if (columns[k].bad) return columns[k];
         x = fe_sub(s, x, fe_mul(s, columns[k], FE_APPLY(s, "swapaxes", columns[k], fe_int(-1), fe_int(-2))));
     }
-    if (n <= FEW) lower = x.bad ? x : FE_APPLY(s, "concatenate", fe_tuple(s, columns, (uint32_t)n), fe_int(-1));
+    if (unrolled) lower = x.bad ? x : FE_APPLY(s, "concatenate", fe_tuple(s, columns, (uint32_t)n), fe_int(-1));
     if (lower.bad) return lower;
     /* of a matrix that is not positive definite, everything in the triangle is NaN */
     struct fe_val last = fe_slice_axis(s, fe_slice_axis(s, fe_stop(s, lower), row, n - 1, n), column, n - 1, n),
