@@ -38,7 +38,7 @@ struct cg_target {
     bool cuda;
     int64_t warpgroups;     /* multiply 16 bits of tiles for at least so many blocks of a GPU; 1: all; 0: none */
     bool warpgroups_always; /* all, if any */
-    bool copies;            /* a GPU's threads go on while what they copy to shared memory is under way */
+    bool unit;              /* a GPU has one for products of 16 bits, and copies that go on by themselves (sm_80) */
     const char *cuda_arch;  /* "sm_80,sm_90" */
     struct cg_sites *sites; /* NULL: values are not checked; else those that the lowering finds */
     bool views;             /* tensors can be read where they lie */

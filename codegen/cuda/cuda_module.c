@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which code may be in all of it: copies that go on by themselves where every architecture of the list has them (a text
- * is for sm_80), and products by warpgroups, whose kernels have other code beside it, where one has them. */
-static void find_abilities(const char *archs, bool *copies, bool *warpgroups)
+/* Which code may be in all of it: the matrix unit where every architecture of the list has it (a text is for sm_80),
+ * and products by warpgroups, whose kernels have other code beside it, where one has them. */
+static void find_abilities(const char *archs, bool *unit, bool *warpgroups)
 {
-    *copies = true, *warpgroups = false;
+    *unit = true, *warpgroups = false;
     for (const char *at = archs ? archs : ""; *at; at += strcspn(at, ","), at += *at == ',') {
         const char *number = at + strcspn(at, "_,"), *end = at + strcspn(at, ",");
-        *copies &= *number != '_' || atoi(number + 1) >= 80;
+        *unit &= *number != '_' || atoi(number + 1) >= 80;
         *warpgroups |= end - number == 4 && strncmp(number, "_90a", 4) == 0;
     }
 }
@@ -20,7 +20,7 @@ static void find_abilities(const char *archs, bool *copies, bool *warpgroups)
 void cuda_target(struct cg_target *target)
 {
     bool warpgroups;
-    find_abilities(target->cuda_arch, &target->copies, &warpgroups);
+    find_abilities(target->cuda_arch, &target->unit, &warpgroups);
     target->warpgroups = !warpgroups ? 0 : target->warpgroups_always ? 1 : CG_CUDA_BLOCKS;
     target->vector_bytes = 4 * CUDA_LANES;
     target->vector_registers = 32;

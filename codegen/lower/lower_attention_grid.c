@@ -508,7 +508,7 @@ static bool find_unit(struct lower_attention_grid *g)
     struct lower_attention *a = g->a;
     const struct lower *l = a->l;
     enum ir_dtype kind = (enum ir_dtype)ir_type(l->f, narrow(l, a->source[0].lanes.value))->dtype;
-    bool same = (kind == IR_BF16 || kind == IR_F16) && a->sum == IR_F32;
+    bool same = l->target->unit && (kind == IR_BF16 || kind == IR_F16) && a->sum == IR_F32;
     for (int turn = 0; same && turn < 2; turn++) {
         ir_value *of[MOST_SOURCES + MOST_BLOCKS + MOST_SINKS];
         uint32_t count = 0, operands;

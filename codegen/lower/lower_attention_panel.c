@@ -39,7 +39,7 @@ static struct lower_attention_panel panel_of(const struct lower_attention_grid *
     while (columns % p.part) p.part /= 2;
     p.parts = columns / p.part;
     bool whole = may_copy(g, side) && rows * p.part / 2 / FEW >= ATTENTION_THREADS;
-    p.copied = whole && g->a->l->target->copies;
+    p.copied = whole;
     p.few = whole ? FEW : 1;
     return p;
 }

@@ -14,8 +14,8 @@
  * Wider than WIDE, these come by panels of shared memory, which hold several blocks of k (NEST_TAKE): operands that
  * stand in memory as they are wanted are copied there by nobody's registers (NEST_COPY), two blocks ahead, others wait
  * in registers as above; a block has one barrier. So do products of warpgroups (NEST_WARPGROUP), whose panels have two
- * halves, and which go on while the block behind is fetched. Before sm_80, where nothing is copied so, and for few
- * columns, threads read what the matrix unit wants one by one (NEST_MATRIX).
+ * halves, and which go on while the block behind is fetched. For few columns, threads read what the matrix unit wants
+ * one by one (NEST_MATRIX). Before sm_80 there is none, and 16 bits are multiplied as float32.
  *
  * Where tiles stick out, what is outside is neither read nor written. A result with few rows or few columns has narrow
  * tiles, whose columns they are. The taps of a convolution are read where they stand in the image: their places are

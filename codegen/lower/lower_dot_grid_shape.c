@@ -51,6 +51,7 @@ static bool find_unit(struct lower_dot_product *p)
     const struct lower *l = p->l;
     ir_value x = narrow(l, p->x.value), y = narrow(l, p->y.value);
     enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, x)->dtype;
+    if (!l->target->unit) return false;
     if (p->sum != IR_F32 || (dtype != IR_BF16 && dtype != IR_F16) || ir_type(l->f, y)->dtype != dtype) return false;
     p->x.value = x, p->y.value = y, p->factor = dtype;
     return true;
@@ -96,7 +97,7 @@ static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct t
 {
     int64_t rows = tile->rows, columns = tile->columns;
     g->threads = tile->threads, g->warpgroups = tile->way == BY_WARPGROUPS, g->alone = tile->way == BY_COPIES;
-    g->panels = g->unit && (g->warpgroups || (g->p->l->target->copies && columns >= WIDE));
+    g->panels = g->unit && (g->warpgroups || columns >= WIDE);
     struct lower_dot_side r = side_of(g->p, row_axis, rows),
                           c = side_of(g->p, row_axis == AXIS_M ? AXIS_N : AXIS_M, columns);
     struct lower_dot_side *sides[] = {&r, &c};
@@ -143,7 +144,6 @@ static bool suits(const struct lower_dot_grid *g, const struct tile *t, int64_t 
     bool group = t->way == BY_WARPGROUPS, panels = t->way == BY_PANELS || t->way == BY_COPIES;
     int64_t width = narrow <= 8 ? 8 : narrow <= 16 ? 16 : WIDE;
     if (g->unit ? t->rows < NEST_UNIT_ROWS * t->threads / WARP || (group && !groups) : group || panels) return false;
-    if (panels && !g->p->l->target->copies) return false;
     return width < WIDE ? t->columns == width || (group && groups == 1) : t->columns >= WIDE;
 }
 

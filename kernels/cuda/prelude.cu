@@ -173,11 +173,10 @@ static __device__ float stepc_bf16_add(float x, float y) { return stepc_bf16_fma
 static __device__ float stepc_bf16_sub(float x, float y) { return stepc_bf16_fma(y, -1.0f, x); }
 static __device__ float stepc_bf16_mul(float x, float y) { return stepc_bf16_fma(x, y, -0.0f); }
 
-/* ---- the matrix unit: see NEST_MATRIX. Before sm_80 the threads of a warp ask each other for what they hold; a
- * stand-in has its own ---- */
+/* ---- the matrix unit: see NEST_MATRIX. It and copies are asked of sm_80 and later ones only; a stand-in has its own
+ * ---- */
 
 #ifdef __CUDA_ARCH__
-#if __CUDA_ARCH__ >= 800
 #define STEPC_MATRIX(type) \
     template <int rows, int columns> \
     static __device__ void stepc_matrix_##type(float *sum, const unsigned *left, const unsigned *right) \
@@ -192,22 +191,6 @@ static __device__ float stepc_bf16_mul(float x, float y) { return stepc_bf16_fma
                     : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1])); \
             } \
     }
-#else
-#define STEPC_MATRIX(type) \
-    template <int rows, int columns> \
-    static __device__ void stepc_matrix_##type(float *sum, const unsigned *left, const unsigned *right) \
-    { \
-        const int lane = threadIdx.x % 32, row = lane / 4, column = lane % 4 * 2; \
-        _Pragma("unroll") for (int at = 0; at < rows * columns * 4; at++) \
-            _Pragma("unroll") for (int k = 0; k < 16; k++) { \
-                const unsigned *x = left + at / 4 / columns * 4 + at / 2 % 2, *y = right + at / 4 % columns * 2; \
-                const unsigned u = __shfl_sync(~0u, x[k / 8 * 2], row * 4 + k % 8 / 2); \
-                const unsigned v = __shfl_sync(~0u, y[k / 8], (column + at % 2) * 4 + k % 8 / 2); \
-                sum[at] = fmaf(stepc_##type##_value((unsigned short)(u >> 16 * (k % 2))), \
-                               stepc_##type##_value((unsigned short)(v >> 16 * (k % 2))), sum[at]); \
-            } \
-    }
-#endif
 STEPC_MATRIX(bf16)
 STEPC_MATRIX(f16)
 
@@ -215,7 +198,6 @@ STEPC_MATRIX(f16)
  * gets two numbers of each, side by side in line lane / 4, or, turned, one behind the other in column lane / 4. */
 template <bool turned> static __device__ void stepc_load_tiles(unsigned *to, const unsigned *line)
 {
-#if __CUDA_ARCH__ >= 750
     const unsigned at = (unsigned)__cvta_generic_to_shared(line);
     if (turned)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -223,43 +205,25 @@ template <bool turned> static __device__ void stepc_load_tiles(unsigned *to, con
     else
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
-#else
-    const unsigned row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        const unsigned from = turned ? column + i % 2 : row, in = turned ? row : column + i % 2;
-        const unsigned long long at = __shfl_sync(~0u, (unsigned long long)line, i / 2 * 8 + from);
-        const unsigned number = ((const unsigned short *)at)[in];
-        to[i / 2] = i % 2 ? to[i / 2] | number << 16 : number;
-    }
-#endif
 }
 
 /* 16 bytes to shared memory, or zeros, by a thread that goes on: see NEST_COPY ("cp.async": bytes that are not read are
- * zeros there). Before sm_80 at once. */
+ * zeros there). */
 static __device__ void stepc_copy(unsigned *to, const void *from, bool is)
 {
-#if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  : : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(is ? 16 : 0) : "memory");
-#else
-    for (int i = 0; i < 4; i++) to[i] = is ? ((const unsigned *)from)[i] : 0;
-#endif
 }
 
 static __device__ void stepc_copies_end()
 {
-#if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" : : : "memory");
-#endif
 }
 
 /* Of this thread all groups but so many have arrived. */
 template <int but> static __device__ void stepc_copies_wait()
 {
-#if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_group %0;" : : "n"(but) : "memory");
-#endif
 }
 #endif
 
