@@ -93,7 +93,7 @@ static __device__ float stepc_bf16_value(unsigned short bits) { return stepc_bit
 /* Of a rounded number, whose other bits are zeros: what was read is the same again, with no instruction. */
 static __device__ unsigned short stepc_bf16_bits(float x) { return (unsigned short)(stepc_bits<unsigned>(x) >> 16); }
 
-/* e^x within 2^-20 of it for what is not 0 as a number of 16 bits (x > -90): "ex2.approx" is within 2^-22. */
+/* e^x within 2^-17 of it where x > -90, and the nearer the less there is of x: "ex2.approx" is within 2^-22. */
 static __device__ float stepc_rough_exp(float x)
 {
     const float power = x * 1.44269504f;
@@ -173,14 +173,13 @@ static __device__ float stepc_bf16_add(float x, float y) { return stepc_bf16_fma
 static __device__ float stepc_bf16_sub(float x, float y) { return stepc_bf16_fma(y, -1.0f, x); }
 static __device__ float stepc_bf16_mul(float x, float y) { return stepc_bf16_fma(x, y, -0.0f); }
 
-/* ---- the matrix unit: see NEST_MATRIX. Before sm_80 the threads of a warp ask each other for what they hold; a
- * stand-in has its own ---- */
+/* ---- the matrix unit: see NEST_MATRIX. Before sm_80 the threads of a warp ask each other for what they hold, in a
+ * loop: all steps at once are so much code that NVRTC has no end with it. A stand-in has its own ---- */
 
 #ifdef __CUDA_ARCH__
 #if __CUDA_ARCH__ >= 800
 #define STEPC_MATRIX(type) \
-    template <int rows, int columns> \
-    static __device__ void stepc_matrix_##type(float *sum, const unsigned *left, const unsigned *right) \
+    template <int rows, int columns> static __device__ void stepc_matrix_##type(float *sum, const unsigned *left, const unsigned *right) \
     { \
         _Pragma("unroll") for (int i = 0; i < rows; i++) \
             _Pragma("unroll") for (int j = 0; j < columns; j++) { \
@@ -194,17 +193,18 @@ static __device__ float stepc_bf16_mul(float x, float y) { return stepc_bf16_fma
     }
 #else
 #define STEPC_MATRIX(type) \
-    template <int rows, int columns> \
-    static __device__ void stepc_matrix_##type(float *sum, const unsigned *left, const unsigned *right) \
+    template <int rows, int columns> static __device__ void stepc_matrix_##type(float *sum, const unsigned *left, const unsigned *right) \
     { \
-        const int lane = threadIdx.x % 32, row = lane / 4, column = lane % 4 * 2; \
-        _Pragma("unroll") for (int at = 0; at < rows * columns * 4; at++) \
-            _Pragma("unroll") for (int k = 0; k < 16; k++) { \
-                const unsigned *x = left + at / 4 / columns * 4 + at / 2 % 2, *y = right + at / 4 % columns * 2; \
-                const unsigned u = __shfl_sync(~0u, x[k / 8 * 2], row * 4 + k % 8 / 2); \
-                const unsigned v = __shfl_sync(~0u, y[k / 8], (column + at % 2) * 4 + k % 8 / 2); \
-                sum[at] = fmaf(stepc_##type##_value((unsigned short)(u >> 16 * (k % 2))), \
-                               stepc_##type##_value((unsigned short)(v >> 16 * (k % 2))), sum[at]); \
+        const int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8; \
+        _Pragma("unroll") for (int half = 0; half < 2; half++) \
+            _Pragma("unroll 1") for (int k = 0; k < 8; k++) { \
+                float x[2 * rows], y[2 * columns]; \
+                _Pragma("unroll") for (int i = 0; i < 2 * rows; i++) x[i] = stepc_##type##_value( \
+                    (unsigned short)(__shfl_sync(~0u, left[i / 2 * 4 + i % 2 + 2 * half], row + k / 2) >> 16 * (k % 2))); \
+                _Pragma("unroll") for (int j = 0; j < 2 * columns; j++) y[j] = stepc_##type##_value( \
+                    (unsigned short)(__shfl_sync(~0u, right[j / 2 * 2 + half], column + j % 2 * 4 + k / 2) >> 16 * (k % 2))); \
+                _Pragma("unroll") for (int at = 0; at < rows * columns * 4; at++) \
+                    sum[at] = fmaf(x[at / 4 / columns * 2 + at / 2 % 2], y[at / 4 % columns * 2 + at % 2], sum[at]); \
             } \
     }
 #endif
