@@ -151,52 +151,9 @@ static void keep_weights(struct lower_attention_grid *g, struct weights *w, cons
     }
 }
 
-/* A number for each row that all who read it divide by: the sum of a softmax. 0: there is none. */
-static ir_value find_divisor(const struct lower_attention *a)
-{
-    const struct lower *l = a->l;
-    ir_value found = 0;
-    for (int turn = 0; turn < 2; turn++)
-        for (size_t i = 0; i < l->group->nodes.count; i++) {
-            const struct ir_node *n = ir_get(l->f, l->group->nodes.items[i]);
-            if (n->op == OP_broadcast || n->op == OP_reshape) continue;
-            for (uint32_t k = 0; k < n->arg_count; k++) {
-                ir_value root = lower_root(l, n->args[k]);
-                bool divides = n->op == OP_div && k == 1 && n->type.dtype == IR_F32 && l->argument[root] &&
-                               ir_type_elements(ir_type(l->f, root)) == a->s.batch * a->s.rows;
-                if (!turn && divides && !found) found = root;
-                if (turn && root == found && !divides) return 0;
-            }
-        }
-    return found;
-}
-
-/* Where steps are rows, a thread would divide for each of its own again: the reciprocals of a tile are made once, for
- * all threads, and stand where the divisors are asked for until `weigh` ends. */
-static void invert(struct lower_attention_grid *g)
-{
-    struct lower_attention *a = g->a;
-    struct lower *l = a->l;
-    uint32_t depth = l->b.depth;
-    ir_value divisor = a->rows || a->sum != IR_F32 ? 0 : find_divisor(a);
-    if (!divisor) return;
-    if (!g->inverse) g->inverse = nest_local(&l->b, IR_F32, a->steps);
-    struct lower_pos base = attention_zero(), step = attention_var(l, lower_open(l, NEST_VECTOR, a->steps), 1),
-                     at = attention_plus(l, &a->step, &step, 1);
-    l->cond = lower_pos_inside(l, &at, a->walked);
-    lower_pos_add(l, &at, &a->batch, a->s.rows);
-    nest_value one = nest_number(&l->b, IR_F32, 1), by = lower_value(l, divisor, &at);
-    nest_store(&l->b, g->inverse, lower_pos_index(l, &step), lower_binary(l, OP_div, IR_F32, one, by), 0);
-    attention_leave(g, depth);
-    lower_pos_add(l, &base, &a->batch, a->s.rows);
-    lower_pos_add(l, &base, &a->step, 1);
-    l->from[divisor] = (struct lower_override){.source = FROM_BUFFER, .buffer = g->inverse, .base = base};
-    l->inverted = divisor;
-}
-
 static void weigh(struct lower_attention_grid *g)
 {
-    invert(g);
+    attention_invert(g);
     uint32_t depth = g->a->l->b.depth;
     struct score s = open_scores(g);
     struct weights w[2];

@@ -83,6 +83,9 @@ int64_t attention_shared_numbers(const struct lower_attention_grid *, bool lanes
 void attention_make_scores(struct lower_attention_grid *, uint32_t source);
 void attention_add_sums(struct lower_attention_grid *, uint32_t sink);
 
+/* lower_attention_inverse.c: reciprocals for a tile, until they are taken away (lower.inverted). */
+void attention_invert(struct lower_attention_grid *);
+
 /* lower_attention_panel.c, with it. Panels for this tile, false: they do not fit beside so many other bytes; their
  * locals and registers. */
 bool attention_choose_panels(struct lower_attention_grid *, int64_t others);

@@ -274,7 +274,7 @@ void nest_arrived(struct nest_builder *, int64_t but);
 void nest_tiles(struct nest_builder *, uint32_t buffer, struct nest_index, const struct nest_tiles *, bool add);
 nest_value nest_fold(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index);
 nest_value nest_threefry(struct nest_builder *, const nest_value *args, uint32_t word);
-/* e to the power of a float, of whose digits 2^-20 or less need be right: an OP_exp with a word. For GPUs only. */
+/* e to the power of a float, for what is rounded to 16 bits: an OP_exp with a word. For GPUs only. */
 nest_value nest_rough_exp(struct nest_builder *, enum ir_dtype, nest_value);
 
 /* The interpreter of nests (nest_eval.c): iterations [lo, hi) on buffers in their dtypes' own layout, lane by lane.

@@ -93,7 +93,7 @@ static __device__ float stepc_bf16_value(unsigned short bits) { return stepc_bit
 /* Of a rounded number, whose other bits are zeros: what was read is the same again, with no instruction. */
 static __device__ unsigned short stepc_bf16_bits(float x) { return (unsigned short)(stepc_bits<unsigned>(x) >> 16); }
 
-/* e^x within 2^-20 of it for what is not 0 as a number of 16 bits (x > -90): "ex2.approx" is within 2^-22. */
+/* e^x within 2^-17 of it where x > -90, and the nearer the less there is of x: "ex2.approx" is within 2^-22. */
 static __device__ float stepc_rough_exp(float x)
 {
     const float power = x * 1.44269504f;

@@ -85,6 +85,14 @@ class TestOnGpu(forms.TestAttention):
         columns = {"m": {"shape": [2, 16, 190], "dtype": "float32", "axes": ["batch", None, None]}}
         self.half(document(2, 190, 24, [written(weights % "astype(m, 'bfloat16')", 24, depth=16)], columns), 4)
 
+    def test_divided(self):
+        """What scores are divided by is one number for each row, whose reciprocal is made once, or one for each column, or each score: of as
+        many numbers where there are as many columns as rows, or as batches."""
+        for batch, length, divisor in (8, 96, "[:, :, None]"), (8, 96, "[:, None]"), (64, 64, ""):
+            given = {"t": {"shape": [batch, length, 32], "dtype": "float32", "axes": ["batch" if divisor else None, None, None]}}
+            formula = "softmax(q @ swapaxes(k, -1, -2) / max(abs(t), axis=-1)%s) @ v" % divisor
+            self.agree(document(batch, length, 16, [written(formula, 16)], given))
+
     def test_one_query(self):
         """One row of scores is no tile: it goes as it is stored."""
         found, _ = self.groups(document(2, 1, 32, [heads(is_causal=True)]), *TARGET)
@@ -102,6 +110,7 @@ class TestOnGpu(forms.TestAttention):
         for kernel in kernels:
             self.assertIn("__launch_bounds__(128)", kernel)
             self.assertNotIn("scratch", kernel)
+            self.assertEqual(kernel.count(" / v"), 1, kernel)  # for a row, not for each of its scores
             self.assertLessEqual(kernel.count("__syncthreads();"), 14, kernel)
             for piece in kernel.split("__syncthreads();"):  # takes numbers of both sides, and multiplies them
                 if "fmaf(" in piece:

@@ -143,8 +143,18 @@ class Code(runner.SharedCase):
 
     def test_sequences(self):
         """NVRTC comes to an end with small products, one behind the other in a kernel (stepc_load_whole)."""
-        case = recorded.load("precision_compute_bfloat16_transformer")
-        done = runner.attempt(self.program, "compile", case.unpack(self.folder), "-q", "-o", self.path("sequence.so"), "--target=cuda", "--cuda-arch=sm_90", timeout=100, verify=False)
+        self.ends(recorded.load("precision_compute_bfloat16_transformer").unpack(self.folder), "sm_90")
+
+    def test_no_matrix_unit(self):
+        """And with attention before sm_80, whose products are made number by number."""
+        x = {"shape": [1, 256, 128]}
+        layer = {"type": "multi_head_attention", "num_heads": 2, "decode": False, "is_causal": True}
+        document = {"stepc": 1, "name": "a", "inputs": {"x": x, "y": x}, "model": {"type": "sequential", "input": "x", "layers": [layer]},
+                    "loss": "mean((model - y)**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}, "precision": {"compute": "bfloat16"}}
+        self.ends(runner.write_json(self.path("attention.json"), document), "sm_75")
+
+    def ends(self, model, arch):
+        done = runner.attempt(self.program, "compile", model, "-q", "-o", self.path("ends.so"), "--target=cuda", "--cuda-arch=" + arch, timeout=100, verify=False)
         if done.returncode == 3 and "NVRTC" in done.stderr:
             self.skipTest("no NVRTC")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -57,6 +57,7 @@ static inline int host_compiler(const char *level, const char *into, const char 
                                              "-w",
                                              "-ffp-contract=off",
                                              "-fno-strict-aliasing",
+                                             "-fno-exceptions", /* its support would be the library's */
                                              march,
                                              "-fvisibility=hidden",
                                              "-fPIC",
