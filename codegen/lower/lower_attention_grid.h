@@ -32,7 +32,6 @@ struct lower_attention_stage {
 struct lower_attention_panel {
     const struct lower_attention_side *side;
     int64_t rows, part, parts;
-    int64_t few; /* words that a thread moves at a time */
     bool copied; /* by nobody's registers */
     uint32_t local;
 };

@@ -38,9 +38,7 @@ static struct lower_attention_panel panel_of(const struct lower_attention_grid *
     struct lower_attention_panel p = {.side = side, .rows = rows, .part = NEST_PANEL};
     while (columns % p.part) p.part /= 2;
     p.parts = columns / p.part;
-    bool whole = may_copy(g, side) && rows * p.part / 2 / FEW >= ATTENTION_THREADS;
-    p.copied = whole;
-    p.few = whole ? FEW : 1;
+    p.copied = may_copy(g, side) && rows * p.part / 2 / FEW >= ATTENTION_THREADS;
     return p;
 }
 
@@ -91,7 +89,8 @@ static nest_value number_at(struct lower_attention_grid *g, const struct lower_a
     return value;
 }
 
-/* Neighbouring threads have neighbours in memory: a few words of a row each, all of it, the next rows; or of a column.
+/* Neighbouring threads have neighbours in memory: a word or what is copied at a time of a row each, all of it, the next
+ * rows; or of a column.
  * What is outside of the operand is 0. `first`: row 0 of the tile, of `extent` rows; `to`: where the panel begins. */
 static void move(struct lower_attention_grid *g, const struct lower_attention_panel *p, const struct lower_pos *first,
                  int64_t extent, const struct lower_pos *to)
@@ -100,39 +99,37 @@ static void move(struct lower_attention_grid *g, const struct lower_attention_pa
     const struct lower_attention_run *inner = &p->side->inner;
     bool by_rows = !inner->count || inner->stride[inner->count - 1] == 1;
     uint32_t depth = l->b.depth;
-    int64_t across = p->part / 2 / p->few, fast = by_rows ? across : p->rows, slow = by_rows ? p->rows : across;
+    int64_t words = p->copied ? FEW : 1, across = p->part / 2 / words, fast = by_rows ? across : p->rows,
+            slow = by_rows ? p->rows : across;
     int64_t together = lower_common_factor(fast, ATTENTION_THREADS), apart = ATTENTION_THREADS / together;
     if (apart > slow) BUG("a panel that is too small for its threads");
     nest_var part = lower_open(l, NEST_UNROLL, p->parts), outer = lower_open(l, NEST_UNROLL, slow / apart),
              turn = lower_open(l, NEST_UNROLL, fast / together);
     attention_open_threads(g);
-    struct lower_pos x = attention_zero(), y = x, *few = by_rows ? &x : &y, *row = by_rows ? &y : &x;
+    struct lower_pos x = attention_zero(), y = x, *unit = by_rows ? &x : &y, *row = by_rows ? &y : &x;
     attention_digit(g, &x, 1, together, 1);
     attention_digit(g, &y, together, apart, 1);
     lower_pos_add_term(l, &x, turn, together);
     lower_pos_add_term(l, &y, outer, apart);
     struct lower_pos column = attention_zero(), place = *to, along = attention_plus(l, row, first, 1);
     lower_pos_add(l, &place, row, p->part / 2);
-    lower_pos_add(l, &place, few, p->few);
+    lower_pos_add(l, &place, unit, words);
     lower_pos_add_term(l, &place, part, p->rows * p->part / 2);
-    lower_pos_add(l, &column, few, 2 * p->few);
+    lower_pos_add(l, &column, unit, 2 * words);
     lower_pos_add_term(l, &column, part, p->part);
     l->cond = lower_pos_inside(l, &along, extent);
+    nest_value number = number_at(g, p, &along, column);
     if (p->copied) {
-        const struct lower_loaded *loaded = lower_loaded_of(l, number_at(g, p, &along, column));
+        const struct lower_loaded *loaded = lower_loaded_of(l, number);
         if (!loaded) BUG("an operand that does not stand in memory");
         l->cond = lower_and(l, l->cond, lower_pos_inside(l, &column, p->side->length));
         nest_copy(&l->b, p->local, lower_pos_index(l, &place), loaded->buffer, lower_pos_index(l, &loaded->at),
                   l->cond);
-    }
-    nest_value word[FEW];
-    for (int64_t i = 0; i < p->few && !p->copied; i++, column.offset++) {
-        nest_value lower = number_at(g, p, &along, column);
+    } else {
         column.offset++;
-        word[i] = lower_halves(l, lower, number_at(g, p, &along, column));
+        number = lower_halves(l, number, number_at(g, p, &along, column));
+        nest_store(&l->b, p->local, lower_pos_index(l, &place), number, 0);
     }
-    for (int64_t i = 0; i < p->few && !p->copied; i++, place.offset++)
-        nest_store(&l->b, p->local, lower_pos_index(l, &place), word[i], 0);
     attention_leave(g, depth);
 }
 
