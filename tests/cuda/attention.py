@@ -93,6 +93,15 @@ class TestOnGpu(forms.TestAttention):
             formula = "softmax(q @ swapaxes(k, -1, -2) / max(abs(t), axis=-1)%s) @ v" % divisor
             self.agree(document(batch, length, 16, [written(formula, 16)], given))
 
+    def test_counted(self):
+        """`explain` counts what tiles take, also where a causal mask may leave them out: FLOP of them are counted, too."""
+        self.write("model.json", document(8, 1024, 768, [heads(num_heads=12, is_causal=True)], precision={"compute": "bfloat16"}))
+        report = json.loads(self.stepc("explain", "model.json", "--kernels", "--json", *TARGET[:2]).stdout)
+        kind = {g["command"]: g["kind"] for e in report["entries"] if e["name"] == "step" for g in e["groups"]}
+        counts = [row[10] / (8 * 12 * 1024 * 1024) for row in report["launches"]["step"] if kind[row[0]] == "attention"]
+        self.assertEqual(len(counts), 3)
+        self.assertTrue(all(8 < count < 60 for count in counts), counts)
+
     def test_one_query(self):
         """One row of scores is no tile: it goes as it is stored."""
         found, _ = self.groups(document(2, 1, 32, [heads(is_causal=True)]), *TARGET)
