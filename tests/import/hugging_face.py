@@ -109,7 +109,7 @@ class HuggingFace(HfCase):
     def test_refused_by_the_program(self):
         self.imported(os.path.join(HERE, "models", "llama"))
         for changes, says in (({}, "tell rms_norm_eps 1e-06, max_position_embeddings 64: see that"), ({"model_type": "gemma", "rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}},
-                              'model_type "gemma", rms_norm_eps 1e-06, max_position_embeddings 64, rope_parameters {"rope_theta":500000,"rope_type":"default"}: see that')):
+                              'model_type "gemma", rms_norm_eps 1e-06, max_position_embeddings 64, rope_parameters {"rope_theta":500000.0,"rope_type":"default"}: see that')):
             shutil.rmtree(self.path("runs"), ignore_errors=True)
             self.assertIn(says, self.stepc("checkpoint", "import", self.copy("llama", **changes), "--hf", "llama", "--like", "model.json", "-o", self.path("runs")).stderr)
         source = self.copy("gpt2")
@@ -587,6 +587,7 @@ class HuggingFace(HfCase):
                     with open(os.path.join(folder, "config.json")) as f:
                         configs.append({k: v for k, v in json.load(f).items() if k != "n_inner"})
                 self.assertEqual(*configs)
+                self.assertEqual(*[{k: type(v) for k, v in c.items()} for c in configs])  # 30.0 stays a float
 
     def test_program_merges_the_same(self):
         """Adapters, and averages of all or of them alone."""
