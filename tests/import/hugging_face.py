@@ -367,7 +367,7 @@ class HuggingFace(HfCase):
         init = tensors.open_model(os.path.join(self.folder, "init.safetensors"))
         tensors.write(base, [(n, init.dtype(n), init.shape(n), lambda n=n: init.array(n)) for n in init.names() if ".lora_" not in n])
         tensors.write(data, [("tokens", "I32", (1,) + tokens.shape, lambda: tokens[None])])
-        code, _, said = runner.attempt(self.program, "run", compiled(self.folder), "--init", base, "--peft", adapter, "--hf", name.split("_")[0], "--infer", out, "--infer-data", data)
+        code, _, said = runner.attempt(self.program, "run", compiled(self.folder), "--init", base, "--peft", adapter, *self.names(name), "--infer", out, "--infer-data", data)
         for part in says:
             self.assertIn(part, said)
         self.assertEqual(code, 1 if says else 0, said)
@@ -375,7 +375,7 @@ class HuggingFace(HfCase):
 
     def test_peft_by_the_program(self):
         """`run --peft` computes what PEFT did with folders that it wrote (recorded), `checkpoint export --peft` writes what hf.py writes."""
-        for name in ("gpt2", "llama"):
+        for name in ("gpt2", "llama", "phi3"):
             source, theirs, saved = os.path.join(HERE, "models", name), os.path.join(HERE, "peft", name), os.path.join(self.folder, "saved.safetensors")
             recorded = tensors.open_model(os.path.join(theirs, "expected.safetensors"))
             tokens, logits = recorded.array("tokens"), recorded.array("logits")
@@ -386,7 +386,7 @@ class HuggingFace(HfCase):
                 document = json.load(f)
             runner.write_json(path, {**document, "ema": {"decay": 0.5}, "optimizer": {"type": "schedule_free_sgd", "learning_rate": 0.0}})
             data = os.path.join(self.folder, "tokens.safetensors")
-            runner.call(self.program, "run", compiled(self.folder), "--init", os.path.join(self.folder, "base.safetensors"), "--peft", theirs, "--hf", name, "--steps", "1", "--data", data, "--save", steps, "--all-state")
+            runner.call(self.program, "run", compiled(self.folder), "--init", os.path.join(self.folder, "base.safetensors"), "--peft", theirs, *self.names(name), "--steps", "1", "--data", data, "--save", steps, "--all-state")
             state = tensors.open_model(steps)  # what follows from parameters follows from the adapters that were given
             adapters = [n for n in state.names() if n.startswith("ema.") and ".lora_" in n]
             self.assertTrue(adapters)
@@ -403,7 +403,7 @@ class HuggingFace(HfCase):
             self.assertEqual(run("export", source, saved, "-o", folders[0], "--peft"), (0, ""))
             shutil.rmtree(os.path.join(self.folder, "runs"), ignore_errors=True)
             runner.call(self.program, "checkpoint", "import", saved, "-o", os.path.join(self.folder, "runs"))
-            runner.call(self.program, "checkpoint", "export", os.path.join(self.folder, "runs"), "--hf", name, "--peft", "-o", folders[1])
+            runner.call(self.program, "checkpoint", "export", os.path.join(self.folder, "runs"), *self.names(name), "--peft", "-o", folders[1])
             a, b = (tensors.open_model(os.path.join(f, "adapter_model.safetensors")) for f in folders)
             self.assertEqual(a.names(), b.names())
             for n in a.names():
