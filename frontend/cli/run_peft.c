@@ -99,12 +99,20 @@ static int module_of(struct run_naming *n, const struct run_target *t, struct mo
     return 0;
 }
 
+/* Whether the table's configuration is that of a model of transformers which tells the next token. */
+static bool is_causal(const struct run_naming *n)
+{
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(n->root, "config"),
+                *named = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(config, "architectures"), 0);
+    return cJSON_IsString(named) && (strstr(named->valuestring, "ForCausalLM") || strstr(named->valuestring, "LMHead"));
+}
+
 static void write_config(struct run_naming *n, const struct module *all, uint32_t count, struct json_tree c)
 {
     const char *base = cli_text(n->cli, "config", NULL), *slash = base ? strrchr(base, '/') : NULL;
     struct json_tree targets, ranks, alphas;
     json_add_text(c, "peft_type", "LORA");
-    json_add(c, "task_type", json_text(n->cli->arena, cli_count(n->cli, "hf") ? "CAUSAL_LM" : NULL));
+    json_add(c, "task_type", json_text(n->cli->arena, is_causal(n) ? "CAUSAL_LM" : NULL));
     json_add(c, "base_model_name_or_path",
              json_text(n->cli->arena, slash ? arena_format(n->cli->arena, "%.*s", (int)(slash - base), base) : NULL));
     json_add_integer(c, "r", (int64_t)all->rank);

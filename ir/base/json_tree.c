@@ -78,23 +78,46 @@ void json_add_number(struct json_tree to, const char *key, double x, bool single
     json_add(to, key, number(to.arena, x, single));
 }
 
-/* `printed`: numbers as texts, since cJSON prints some of them in too few digits. */
-static struct json_tree copy(struct arena *arena, const struct cJSON *from, bool printed)
+/* Text that was parsed, so it is JSON; `at` is behind the numbers that were met. */
+struct parsed {
+    const char *at, *end;
+};
+
+/* Whether the next number is spelled as a float. */
+static bool next_is_float(struct parsed *p)
 {
-    if (printed && cJSON_IsNumber(from)) return number(arena, from->valuedouble, false);
-    struct json_tree t = value(arena, from->type & 0xff, from->valuestring);
+    bool is = false;
+    for (bool quoted = false; p->at < p->end && (quoted || !strchr("-0123456789", *p->at) || !*p->at); p->at++)
+        if (*p->at == '"') quoted = !quoted;
+        else if (quoted && *p->at == '\\') p->at++;
+    for (; p->at < p->end && *p->at && strchr("+-.0123456789eE", *p->at); p->at++) is = is || strchr(".eE", *p->at);
+    return is;
+}
+
+/* `text`: what it was parsed from, whose numbers come in this order. NULL: to be printed, numbers as texts, since
+ * cJSON prints some of them in too few digits; 30.0 stays a float, which strict readers ask for. */
+static struct json_tree copy(struct arena *arena, const struct cJSON *from, struct parsed *text)
+{
+    if (!text && cJSON_IsNumber(from)) {
+        struct json_tree t = number(arena, from->valuedouble, false);
+        bool whole = from->valuestring && cJSON_IsRaw(t.item) && !strpbrk(t.item->valuestring, ".eE");
+        return whole ? json_raw(arena, arena_format(arena, "%s.0", t.item->valuestring)) : t;
+    }
+    const char *string = from->valuestring;
+    if (text && cJSON_IsNumber(from)) string = next_is_float(text) ? "" : NULL; /* numbers have no other use for it */
+    struct json_tree t = value(arena, from->type & 0xff, string);
     t.item->valuedouble = from->valuedouble;
     for (const struct cJSON *child = from->child; child; child = child->next)
-        json_add(t, child->string, copy(arena, child, printed));
+        json_add(t, child->string, copy(arena, child, text));
     return t;
 }
 
-struct json_tree json_copy(struct arena *arena, const struct cJSON *from) { return copy(arena, from, true); }
+struct json_tree json_copy(struct arena *arena, const struct cJSON *from) { return copy(arena, from, NULL); }
 
 const struct cJSON *json_read(struct arena *arena, const char *text, size_t length)
 {
     struct cJSON *parsed = cJSON_ParseWithLength(text, length);
-    const struct cJSON *kept = parsed ? copy(arena, parsed, false).item : NULL;
+    const struct cJSON *kept = parsed ? copy(arena, parsed, &(struct parsed){text, text + length}).item : NULL;
     cJSON_Delete(parsed);
     return kept;
 }

@@ -1,5 +1,6 @@
-"""What GPT-2 and Llama share: a configuration whose every key is asked for or refused, and the description of a weight."""
+"""What GPT-2 and the other decoders share: a configuration whose every key is asked for or refused, and the description of a weight."""
 import json
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,7 @@ typical_p repetition_penalty length_penalty no_repeat_ngram_size num_return_sequ
 num_beam_groups diversity_penalty encoder_no_repeat_ngram_size bad_words_ids output_scores return_dict_in_generate
 forced_bos_token_id forced_eos_token_id remove_invalid_values exponential_decay_length_penalty suppress_tokens
 begin_suppress_tokens tf_legacy_loss unsloth_version is_llama_config _num_labels n_special predict_special_tokens
-transformers.js_config cross_attention_hidden_size output_past""".split())
+transformers.js_config cross_attention_hidden_size output_past cache_implementation""".split())
 
 
 def is_number(value):
@@ -36,6 +37,17 @@ class Config:
         self.seen.add(key)
         value = self.values.get(key)
         return default if value is None else value
+
+    def given(self, key, default=None):
+        """As `get`, where null is a value of its own."""
+        self.seen.add(key)
+        return self.values.get(key, default)
+
+    def positive(self, key, default):
+        value = self.number(key, default)
+        if value <= 0:
+            self.fail(key, "a positive number is needed")
+        return value
 
     def integer(self, key, default=None):
         value = self.get(key, default)
@@ -76,10 +88,18 @@ class Config:
 
 
 class Weight:
-    """One tensor there, one or several here. `split` makes the parts' arrays from it, `join` the inverse; both only move elements."""
+    """One tensor there, one or several here. `split` makes the parts' arrays from it, `join` the inverse; both only move elements.
+    `inputs` and `transposed` say the same in the words of a table of names (`stepc checkpoint export --names`)."""
 
-    def __init__(self, name, shape, parts, split=lambda a: [a], join=lambda p: p[0]):
+    def __init__(self, name, shape, parts, split=lambda a: [a], join=lambda p: p[0], inputs=None, transposed=False):
         self.name, self.shape, self.parts, self.split, self.join = name, shape, parts, split, join
+        self.inputs, self.transposed = inputs, transposed
+
+    def rule(self):
+        paths = [path for path, _ in self.parts]
+        if self.inputs is None:
+            return paths[0]
+        return {"from": paths if len(paths) > 1 else paths[0], "inputs": self.inputs, **({"transpose": True} if self.transposed else {})}
 
 
 def same(name, shape, path):
@@ -89,7 +109,13 @@ def same(name, shape, path):
 def transposed(name, shape, path, here=None):
     """[out, in] there, [in, out] here; `here` is the shape of [in, out] with its dimensions split."""
     here = here or (shape[1], shape[0])
-    return Weight(name, shape, [(path, here)], lambda a: [a.T.reshape(here)], lambda p: p[0].reshape(shape[1], shape[0]).T)
+    rows = next(i for i in range(1, len(here)) if math.prod(here[:i]) == shape[1])
+    return Weight(name, shape, [(path, here)], lambda a: [a.T.reshape(here)], lambda p: p[0].reshape(shape[1], shape[0]).T, rows, True)
+
+
+def flattened(name, shape, path, here):
+    """One dimension there, several here."""
+    return Weight(name, shape, [(path, here)], lambda a: [a.reshape(here)], lambda p: p[0].reshape(shape), 0)
 
 
 def training(c, options, model, define, constants):

@@ -22,8 +22,8 @@ def read(config):
                   activation=config.get("activation_function", "gelu_new"), epsilon=config.number("layer_norm_epsilon", 1e-5),
                   stddev=config.number("initializer_range", 0.02), drop_embed=config.rate("embd_pdrop", 0.1),
                   drop_residual=config.rate("resid_pdrop", 0.1), drop_attention=config.rate("attn_pdrop", 0.1),
-                  tied=config.flag("tie_word_embeddings", True), table="wte.weight", head_names=("lm_head.weight",),
-                  prefixes=("transformer.", ""))
+                  tied=config.flag("tie_word_embeddings", True), unused=("transformer.h.*.attn.bias", "transformer.h.*.attn.masked_bias"), table="wte.weight", head_names=("lm_head.weight",),
+                  head_name="lm_head.weight", prefixes=("transformer.", ""))
     if not isinstance(c.activation, str) or c.activation not in ACTIVATIONS:
         config.fail("activation_function", "there are " + ", ".join(ACTIVATIONS))
     if width % c.heads:
@@ -97,7 +97,7 @@ def _fused(name, c, shape, path, leaf):
     here = lead + (c.heads, depth)
     return Weight(name, shape, [("%s.%s.%s" % (path, part, leaf), here) for part in ("query", "key", "value")],
                   lambda a: [p.reshape(here) for p in np.split(a, 3, axis=-1)],
-                  lambda p: np.concatenate([q.reshape(lead + (c.width,)) for q in p], axis=-1))
+                  lambda p: np.concatenate([q.reshape(lead + (c.width,)) for q in p], axis=-1), len(lead))
 
 
 def weights(c):
@@ -110,7 +110,7 @@ def weights(c):
         table += [_fused(at + "attn.c_attn.weight", c, (w, 3 * w), at + "attn", "kernel"),
                   _fused(at + "attn.c_attn.bias", c, (3 * w,), at + "attn", "bias"),
                   Weight(at + "attn.c_proj.weight", (w, w), [(at + "attn.out.kernel", (heads, w // heads, w))],
-                         lambda a: [a.reshape(heads, w // heads, w)], lambda p: p[0].reshape(w, w)),
+                         lambda a: [a.reshape(heads, w // heads, w)], lambda p: p[0].reshape(w, w), 2),
                   same(at + "attn.c_proj.bias", (w,), at + "attn.out.bias"),
                   same(at + "mlp.c_fc.weight", (w, c.inner), at + "mlp.c_fc.kernel"),
                   same(at + "mlp.c_fc.bias", (c.inner,), at + "mlp.c_fc.bias"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Hugging Face's GPT-2 and Llama models to stepc and back; needs NumPy alone.
+"""Decoders of Hugging Face (GPT-2, Llama and the families of families.py) to stepc and back; needs NumPy alone.
 
-    python3 hf.py import gpt2/ -o work/            # config.json + safetensors -> work/model.json, work/init.safetensors
+    python3 hf.py import gpt2/ -o work/            # config.json + safetensors -> work/model.json, work/init.safetensors, work/names.json
     stepc compile work/model.json -o step.so
     stepc run step.so --steps 100 --init work/init.safetensors --data tokens.safetensors --save final.safetensors
     python3 hf.py export gpt2/ final.safetensors -o tuned/   # the same names, dtypes, shapes and files that gpt2/ has
@@ -11,8 +11,9 @@
 What comes in untouched goes out bit for bit; what LoRA adapters of the document have learnt is added to the kernels that they
 stand beside, which is said, unless --peft asks for the adapters alone. A tensor that would not go out is an error that names it; the optimizer's state, counters and keys stay behind. A
 value of config.json that would change the numbers and is not covered is an error that names its key, and so is a key that
-nobody here knows (`--ignore KEY` takes the responsibility). What each model needs is in gpt2.py and llama.py: its document, and a
-table of weights.
+nobody here knows (`--ignore KEY` takes the responsibility). What each model needs is in gpt2.py, and in decoders.py with families.py: its
+document, and a table of weights. names.json is that table for `stepc checkpoint export --names`, which then needs neither Python nor the
+original weights.
 """
 import argparse
 import json
@@ -24,14 +25,15 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import decoders
+import families
 import gpt2
-import llama
 import peft_adapters
 import tensors
 from config import Config
 from tensors import Bad
 
-MODELS = {"gpt2": gpt2, "llama": llama}
+MODELS = {"gpt2": gpt2, **{name: decoders for name in families.FAMILIES}}
 
 
 def read_config(folder, ignore=()):
@@ -86,9 +88,23 @@ def open_weights(folder, kind, c):
     model = tensors.open_model(folder)
     if c.layers > len(model.where):
         raise Bad("config.json asks for %d layers, the weights are %d tensors" % (c.layers, len(model.where)))
-    prefix, weights = prefix_of(model, c), kind.weights(c)
+    prefix = prefix_of(model, c)
+    c.head_name = next((n for n in c.head_names if n in model.where), c.head_names[0])
+    weights = kind.weights(c)
     check_weights(model, weights, prefix, c)
     return model, prefix, weights
+
+
+def names_of(folder, weights, prefix, c):
+    """The table of weights as `stepc checkpoint export --names` and `import --names` read it; equal rows of all layers are one."""
+    star = lambda name: re.sub(r"\.\d+\.", ".*.", name, count=1) if re.match(r"(.*\.)?(h|layers)\.\d+\.", name) else name
+    rules = {}
+    for name, w in table_of(weights, prefix, c).items():
+        rule = w.rule()
+        rules[star(name)] = {**rule, "from": [star(p) for p in rule["from"]] if type(rule["from"]) is list else star(rule["from"])} if type(rule) is dict else star(rule)
+    config = tensors.read_json(os.path.join(folder, "config.json"))
+    return {"tensors": rules, "unused": list(c.unused), **({"tied": {n: prefix + c.table for n in c.head_names}} if c.tied else {}),
+            "config": {k: v for k, v in config.items() if k not in ("dtype", "torch_dtype")}}  # what is written has a dtype of its own
 
 
 def import_model(folder, out, options):
@@ -107,6 +123,7 @@ def import_model(folder, out, options):
     os.makedirs(out, exist_ok=True)
     tensors.write(os.path.join(out, "init.safetensors"), sorted(entries, key=lambda t: t[0]))
     tensors.write_json(os.path.join(out, "model.json"), document)
+    tensors.write_json(os.path.join(out, "names.json"), names_of(folder, weights, prefix, c))
     return document
 
 
@@ -223,9 +240,9 @@ def export_model(folder, trained, out, options):
 
 
 def main(arguments=None):
-    p = argparse.ArgumentParser(description="Hugging Face's GPT-2 and Llama models to stepc and back")
+    p = argparse.ArgumentParser(description="decoders of Hugging Face to stepc and back: " + ", ".join(MODELS))
     sub = p.add_subparsers(dest="command", required=True)
-    i = sub.add_parser("import", help="config.json and safetensors -> model.json and init.safetensors")
+    i = sub.add_parser("import", help="config.json and safetensors -> model.json, init.safetensors and names.json")
     i.add_argument("model", help="a folder with config.json and model.safetensors (or its index and parts)")
     i.add_argument("-o", dest="out", required=True, help="the folder to write to")
     i.add_argument("--batch", type=int, default=8)

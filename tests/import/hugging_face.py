@@ -5,89 +5,41 @@ same tensors as hf.py, `stepc checkpoint import --hf` reads the same, and what i
 
 usage: hugging_face.py STEPC
 """
-import contextlib
-import io
 import json
 import os
 import shutil
 import sys
-import tempfile
 
 import numpy as np
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../samples"), os.path.join(HERE, "../../samples/import")]
+from hf_case import HERE, KNOWN, MODELS, HfCase, begin, compiled, run  # first: it says where the others are
 import hf
 import stepc
 import tensors
+from refused import REFUSED
 from tool import runner
 
-MODELS = sorted(os.listdir(os.path.join(HERE, "models")))
 
-
-def run(*arguments):
-    """hf.py: exit code and what it said."""
-    err = io.StringIO()
-    with contextlib.redirect_stderr(err):
-        code = hf.main(list(arguments))
-    return code, err.getvalue()
-
-
-def compiled(folder):
-    out = os.path.join(tempfile.mkdtemp(dir=folder), "step.so")  # a path of its own: dlopen knows objects by their paths
-    # What is asked here is what the tensors mean: numbers are the same at every -O.
-    runner.call(runner.Case.program, "compile", "-O0", os.path.join(folder, "model.json"), "-o", out)
-    return out
-
-
-def begin(m, folder):
-    """Initial values, and over them the imported weights."""
-    m.init()
-    weights = tensors.open_model(os.path.join(folder, "init.safetensors"))
-    for name in weights.names():
-        m[name] = weights.array(name)
-
-
-class HuggingFace(runner.Case):
-    def copy(self, name, **changes):
-        """A copy of a model with other values in its config.json."""
-        to = os.path.join(self.folder, "model")
-        shutil.rmtree(to, ignore_errors=True)
-        shutil.copytree(os.path.join(HERE, "models", name), to)
-        path = os.path.join(to, "config.json")
-        with open(path) as f:
-            config = json.load(f)
-        config.update(changes)
-        with open(path, "w") as f:
-            json.dump({k: v for k, v in config.items() if v != "absent"}, f)
-        return to
-
-    def imported(self, folder, *options):
-        code, said = run("import", folder, "-o", self.folder, *options)
-        self.assertEqual((code, said), (0, ""))
-        return compiled(self.folder)
-
-    def equal_files(self, a, b):
-        for name in sorted(n for n in os.listdir(a) if n.startswith("model") or n == "config.json"):
-            if not name.endswith(".safetensors"):
-                with open(os.path.join(a, name), "rb") as x, open(os.path.join(b, name), "rb") as y:
-                    self.assertEqual(x.read(), y.read(), name)
-        x, y = tensors.open_model(a), tensors.open_model(b)
-        self.assertEqual(x.names(), y.names())
-        for name in x.names():
-            self.assertEqual((x.dtype(name), x.shape(name), x.array(name).tobytes()), (y.dtype(name), y.shape(name), y.array(name).tobytes()), name)
-
-    def test_logits(self):
+class HuggingFace(HfCase):
+    def test_logits_and_steps(self):
+        """Logits and loss, and, where they were recorded, losses of three steps of PyTorch's AdamW and the logits after them."""
         for name in MODELS:
             with self.subTest(name):
                 source = os.path.join(HERE, "models", name)
                 expected = tensors.open_model(os.path.join(source, "expected.safetensors"))
-                step = self.imported(source, "--batch", "2", "--length", "12")
-                with stepc.Step(step) as m:
+                self.assertEqual(run("import", source, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+                with open(self.path("model.json")) as f:
+                    document = json.load(f)
+                runner.write_json(self.path("model.json"), {**document, "optimizer": {"type": "adamw", "learning_rate": 0.01, "eps": 1e-3, "weight_decay": 0.1}})
+                with stepc.Step(compiled(self.folder)) as m:
                     begin(m, self.folder)
                     tokens = expected.array("tokens")
                     np.testing.assert_allclose(m.infer(tokens=tokens), expected.array("logits"), rtol=1e-4, atol=2e-5)
                     self.assertAlmostEqual(m.eval(tokens=tokens).loss, float(expected.array("loss")[0]), delta=1e-5)
+                    if "losses" in expected.where:
+                        batches = expected.array("batches")
+                        np.testing.assert_allclose([m.step(tokens=batch).loss for batch in batches], expected.array("losses"), rtol=1e-5)
+                        np.testing.assert_allclose(m.infer(tokens=batches[0]), expected.array("after"), rtol=1e-4, atol=2e-4)
 
     def test_out_as_it_came(self):
         for name in MODELS:
@@ -98,10 +50,39 @@ class HuggingFace(runner.Case):
                 self.assertEqual(run("export", source, os.path.join(self.folder, "init.safetensors"), "-o", back), (0, ""))
                 self.equal_files(source, back)
 
-    def by_program(self, source, kind, like="model.json", code=0):
+    def test_dropout(self):
+        """Rates of configurations are layers of the document: no evaluation sees them, steps do."""
+        for name, rates in (("llama", ["attention_dropout"]), ("phi", ["attention_dropout", "resid_pdrop", "embd_pdrop"]), ("gpt_neox", ["hidden_dropout"]), ("stablelm", ["hidden_dropout"]),
+                            ("starcoder2", ["residual_dropout", "attention_dropout"])):
+            for rate in rates:
+                with self.subTest(name + " " + rate):
+                    expected = tensors.open_model(os.path.join(HERE, "models", name, "expected.safetensors"))
+                    with stepc.Step(self.imported(self.copy(name, **{rate: 0.5}), "--batch", "2", "--length", "12")) as m:
+                        begin(m, self.folder)
+                        tokens = expected.array("tokens")
+                        np.testing.assert_allclose(m.infer(tokens=tokens), expected.array("logits"), rtol=1e-4, atol=2e-5)
+                        self.assertGreater(abs(m.step(tokens=tokens).loss - float(expected.array("loss")[0])), 1e-3)
+
+    def test_names(self):
+        """Rules of equal layers are one; the configuration comes along, but for the dtype of what is written."""
+        self.assertEqual(run("import", os.path.join(HERE, "models", "stablelm_parallel"), "-o", self.folder), (0, ""))
+        with open(self.path("names.json")) as f:
+            names = json.load(f)
+        self.assertEqual(names["tensors"]["model.layers.*.self_attn.o_proj.weight"], {"from": "layers.*.self_attn.o_proj.kernel", "inputs": 2, "transpose": True})
+        self.assertEqual(names["tensors"]["model.layers.*.self_attn.q_layernorm.norms.2.weight"], "layers.*.self_attn.q_layernorm.norms.2.scale")
+        self.assertEqual(names["tied"], {"lm_head.weight": "model.embed_tokens.weight"})
+        self.assertEqual((names["config"]["model_type"], "dtype" in names["config"]), ("stablelm", False))
+
+    def names(self, name):
+        """How the program is told of a model's names: by the family's, where it has a table, or by the importer's."""
+        kind = name.split("_")[0]
+        return ("--hf", kind) if kind in KNOWN else ("--names", self.path("names.json"))
+
+    def by_program(self, source, names, like="model.json", code=0):
         """`stepc checkpoint import`: its tensors, or what it said."""
         shutil.rmtree(self.path("runs"), ignore_errors=True)
-        p = self.stepc("checkpoint", "import", source, "--hf", kind, "--like", like, "-o", self.path("runs"), code=code)
+        names = ("--hf", names) if type(names) is str else names
+        p = self.stepc("checkpoint", "import", source, *names, "--like", like, "-o", self.path("runs"), code=code)
         return p.stderr if code else tensors.open_model(self.path("runs/step-0/params.safetensors"))
 
     def test_by_the_program(self):
@@ -109,14 +90,17 @@ class HuggingFace(runner.Case):
         for name in MODELS:
             with self.subTest(name):
                 source = os.path.join(HERE, "models", name)
-                step = self.imported(source, "--batch", "2", "--length", "12")
+                self.assertEqual(run("import", source, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
                 want = tensors.open_model(self.path("init.safetensors"))
-                for like in ("model.json", step):
-                    got = self.by_program(source, name.split("_")[0], like)
+                for names in {self.names(name), ("--names", self.path("names.json"))}:
+                    like = compiled(self.folder) if "--hf" in names else "model.json"
+                    got = self.by_program(source, names, like)
                     self.assertEqual(got.names(), want.names())
                     for n in want.names():
                         self.assertEqual((got.dtype(n), got.shape(n), got.array(n).tobytes()), (want.dtype(n), want.shape(n), want.array(n).tobytes()), n)
-        expected = tensors.open_model(os.path.join(source, "expected.safetensors"))
+        expected, step = tensors.open_model(os.path.join(source, "expected.safetensors")), compiled(self.folder)
+        shutil.rmtree(self.path("runs"), ignore_errors=True)
+        self.stepc("checkpoint", "import", source, *self.names(name), "--like", step, "-o", self.path("runs"))
         tensors.write(self.path("tokens.safetensors"), [("tokens", "I32", (1, 2, 12), lambda: expected.array("tokens").reshape(1, 2, 12))])
         self.stepc("run", step, "--init", self.path("runs"), "--params-only", "--infer", self.path("out.safetensors"), "--infer-data", self.path("tokens.safetensors"))
         out = tensors.open_model(self.path("out.safetensors"))
@@ -125,7 +109,7 @@ class HuggingFace(runner.Case):
     def test_refused_by_the_program(self):
         self.imported(os.path.join(HERE, "models", "llama"))
         for changes, says in (({}, "tell rms_norm_eps 1e-06, max_position_embeddings 64: see that"), ({"model_type": "gemma", "rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}},
-                              'model_type "gemma", rms_norm_eps 1e-06, max_position_embeddings 64, rope_parameters {"rope_theta":500000,"rope_type":"default"}: see that')):
+                              'model_type "gemma", rms_norm_eps 1e-06, max_position_embeddings 64, rope_parameters {"rope_theta":500000.0,"rope_type":"default"}: see that')):
             shutil.rmtree(self.path("runs"), ignore_errors=True)
             self.assertIn(says, self.stepc("checkpoint", "import", self.copy("llama", **changes), "--hf", "llama", "--like", "model.json", "-o", self.path("runs")).stderr)
         source = self.copy("gpt2")
@@ -204,6 +188,16 @@ class HuggingFace(runner.Case):
         self.assertEqual(tensors.open_model(back).files[0].metadata, {"format": "pt"})
         got, want = self.by_program(source, "gpt2"), tensors.open_model(self.path("init.safetensors"))
         self.assertEqual([(n, got.array(n).tobytes()) for n in got.names()], [(n, want.array(n).tobytes()) for n in want.names()])
+
+    def test_a_head_by_another_name(self):
+        source, back = self.copy("gpt_neox"), os.path.join(self.folder, "back")
+        whole = tensors.open_model(source)
+        self.assertIn("embed_out.weight", whole.where)
+        tensors.write(os.path.join(source, "other"), [(n.replace("embed_out", "lm_head"), whole.dtype(n), whole.shape(n), lambda n=n: whole.array(n)) for n in whole.names()])
+        os.replace(os.path.join(source, "other"), os.path.join(source, "model.safetensors"))
+        self.assertEqual(run("import", source, "-o", self.folder), (0, ""))
+        self.assertEqual(run("export", source, self.path("init.safetensors"), "-o", back), (0, ""))
+        self.equal_files(source, back)
 
     def test_old_rope_keys(self):
         """rope_theta and rope_scaling beside each other, as transformers wrote them before version 5, make the same document."""
@@ -373,7 +367,7 @@ class HuggingFace(runner.Case):
         init = tensors.open_model(os.path.join(self.folder, "init.safetensors"))
         tensors.write(base, [(n, init.dtype(n), init.shape(n), lambda n=n: init.array(n)) for n in init.names() if ".lora_" not in n])
         tensors.write(data, [("tokens", "I32", (1,) + tokens.shape, lambda: tokens[None])])
-        code, _, said = runner.attempt(self.program, "run", compiled(self.folder), "--init", base, "--peft", adapter, "--hf", name.split("_")[0], "--infer", out, "--infer-data", data)
+        code, _, said = runner.attempt(self.program, "run", compiled(self.folder), "--init", base, "--peft", adapter, *self.names(name), "--infer", out, "--infer-data", data)
         for part in says:
             self.assertIn(part, said)
         self.assertEqual(code, 1 if says else 0, said)
@@ -381,7 +375,7 @@ class HuggingFace(runner.Case):
 
     def test_peft_by_the_program(self):
         """`run --peft` computes what PEFT did with folders that it wrote (recorded), `checkpoint export --peft` writes what hf.py writes."""
-        for name in ("gpt2", "llama"):
+        for name in ("gpt2", "llama", "phi3"):
             source, theirs, saved = os.path.join(HERE, "models", name), os.path.join(HERE, "peft", name), os.path.join(self.folder, "saved.safetensors")
             recorded = tensors.open_model(os.path.join(theirs, "expected.safetensors"))
             tokens, logits = recorded.array("tokens"), recorded.array("logits")
@@ -392,7 +386,7 @@ class HuggingFace(runner.Case):
                 document = json.load(f)
             runner.write_json(path, {**document, "ema": {"decay": 0.5}, "optimizer": {"type": "schedule_free_sgd", "learning_rate": 0.0}})
             data = os.path.join(self.folder, "tokens.safetensors")
-            runner.call(self.program, "run", compiled(self.folder), "--init", os.path.join(self.folder, "base.safetensors"), "--peft", theirs, "--hf", name, "--steps", "1", "--data", data, "--save", steps, "--all-state")
+            runner.call(self.program, "run", compiled(self.folder), "--init", os.path.join(self.folder, "base.safetensors"), "--peft", theirs, *self.names(name), "--steps", "1", "--data", data, "--save", steps, "--all-state")
             state = tensors.open_model(steps)  # what follows from parameters follows from the adapters that were given
             adapters = [n for n in state.names() if n.startswith("ema.") and ".lora_" in n]
             self.assertTrue(adapters)
@@ -409,7 +403,7 @@ class HuggingFace(runner.Case):
             self.assertEqual(run("export", source, saved, "-o", folders[0], "--peft"), (0, ""))
             shutil.rmtree(os.path.join(self.folder, "runs"), ignore_errors=True)
             runner.call(self.program, "checkpoint", "import", saved, "-o", os.path.join(self.folder, "runs"))
-            runner.call(self.program, "checkpoint", "export", os.path.join(self.folder, "runs"), "--hf", name, "--peft", "-o", folders[1])
+            runner.call(self.program, "checkpoint", "export", os.path.join(self.folder, "runs"), *self.names(name), "--peft", "-o", folders[1])
             a, b = (tensors.open_model(os.path.join(f, "adapter_model.safetensors")) for f in folders)
             self.assertEqual(a.names(), b.names())
             for n in a.names():
@@ -559,13 +553,13 @@ class HuggingFace(runner.Case):
         code, said = run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", "ema")
         self.assertTrue(code == 1 and "\"ema.extra\"" in said, said)
 
-    def exported(self, saved, kind, *more, code=0):
+    def exported(self, saved, names, *more, code=0):
         """What `checkpoint export --hf` makes of a file that was saved: the folder, and what it said."""
         runs, out = (os.path.join(self.folder, n) for n in ("runs", "theirs"))
         for there in (runs, out):
             shutil.rmtree(there, ignore_errors=True)
         self.stepc("checkpoint", "import", saved, "-o", runs, "-q")
-        return out, self.stepc("checkpoint", "export", runs, *(("--hf", kind) if kind else ()), "-o", out, *more, code=code).stderr
+        return out, self.stepc("checkpoint", "export", runs, *(("--hf", names) if type(names) is str else names or ()), "-o", out, *more, code=code).stderr
 
     def equal_tensors(self, a, b):
         x, y = tensors.open_model(a), tensors.open_model(b)
@@ -580,7 +574,9 @@ class HuggingFace(runner.Case):
                 self.assertEqual(run("import", source, "-o", self.folder), (0, ""))
                 self.assertEqual(run("export", source, saved, "-o", back), (0, ""))
                 dtype = ("--dtype", "bfloat16") if name.endswith("bfloat16") else ()
-                out, said = self.exported(saved, name.partition("_")[0], "--config", os.path.join(source, "config.json"), "--shard-size", "8KiB", *dtype)
+                names = self.names(name)
+                config = ("--config", os.path.join(source, "config.json")) if "--hf" in names else ()
+                out, said = self.exported(saved, names, *config, "--shard-size", "8KiB", *dtype)
                 self.assertEqual(said, "")
                 self.equal_tensors(back, out)
                 written = tensors.open_model(out)
@@ -591,6 +587,7 @@ class HuggingFace(runner.Case):
                     with open(os.path.join(folder, "config.json")) as f:
                         configs.append({k: v for k, v in json.load(f).items() if k != "n_inner"})
                 self.assertEqual(*configs)
+                self.assertEqual(*[{k: type(v) for k, v in c.items()} for c in configs])  # 30.0 stays a float
 
     def test_program_merges_the_same(self):
         """Adapters, and averages of all or of them alone."""
@@ -675,31 +672,7 @@ class HuggingFace(runner.Case):
         np.testing.assert_array_equal(got.array("c"), three)
 
     def test_refused(self):
-        for name, changes, words in (
-                ("gpt2", {"model_type": "mamba"}, ["\"model_type\" is \"mamba\"", "gpt2, llama"]),
-                ("gpt2", {"activation_function": "gelu_10"}, ["\"activation_function\" is \"gelu_10\"", "gelu_new"]),
-                ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, ["\"attn_pdrop\" is 0.1", "scaled in another way"]),
-                ("gpt2", {"n_head": 5}, ["\"n_head\" is 5", "\"n_embd\" (12)"]),
-                ("gpt2", {"n_layer": "two"}, ["\"n_layer\" is \"two\"", "positive integer"]),
-                ("gpt2", {"n_layer": True}, ["\"n_layer\" is true"]),
-                ("gpt2", {"resid_pdrop": 1.5}, ["\"resid_pdrop\" is 1.5"]),
-                ("gpt2", {"n_positions": 8}, ["wpe.weight", "[16, 12]", "[8, 12]"]),
-                ("gpt2", {"n_layer": 1}, ["transformer.h.1.", "does not ask for"]),
-                ("gpt2", {"n_layer": 3}, ["lack \"transformer.h.2."]),
-                ("gpt2", {"tie_word_embeddings": False}, ["lack \"lm_head.weight\""]),
-                ("gpt2_untied", {"tie_word_embeddings": True}, ["lm_head.weight", "tie_word_embeddings"]),
-                ("gpt2", {"rotary_pct": 0.25}, ["\"rotary_pct\" is 0.25", "--ignore rotary_pct"]),
-                ("gpt2", {"quantization_config": {"bits": 4}}, ["\"quantization_config\""]),
-                ("llama", {"hidden_act": "softplus"}, ["\"hidden_act\" is \"softplus\"", "silu"]),
-                ("llama", {"rope_parameters": {"rope_type": "longrope", "factor": 2.0}}, ["\"rope_parameters\"", "longrope", "llama3"]),
-                ("llama", {"rope_scaling": {"type": "dynamic"}, "rope_parameters": "absent"}, ["\"rope_scaling\"", "dynamic", "factor"]),
-                ("llama", {"rope_parameters": {"rope_type": "linear"}}, ["\"rope_parameters\"", "positive \"factor\""]),
-                ("llama", {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, ["partial_rotary_factor"]),
-                ("llama", {"num_key_value_heads": 3}, ["\"num_key_value_heads\" is 3"]),
-                ("llama", {"attention_dropout": 0.1}, ["\"attention_dropout\" is 0.1"]),
-                ("llama", {"pretraining_tp": 2}, ["\"pretraining_tp\" is 2"]),
-                ("llama", {"rope_interleaved": True}, ["\"rope_interleaved\" is true"]),
-                ("llama", {"head_dim": 5}, ["\"head_dim\" is 5"])):
+        for name, changes, words in REFUSED:
             with self.subTest(changes):
                 code, said = run("import", self.copy(name, **changes), "-o", self.folder)
                 self.assertEqual(code, 1, said)

@@ -2,7 +2,7 @@
 """Records tests/import/models/*/adapters.safetensors: LoRA adapters of PEFT around the tiny models, with random values, and the logits
 that PEFT computes with them; and tests/import/peft: folders that PEFT wrote of others, and what it computes with these. Needs torch, transformers and peft; the test needs none of them.
 
-    python3 tests/import/record_adapters.py [--folders]
+    python3 tests/import/record_adapters.py [--folders [NAME...]]
 """
 import json
 import os
@@ -39,8 +39,10 @@ def main():
         print(name, len(out))
 
 
-def folders():
-    for name, modules in (("gpt2", ["c_attn", "c_proj"]), ("llama", ["q_proj", "o_proj", "gate_proj"])):
+def folders(only):
+    for name, modules in (("gpt2", ["c_attn", "c_proj"]), ("llama", ["q_proj", "o_proj", "gate_proj"]), ("phi3", ["qkv_proj", "gate_up_proj"])):
+        if only and name not in only:
+            continue
         torch.manual_seed(7)
         model = transformers.AutoModelForCausalLM.from_pretrained(os.path.join(HERE, name), dtype=torch.float32)
         config = peft.LoraConfig(r=2, lora_alpha=5, use_rslora=name == "gpt2", target_modules=modules, rank_pattern={modules[1]: 3}, alpha_pattern={modules[1]: 4}, lora_dropout=0.1,
@@ -63,4 +65,4 @@ def folders():
             os.chmod(os.path.join(folder, file), 0o644)
 
 
-main() if "--folders" not in sys.argv else folders()
+main() if "--folders" not in sys.argv else folders(sys.argv[2:])

@@ -42,6 +42,9 @@ START_TEST(read_back)
     ck_assert_double_eq(read->child->child->valuedouble, 0.1);
     ck_assert_str_eq(json_print(json_copy(&arena, read)),
                      "{\"a\":[0.1,12345678901234568,0.30000000000000004,true,null],\"b\":{\"c\":\"d\"}}");
+    text = "{\"1.5\\\"2.5\":-3,\"b\":[30.0,-1e2,0.5,7,\"8.0\",{\"c\":1E+1}],\"d\":0}"; /* floats stay floats */
+    ck_assert_str_eq(json_print(json_copy(&arena, json_read(&arena, text, strlen(text)))),
+                     "{\"1.5\\\"2.5\":-3,\"b\":[30.0,-100.0,0.5,7,\"8.0\",{\"c\":10.0}],\"d\":0}");
     ck_assert_ptr_null(json_read(&arena, "{\"a\":", 5));
     arena_free(&arena);
 }
