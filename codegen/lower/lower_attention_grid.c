@@ -601,11 +601,12 @@ static uint32_t pieces_of(const struct lower_attention_grid *g, uint32_t tile)
     return most;
 }
 
-/* Do weights become 16 bits, and what is made of them too? Nothing shows more than that of their exponentials. */
+/* Do weights become 16 bits, and what is made of them too? Nothing shows more than that of their exponentials. Sums of
+ * them that are made alone may be for others. */
 static bool is_rough(const struct lower_attention_grid *g)
 {
     const struct lower_attention *a = g->a;
-    bool all = g->unit;
+    bool all = g->unit && a->sinks;
     for (uint32_t i = 0; i < a->sinks; i++) all = all && g->pieces[a->sink[i].tile] < PIECES;
     return all;
 }
