@@ -151,7 +151,8 @@ class Cli(runner.Case):
         for command in (("explain", "/dev/zero"), ("check", "/dev/zero"), ("plot", "/dev/zero"), ("verify", "/dev/zero")):
             self.assertIn("cannot read /dev/zero: it is a device, not a file", self.stepc(*command, code=1).stderr)
         self.assertIn("the text is empty", self.stepc("explain", "/dev/null", code=1).stderr)
-        with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
+        writes = "import sys\nwhile True: sys.stdout.write('y\\n' * 65536)"
+        with subprocess.Popen([sys.executable, "-c", writes], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as endless:
             done = subprocess.run([self.program, "explain", "-"], stdin=endless.stdout, capture_output=True, text=True)
             endless.kill()
         self.assertEqual((done.returncode, done.stderr), (1, "stepc: error: standard input has more than 67108864 bytes, which is the limit\n"))
