@@ -8,9 +8,8 @@
 enum { MAX_NODES = 600, MAX_BUFFERS = 40, LARGE = 65536, MAX_TRIED = 64 };
 static const double max_work = 4000; /* of a cluster: what makes machine code takes more than linear time of a kernel */
 
-/* A launch passes 4 KiB of parameters to every device, 508 addresses, and a node mostly reads one tensor that no other
- * one does. */
-static size_t most_nodes(const struct fuse *z) { return z->pass->options->blocks ? 480 : MAX_NODES; }
+/* A launch passes 4 KiB of parameters to every device, 508 addresses, some of which are of what a cluster makes. */
+enum { MOST_READS = 400 };
 
 static bool is_reduction(enum plan_group_kind kind) { return kind == GROUP_ROW || kind == GROUP_COLUMN; }
 
@@ -111,6 +110,19 @@ static int64_t leaf_of(const struct fuse *z, ir_value v)
 
 static bool leaves_fit(int64_t a, int64_t b) { return !a || !b || a == b; }
 
+/* How many tensors of `least` elements or more a node reads beside a cluster. */
+static uint32_t reads_beside(struct fuse *z, ir_value v, uint32_t c, int64_t least)
+{
+    uint32_t count = 0;
+    const struct fuse_node *n = &z->node[v];
+    for (uint32_t i = 0; i < n->dep_count; i++) {
+        ir_value d = n->deps[i].value;
+        bool inside = fuse_is_clustered(z, d) && fuse_find(z, z->node[d].cluster) == c;
+        count += !inside && z->node[d].elements >= least;
+    }
+    return count;
+}
+
 static void add_node(struct fuse *z, uint32_t c, ir_value v, int level)
 {
     int64_t leaf = leaf_of(z, v);
@@ -122,6 +134,7 @@ static void add_node(struct fuse *z, uint32_t c, ir_value v, int level)
     z->clusters.items[c].decides |= z->node[v].decides;
     z->clusters.items[c].reductions += z->node[v].class == FUSE_REDUCE;
     z->clusters.items[c].work += z->node[v].inline_cost;
+    z->clusters.items[c].reads += reads_beside(z, v, c, 0);
     if (leaf) z->clusters.items[c].leaf = leaf;
     vec_push(z->arena, &z->clusters.items[c].nodes, v);
     z->placed = v;
@@ -197,6 +210,7 @@ static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level)
     a->follows |= b->follows;
     a->decides |= b->decides;
     a->reductions += b->reductions;
+    a->reads += b->reads;
     a->work += b->work;
     if (b->leaf) a->leaf = b->leaf;
     b->merged = into;
@@ -249,14 +263,7 @@ static bool is_near(struct fuse *z, uint32_t a, uint32_t b)
 /* The number of full-size tensors a node reads beside the cluster it would join. */
 static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c)
 {
-    uint32_t count = 0;
-    const struct fuse_node *n = &z->node[v];
-    for (uint32_t i = 0; i < n->dep_count; i++) {
-        ir_value d = n->deps[i].value;
-        bool inside = fuse_is_clustered(z, d) && fuse_find(z, z->node[d].cluster) == c;
-        count += !inside && z->node[d].elements * 4 > n->elements;
-    }
-    return count;
+    return reads_beside(z, v, c, z->node[v].elements / 4 + 1);
 }
 
 /* Can a product's tiles make what a map makes, once the product is there? On a GPU that saves a pass over memory; on a
@@ -272,13 +279,18 @@ static bool ends_with_tile(struct fuse *z, uint32_t product, uint32_t map)
     return true;
 }
 
+static bool passes_reads(const struct fuse *z, uint32_t reads)
+{
+    return !z->pass->options->blocks || reads <= MOST_READS;
+}
+
 /* Puts two clusters together if one template can do both. Returns the joint one, or UINT32_MAX. */
 static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
 {
     struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
     if (a == b) return a;
     if ((x->windows && y->kind != GROUP_MAP) || (y->windows && x->kind != GROUP_MAP)) return UINT32_MAX;
-    if (x->lone || y->lone || x->apart || y->apart || x->nodes.count + y->nodes.count > most_nodes(z) ||
+    if (x->lone || y->lone || x->apart || y->apart || x->nodes.count + y->nodes.count > MAX_NODES ||
         x->work + y->work > max_work || is_behind(z, x->nodes.items[0]) != is_behind(z, y->nodes.items[0]) ||
         !(is_near(z, a, b) || is_near(z, b, a)) || !regions_fit(z, a, b) || fuse_apart(z, a, b) ||
         (x->follows && y->decides) || (x->decides && y->follows))
@@ -295,7 +307,8 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
     } else if (x->kind != GROUP_MAP || y->kind != GROUP_MAP || x->full != y->full) {
         return UINT32_MAX;
     }
-    if (count_inputs(z, a) + count_inputs(z, b) > 4 * MAX_BUFFERS) return UINT32_MAX;
+    if (count_inputs(z, a) + count_inputs(z, b) > 4 * MAX_BUFFERS || !passes_reads(z, x->reads + y->reads))
+        return UINT32_MAX;
     if (!links_fit(z, a, b, level_a, level_b, x->segments) || !links_fit(z, b, a, level_b, level_a, x->segments))
         return UINT32_MAX;
     if (!shallow(z, a, b, 0) || fuse_makes_cycle(z, a, b)) return UINT32_MAX;
@@ -326,14 +339,15 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
 {
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
-    if (k->lone || k->apart || k->kind == GROUP_SCATTER || k->kind == GROUP_ATTENTION ||
-        k->nodes.count >= most_nodes(z) || is_behind(z, v) != is_behind(z, k->nodes.items[0]) ||
-        k->work + n->inline_cost > max_work || !leaves_fit(k->leaf, leaf_of(z, v)) || !shallow(z, c, c, v) ||
-        fuse_outsider(z, v, c) || (k->decides && n->follows) || (k->follows && n->decides))
+    if (k->lone || k->apart || k->kind == GROUP_SCATTER || k->kind == GROUP_ATTENTION || k->nodes.count >= MAX_NODES ||
+        is_behind(z, v) != is_behind(z, k->nodes.items[0]) || k->work + n->inline_cost > max_work ||
+        !leaves_fit(k->leaf, leaf_of(z, v)) || !shallow(z, c, c, v) || fuse_outsider(z, v, c) ||
+        (k->decides && n->follows) || (k->follows && n->decides))
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;
     if (holds_up(z, v, c) || (n->window && k->kind != GROUP_MAP)) return false;
+    if (!passes_reads(z, k->reads + reads_beside(z, v, c, 0))) return false;
     if ((k->kind == GROUP_DOT || k->kind == GROUP_LINES) &&
         (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2))
         return false;

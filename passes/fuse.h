@@ -84,6 +84,7 @@ struct fuse_cluster {
     uint32_t segments; /* ROW, COLUMN */
     uint32_t merged;   /* the cluster it became part of, or itself */
     uint32_t reductions;
+    uint32_t reads;    /* of tensors beside it, by its members: at least as many as those are */
     int64_t leaf;      /* of sums whose order is fixed; 0: there is none */
     double work;       /* what its members take with what is inlined into them */
     uint32_t height;   /* above that of all clusters it reads */

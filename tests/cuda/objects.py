@@ -338,17 +338,22 @@ m.close()
             m.step(**batch(0))
 
     def test_more_tensors_than_a_launch_passes(self):
-        names, document = ["x%d" % i for i in range(600)], self.path("many.json")
-        runner.write_json(document, {"stepc": 1, "name": "many", "inputs": {n: {"shape": [8]} for n in names},
-                                     "model": {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [8]}], "output": "w"},
-                                     "loss": "mean((params.w - (%s))**2)" % " + ".join(names), "optimizer": {"type": "sgd", "learning_rate": 0.01}})
-        losses = []
-        for device, more in (("cpu", ()), ("cuda", ("--target=cuda", "--cuda-arch=text"))):
-            runner.call(self.program, "compile", document, "-o", self.path("many.so"), *more)
-            with stepc.Step(self.path("many.so")) as m:
-                m.init()
-                losses.append(m.step(**{n: np.full(8, i / 600, "f4") for i, n in enumerate(names)}).loss)
-        self.assertAlmostEqual(losses[1] / losses[0], 1, 5)
+        """Sums of so many tensors, one or three for each operation."""
+        document = self.path("many.json")
+        for count, term in (600, "x%d"), (500, "where(c%d, x%d, y%d)"):
+            each = re.findall(r"([cxy])%d", term)
+            tensors = {kind + str(i): np.full(8, i % 2 if kind == "c" else i / count, "?" if kind == "c" else "f4") for kind in each for i in range(count)}
+            formula = " + ".join(term % ((i,) * len(each)) for i in range(count))
+            runner.write_json(document, {"stepc": 1, "name": "many", "inputs": {n: {"shape": [8], "dtype": "bool" if n[0] == "c" else "float32"} for n in tensors},
+                                         "model": {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [8]}], "output": "w"},
+                                         "loss": "mean((params.w - (%s))**2)" % formula, "optimizer": {"type": "sgd", "learning_rate": 0.01}})
+            losses = []
+            for device, more in (("cpu", ()), ("cuda", ("--target=cuda", "--cuda-arch=text"))):
+                runner.call(self.program, "compile", document, "-o", self.path("many.so"), *more)
+                with stepc.Step(self.path("many.so")) as m:
+                    m.init()
+                    losses.append(m.step(**tensors).loss)
+            self.assertAlmostEqual(losses[1] / losses[0], 1, 5)
 
     def test_loops_share_launches(self):
         """Before a loop over microbatches all weights are cast by one launch, and all accumulators filled by one; in it what has equal code is one."""
