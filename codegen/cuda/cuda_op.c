@@ -4,9 +4,9 @@
  * Elementary functions are CUDA's own. Their largest errors in f32 by the CUDA programming guide, in units in the last
  * place over the full range: exp 1, expm1 1, log 1, log1p 1, log2 1, rsqrt 2, tanh 2, sin 2, cos 2, erf 2,
  * pow 4, atan2 3; sqrt, division and fmod are exact or correctly rounded; logistic is made of exp, an addition and a
- * division, within 3. In f64 all are within 2. bf16 and f16 compute in f32 and round after
- * every operation, but for sums and products of bf16, which are rounded as they are made: as these are exact in f32 or
- * far more exact than bf16, that is the same. */
+ * division, within 3; weights of attention may be rougher (nest_rough_exp). In f64 all are within 2. bf16 and f16
+ * compute in f32 and round after every operation, but for sums and products of bf16, which are rounded as they are
+ * made: as these are exact in f32 or far more exact than bf16, that is the same. */
 #include "codegen/cuda/cuda.h"
 #include <math.h>
 #include <string.h>

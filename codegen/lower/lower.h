@@ -203,6 +203,8 @@ void lower_check(struct lower *, ir_value v, nest_value is, const struct lower_p
  * multiple on? Does it stand in memory as it is, but for its order? */
 bool lower_side_by_side(const struct lower *, ir_value, int64_t few);
 bool lower_stands(const struct lower *, ir_value);
+/* What a value was before it was made wider. */
+ir_value lower_narrow(const struct lower *, ir_value);
 
 /* lower_value.c: a value at a position of its own C order. */
 nest_value lower_value(struct lower *, ir_value, const struct lower_pos *);

@@ -1,4 +1,4 @@
-/* What of a value lies side by side in memory, so that a GPU's thread may read it by one access. */
+/* How a value stands in memory: what of it lies side by side, so that a GPU's thread may read it by one access. */
 #include "codegen/lower/lower.h"
 
 enum { DEPTH = 16 /* operations between a value and memory, at most */ };
@@ -57,4 +57,10 @@ bool lower_stands(const struct lower *l, ir_value v)
     const struct ir_node *n = ir_get(l->f, v);
     bool view = n->op == OP_reshape || n->op == OP_transpose || n->op == OP_slice;
     return l->argument[v] || (view && lower_stands(l, n->args[0]));
+}
+
+ir_value lower_narrow(const struct lower *l, ir_value v)
+{
+    const struct ir_node *n = ir_get(l->f, v);
+    return !l->argument[v] && n->op == OP_cast && n->type.dtype == IR_F32 ? n->args[0] : v;
 }

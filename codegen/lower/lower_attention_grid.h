@@ -3,7 +3,7 @@
 #define CODEGEN_LOWER_ATTENTION_GRID_H
 #include "codegen/lower/lower_attention.h"
 
-enum { ATTENTION_THREADS = 128 };
+enum { ATTENTION_THREADS = 128, ATTENTION_GROUP = 4 /* neighbours of a thread at most: a load of 16 bytes */ };
 
 /* A thread's part of one side of a tile: groups of neighbours, `groups` of them, so far apart that the others stand
  * between them; of warps each has its own stretch, or (0) all have all. */
@@ -75,6 +75,10 @@ struct nest_index attention_sum(struct lower_attention_grid *, struct lower_atte
 /* The value where the mask of loads holds, else `otherwise`. */
 nest_value attention_masked(struct lower_attention_grid *, nest_value, double otherwise);
 void attention_leave(struct lower_attention_grid *, uint32_t depth); /* loops, and the mask of loads */
+
+/* lower_attention_grid_shape.c: tile and parts, locals; registers, behind the loop over blocks. */
+void attention_choose_shape(struct lower_attention_grid *);
+void attention_declare(struct lower_attention_grid *);
 
 /* lower_attention_stage.c, without the matrix unit. Numbers in shared memory for a side: of lanes, of the others. */
 int64_t attention_shared_numbers(const struct lower_attention_grid *, bool lanes);

@@ -89,9 +89,9 @@ static nest_value number_at(struct lower_attention_grid *g, const struct lower_a
     return value;
 }
 
-/* Neighbouring threads have neighbours in memory: a word or what is copied at a time of a row each, all of it, the next
- * rows; or of a column.
- * What is outside of the operand is 0. `first`: row 0 of the tile, of `extent` rows; `to`: where the panel begins. */
+/* Neighbouring threads have neighbours in memory: what is copied at a time, or a word, of a row each, then of the next
+ * rows; or, where columns lie so, of a column. What is outside of the operand is 0. `first`: row 0 of the tile, of
+ * `extent` rows; `to`: where the panel begins. */
 static void move(struct lower_attention_grid *g, const struct lower_attention_panel *p, const struct lower_pos *first,
                  int64_t extent, const struct lower_pos *to)
 {

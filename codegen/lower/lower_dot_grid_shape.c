@@ -38,18 +38,11 @@ enum { WIDE = 32 };
 enum { HALF = 2, UNIT_RATE = 1024, SHARED_RATE = 128, FAR_RATE = 28, ENOUGH_WARPS = 8 };
 #define ALONE 1.33
 
-/* What a value was before it was made wider. */
-static ir_value narrow(const struct lower *l, ir_value v)
-{
-    const struct ir_node *n = ir_get(l->f, v);
-    return !l->argument[v] && n->op == OP_cast && n->type.dtype == IR_F32 ? n->args[0] : v;
-}
-
 /* Both operands have the same 16 bits, whatever has become of them: their products are summed in float32. */
 static bool find_unit(struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
-    ir_value x = narrow(l, p->x.value), y = narrow(l, p->y.value);
+    ir_value x = lower_narrow(l, p->x.value), y = lower_narrow(l, p->y.value);
     enum ir_dtype dtype = (enum ir_dtype)ir_type(l->f, x)->dtype;
     if (!l->target->unit) return false;
     if (p->sum != IR_F32 || (dtype != IR_BF16 && dtype != IR_F16) || ir_type(l->f, y)->dtype != dtype) return false;

@@ -146,7 +146,7 @@ class Code(runner.SharedCase):
         self.ends(recorded.load("precision_compute_bfloat16_transformer").unpack(self.folder), "sm_90")
 
     def test_no_matrix_unit(self):
-        """And with attention before sm_80, whose products are made number by number."""
+        """And with attention before sm_80, whose products are those of float32."""
         x = {"shape": [1, 256, 128]}
         layer = {"type": "multi_head_attention", "num_heads": 2, "decode": False, "is_causal": True}
         document = {"stepc": 1, "name": "a", "inputs": {"x": x, "y": x}, "model": {"type": "sequential", "input": "x", "layers": [layer]},
