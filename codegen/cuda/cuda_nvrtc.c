@@ -5,6 +5,7 @@
 #include "codegen/cuda/cuda.h"
 #include "ir/base/parallel.h"
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,8 +108,10 @@ static int common_number(const char *arch)
 /* ---------------------------------------------------------------- several at a time */
 
 struct job {
-    const char *text, *arch, *ptx; /* what NVVM has made of the text; NULL: nothing yet */
+    const char *text, *arch;
+    const struct job *of; /* this one's PTX is what code is made of; it is taken up before; NULL: of the text */
     int status;
+    bool done;
     struct arena own; /* of the thread that does it */
     char *data;       /* of a text with errors: what NVRTC says */
     size_t size;
@@ -116,6 +119,8 @@ struct job {
 struct work {
     const struct nvrtc *nvrtc;
     VEC(struct job *) jobs;
+    pthread_mutex_t lock; /* of what is done */
+    pthread_cond_t more;
 };
 
 /* What one of two functions that ask for a size and its bytes gives. */
@@ -152,13 +157,13 @@ static void compile(const struct nvrtc *n, struct job *j, const char *text)
 }
 
 /* PTX with another architecture's name. */
-static bool rename_target(struct job *j)
+static bool rename_target(struct job *j, const char *ptx)
 {
     static const char target[] = "\n.target sm_";
-    const char *at = strstr(j->ptx, target);
+    const char *at = strstr(ptx, target);
     if (!at) return false;
     at += strlen(target);
-    j->data = arena_format(&j->own, "%.*s%s%s", (int)(at - j->ptx), j->ptx, strchr(j->arch, '_') + 1,
+    j->data = arena_format(&j->own, "%.*s%s%s", (int)(at - ptx), ptx, strchr(j->arch, '_') + 1,
                            at + strspn(at, "0123456789"));
     j->size = strlen(j->data) + 1;
     return true;
@@ -167,19 +172,26 @@ static bool rename_target(struct job *j)
 /* From PTX where there is some and NVRTC takes it, otherwise from the text. */
 static void make(const struct nvrtc *n, struct job *j)
 {
-    if (j->ptx && is_ptx(j->arch) && rename_target(j)) return;
-    const char *text = j->ptx && !is_ptx(j->arch) ? cuda_with_ptx(j->text, j->ptx, &j->own) : NULL;
+    const char *ptx = j->of && !j->of->status ? j->of->data : NULL;
+    if (ptx && is_ptx(j->arch) && rename_target(j, ptx)) return;
+    const char *text = ptx && !is_ptx(j->arch) ? cuda_with_ptx(j->text, ptx, &j->own) : NULL;
     if (text) compile(n, j, text);
     if (!text || j->status == NVRTC_COMPILATION) compile(n, j, j->text);
 }
 
 static void make_one(void *context, size_t i)
 {
-    const struct work *w = context;
-    make(w->nvrtc, w->jobs.items[i]);
+    struct work *w = context;
+    struct job *j = w->jobs.items[i];
+    pthread_mutex_lock(&w->lock);
+    while (j->of && !j->of->done) pthread_cond_wait(&w->more, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    make(w->nvrtc, j);
+    pthread_mutex_lock(&w->lock);
+    j->done = true;
+    pthread_cond_broadcast(&w->more);
+    pthread_mutex_unlock(&w->lock);
 }
-
-static void make_all(struct work *w) { parallel_each(w->jobs.count, 0, make_one, w); }
 
 /* A text for architectures that have its PTX in common; it is made for the least of them. */
 struct group {
@@ -205,7 +217,7 @@ static struct group *find_group(struct group *groups, size_t *count, const struc
 static void make_sources(const struct nvrtc *n, const struct cuda_source *sources, struct job *jobs, size_t count,
                          struct arena *arena)
 {
-    struct work first = {.nvrtc = n}, rest = {.nvrtc = n};
+    struct work work = {.nvrtc = n, .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
     struct group *groups = arena_new_array(arena, struct group, count + 1);
     struct group **of = arena_new_array(arena, struct group *, count + 1);
     size_t group_count = 0;
@@ -214,17 +226,16 @@ static void make_sources(const struct nvrtc *n, const struct cuda_source *source
         struct group *g = &groups[i];
         if (g->members < 2) continue;
         g->ptx = (struct job){.text = g->text, .arch = arena_format(arena, "compute_%d", g->least)};
-        vec_push(arena, &first.jobs, &g->ptx);
+        vec_push(arena, &work.jobs, &g->ptx);
     }
     for (size_t i = 0; i < count; i++) {
         jobs[i] = (struct job){.text = sources[i].text, .arch = sources[i].arch};
-        if (of[i]->members < 2) vec_push(arena, &first.jobs, &jobs[i]);
-        else vec_push(arena, &rest.jobs, &jobs[i]);
+        if (of[i]->members > 1) jobs[i].of = &of[i]->ptx;
+        else vec_push(arena, &work.jobs, &jobs[i]);
     }
-    make_all(&first);
     for (size_t i = 0; i < count; i++)
-        if (of[i]->members > 1 && !of[i]->ptx.status) jobs[i].ptx = of[i]->ptx.data;
-    make_all(&rest);
+        if (jobs[i].of) vec_push(arena, &work.jobs, &jobs[i]);
+    parallel_each(work.jobs.count, 0, make_one, &work);
     for (size_t i = 0; i < group_count; i++) arena_free(&groups[i].ptx.own);
 }
 
