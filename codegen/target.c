@@ -63,14 +63,17 @@ static void use(struct cg_target *target, const struct level *level, const char 
 }
 
 #if defined(__x86_64__)
-/* AMX with bfloat16, which the system has to give to a process that asks (runtime/cpu_tiles.c). */
-static bool has_tiles(bool *given)
+/* AVX512_BF16 and AMX with bfloat16, which the system has to give to a process that asks (runtime/cpu_tiles.c). Who has
+ * tiles multiplies pairs at half the rate of float32: so are Intel's CPUs with AVX512_FP16, also where a virtual machine
+ * hides their tiles. */
+static void find_pairs(bool amd, bool *pairs, bool *tiles)
 {
-    enum { TILES = 1 << 24 | 1 << 22, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    enum { TILES = 1 << 24 | 1 << 22, FP16 = 1 << 23, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d;
-    bool there = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & TILES) == TILES;
-    *given = there && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
-    return there;
+    bool known = __builtin_cpu_supports("avx512bf16") != 0 && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0;
+    bool there = known && (d & TILES) == TILES;
+    *tiles = there && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+    *pairs = *tiles || (known && !there && (amd || !(d & FP16)));
 }
 #endif
 
@@ -90,9 +93,7 @@ static bool use_native(struct cg_target *target, const char **why)
     bool v4 = __builtin_cpu_supports("x86-64-v4") != 0;
 #endif
     amd = __builtin_cpu_is("amd") != 0;
-    /* who has tiles multiplies pairs at half the rate of float32 */
-    pairs = __builtin_cpu_supports("avx512bf16") != 0 && (!has_tiles(&tiles) || tiles);
-    tiles = pairs && tiles;
+    find_pairs(amd, &pairs, &tiles);
 #else
     bool v2 = false, v3 = false, v4 = false;
 #endif

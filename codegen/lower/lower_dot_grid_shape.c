@@ -22,6 +22,7 @@ static const struct tile {
     enum way way;
 } tiles[] = {{128, 128, 2 * THREADS, BY_WARPGROUPS},
              {128, 256, 2 * THREADS, BY_COPIES},
+             {128, 192, 2 * THREADS, BY_COPIES},
              {128, 128, THREADS, BY_PANELS},
              {128, 64, THREADS, BY_ALL},
              {64, 64, THREADS, BY_ALL},

@@ -92,6 +92,7 @@ def main():
     for name, value in ("rounds", 7), ("steps", 2), ("layers", 2), ("rows", 8), ("length", 128), ("width", 512), ("words", 10000):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--peer", action="append", choices=["float32", "pairs", "v4", "autocast", "model", "jax"])
+    p.set_defaults(numerics="reproducible")
     o = p.parse_args()
     import stepc
     random = np.random.default_rng(0)
