@@ -64,8 +64,8 @@ static void use(struct cg_target *target, const struct level *level, const char 
 
 #if defined(__x86_64__)
 /* AVX512_BF16 and AMX with bfloat16, which the system has to give to a process that asks (runtime/cpu_tiles.c). Who has
- * tiles multiplies pairs at half the rate of float32: so are Intel's CPUs with AVX512_FP16, also where a virtual machine
- * hides their tiles. */
+ * tiles multiplies pairs at half the rate of float32: so are Intel's CPUs with AVX512_FP16, also where a virtual
+ * machine hides their tiles. */
 static void find_pairs(bool amd, bool *pairs, bool *tiles)
 {
     enum { TILES = 1 << 24 | 1 << 22, FP16 = 1 << 23, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };

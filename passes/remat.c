@@ -144,8 +144,8 @@ static int32_t *find_partings(const struct remat *r)
 }
 
 /* The instant that most bytes cross, and how many do. What takes few instructions is made again for products alone, so
- * that there is one behind it. At level 0 no product is parted from its end, which would also have the last of many equal
- * blocks read there what the others make again. */
+ * that there is one behind it. At level 0 no product is parted from its end, which would also have the last of many
+ * equal blocks read there what the others make again. */
 static ir_value find_turn(const struct remat *r, const bool *is, uint64_t *bytes)
 {
     uint64_t *ends = arena_new_array(&r->pass->scratch, uint64_t, r->f->count + 1), now = 0, most = 0;

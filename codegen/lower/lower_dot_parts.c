@@ -270,6 +270,16 @@ static bool take_batches(struct lower_dot_product *p, int64_t *line, uint32_t *l
     return true;
 }
 
+/* Are batches groups of channels, which have a piece of each tap? */
+static bool has_groups(const struct lower_dot_product *p, const struct plan_taps *t, uint32_t of_taps)
+{
+    const struct lower_dot_operand *x = &p->x;
+    const struct lower_dot_run *group = x->run[AXIS_B], *tap = x->run[of_taps];
+    uint32_t others = x->count[of_taps == AXIS_M ? AXIS_K : AXIS_M];
+    return x->count[AXIS_B] == 1 && x->count[of_taps] == 2 && others == 1 && tap[0].stride == (int64_t)t->size &&
+           group->stride * group->extent == (int64_t)t->size && tap[1].stride * tap[1].extent == group->stride;
+}
+
 /* The parts that the axes of a view of taps have: lines of the image, taps and their runs. */
 void dot_find_parts(struct lower_dot_product *p)
 {
@@ -277,16 +287,19 @@ void dot_find_parts(struct lower_dot_product *p)
     const struct plan_taps *t = lower_taps_of(l, p->x.value);
     int64_t tap[IR_MAX_RANK + 2], line[IR_MAX_RANK];
     uint32_t of_taps = AXIS_K, taps = dot_group_parts(p, tap, &of_taps), lines = 0;
+    bool groups = false;
     if (!taps) {
-        if (!t || p->x.count[AXIS_M] > 1 || p->x.count[AXIS_K] > 1) return;
-        bool whole = t->steps.items[0] == (int64_t)t->size; /* the innermost digit goes on where a run ends */
-        for (uint32_t i = (uint32_t)t->radix.count; i-- > whole;) tap[taps++] = t->radix.items[i];
-        tap[taps++] = (int64_t)t->size / (p->pairs ? 2 : 1) * (whole ? t->radix.items[0] : 1);
         of_taps = is_by_steps(p) ? AXIS_M : AXIS_K;
+        groups = t && has_groups(p, t, of_taps);
+        if (!t || (!groups && (p->x.count[AXIS_M] > 1 || p->x.count[AXIS_K] > 1))) return;
+        bool whole = !groups && t->steps.items[0] == (int64_t)t->size; /* the last digit goes on where a run ends */
+        int64_t run = groups ? p->x.run[of_taps][1].extent : (int64_t)t->size / (p->pairs ? 2 : 1);
+        for (uint32_t i = (uint32_t)t->radix.count; i-- > whole;) tap[taps++] = t->radix.items[i];
+        tap[taps++] = run * (whole ? t->radix.items[0] : 1);
     }
     for (uint32_t i = 0; t && i < t->outer; i++)
         if (ir_type(l->f, t->slice)->dim[i] != 1) line[lines++] = ir_type(l->f, t->slice)->dim[i];
-    if (!take_batches(p, line, &lines)) return;
+    if (!groups && !take_batches(p, line, &lines)) return;
     set_parts(&l->axes[of_taps], tap, taps);
     if (lines) set_parts(&l->axes[of_taps == AXIS_M ? AXIS_K : AXIS_M], line, lines);
 }

@@ -95,6 +95,20 @@ class Emitted(runner.Case):
                     self.assertTrue(differs is None and len(expected) == len(found), "%s, from line %s: expected\n%s\nfound\n%s" % (
                         name + ending, (differs or 0) + 1, "\n".join(expected[differs or 0:][:12]), "\n".join(found[differs or 0:][:12])))
 
+    def test_places_of_taps(self):
+        """Of a convolution each element is a constant away from what loops carry: no loop that multiplies divides for the place of a tap."""
+        for channels, size, groups in (48, 3, 1), (192, 5, 4), (96, 7, 2), (60, 5, 3):
+            layer = {"type": "conv", "features": 120, "kernel_size": [size, size], "feature_group_count": groups}
+            o = {"stepc": 1, "inputs": {"x": {"shape": [8, 17, 17, channels]}}, "model": {"type": "sequential", "input": "x", "layers": [layer, {"type": "tanh"}, layer]},
+                 "loss": "mean(model**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+            for cpu in "x86-64-v3", "x86-64-v4":
+                with self.subTest(size=size, groups=groups, cpu=cpu):
+                    self.stepc("compile", self.write("taps.json", o), "-q", "-o", self.path("taps.so"), "--cpu", cpu, "--save-temps=" + self.path(""))
+                    nests = [n for n in self.read("taps.nests").split("\nkernel.") if " fma " in n]
+                    self.assertGreaterEqual(len(nests), 5)
+                    for loop in itertools.chain(*(n.split(" serial ")[1:] for n in nests)):
+                        self.assertNotIn(" div int32 ", loop[:loop.rfind(" fma ") + 1], loop)
+
 
 def make_plans(program):
     for name in names():
