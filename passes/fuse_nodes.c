@@ -245,16 +245,27 @@ static void store_repeated(struct fuse *z, const struct ir_node *broadcast)
         z->node[v].needs_buffer = true;
 }
 
+/* Do the elements of a row lie in several runs? */
+static bool has_runs(const struct ir_type *x, struct ir_ints contract)
+{
+    uint32_t from = x->rank - contract.n;
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (x->dim[i] != 1 && pass_has(contract, i) != (i >= from)) return true;
+    return false;
+}
+
 /* Elements up to which a CPU widens an operand in memory: what the second cache holds. Of others tiles widen what they
- * pack, but rows that lie side by side go by few elements there, which only many columns hide. */
+ * pack, but rows that lie side by side go by few elements there, which only many columns hide, and those in several
+ * runs element by element, again for each panel. */
 static int64_t most_widened(const struct fuse *z, const struct ir_node *dot, uint32_t operand)
 {
-    enum { SMALL = 1 << 16, LARGE = 1 << 20, MANY_COLUMNS = 64 };
+    enum { SMALL = 1 << 16, LARGE = 1 << 20, MANY_COLUMNS = 64, LARGEST = 1 << 24 };
     const struct ir_type *x = ir_type(z->f, dot->args[0]), *y = ir_type(z->f, dot->args[1]);
     if (!z->pass->options->panel_columns || z->pass->options->panel_pairs) return 0;
     bool by_steps = x->rank && !pass_has(dot->attr[2], x->rank - 1);
     bool few = ir_type_elements(y) < MANY_COLUMNS * pass_extent(y, dot->attr[1]) * pass_extent(y, dot->attr[3]);
-    return operand == 0 && by_steps && few ? LARGE : SMALL;
+    bool runs = !by_steps && !dot->attr[0].n && has_runs(x, dot->attr[2]);
+    return operand ? SMALL : runs && !few ? LARGEST : by_steps && few ? LARGE : SMALL;
 }
 
 /* The dimension of neighbours in memory. */

@@ -149,6 +149,24 @@ START_TEST(products_of_halves)
 }
 END_TEST
 
+/* Heads that lie one behind the other, each with all rows: what a row sums is in several runs, which no tile packs. */
+START_TEST(halves_in_runs)
+{
+    for (int runs = 0; runs < 2; runs++) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_columns = 16;
+        struct ir_ints none = {NULL, 0}, of_x = {(int64_t[]){runs ? 0 : 1, 2}, 2}, of_w = {(int64_t[]){0, 1}, 2};
+        ir_value a = param(&x, IR_ROLE_INPUT, ir_type_of(IR_BF16, 3, (int64_t[]){runs ? 8 : 600, runs ? 600 : 8, 25})),
+                 w = param(&x, IR_ROLE_PARAM, ir_type_of(IR_BF16, 3, (int64_t[]){8, 25, 96}));
+        output(&x, ir_dot(&x.b, a, w, none, none, of_x, of_w));
+        const struct plan *p = finish(&x);
+        ck_assert_uint_eq(kinds(p, GROUP_MAP), runs ? 2 : 1);
+        drop(&x);
+    }
+}
+END_TEST
+
 /* A large transposition is a kernel of its own, under reshapes, too, and what it reads is stored where it is made of
  * several tensors; not a small one, one of lines that stay lines, or one that a product reads. */
 START_TEST(large_transpositions_are_stored)
@@ -389,9 +407,10 @@ END_TEST
 
 int main(void)
 {
-    return run_case("fuse_products", CASE_OF(30, large_operands_lie_in_panels, small_panels, shared_rows_lie_in_panels,
-                                             rows_in_ragged_runs_are_copied, panels_of_pairs, products_of_halves,
-                                             few_columns_become_rows, long_sums_have_parts, sums_of_pairs_have_parts,
-                                             sums_of_groups_have_parts, large_transpositions_are_stored, taps_of_pairs,
-                                             padding_of_a_gpu, operands_of_loops_lie_in_panels));
+    return run_case("fuse_products",
+                    CASE_OF(30, large_operands_lie_in_panels, small_panels, shared_rows_lie_in_panels,
+                            rows_in_ragged_runs_are_copied, panels_of_pairs, products_of_halves, halves_in_runs,
+                            few_columns_become_rows, long_sums_have_parts, sums_of_pairs_have_parts,
+                            sums_of_groups_have_parts, large_transpositions_are_stored, taps_of_pairs, padding_of_a_gpu,
+                            operands_of_loops_lie_in_panels));
 }
