@@ -456,6 +456,22 @@ class Cli(runner.Case):
                 self.assertEqual(long, [], "%s in %d columns" % (arguments, columns))
                 self.assertEqual(words(lines), words(plain.splitlines()))
 
+    def test_names_act_on_no_terminal(self):
+        """Names are what the authors of documents, objects and files wrote: a terminal gets '?' for what it would act on."""
+        name, step, data = "a\x1b[31m\u009b\x7fb", self.path("step.so"), self.path("data.safetensors")
+        layers = [dict(DOCUMENT["model"]["layers"][0], name=name), *DOCUMENT["model"]["layers"][1:]]
+        model = self.write("named.json", dict(DOCUMENT, name=name, metrics={name: "mean(model)"}, model=dict(DOCUMENT["model"], layers=layers)))
+        safetensors.write(data, {"x": VALUES[:32].reshape(1, 8, 4), "y": VALUES[:24].reshape(1, 8, 3)})
+        self.stepc("compile", model, "-o", step)
+        said = self.stepc("run", step, "--steps", "1", "--data", data, "--save-dir", "runs", "--tensorboard", "board").stderr
+        self.assertIn("a?[31m??b: ", said)
+        self.assertNotIn("\x1b", said)
+        for arguments in (["check", model], ["explain", step, "--tensors"], ["checkpoint", "ls", self.path("runs")], ["checkpoint", "show", self.path("runs")]):
+            shown = "\n".join(self.on_terminal(100, *arguments))
+            self.assertIn("a?[31m??b", shown)
+            self.assertFalse(set("\x1b\u009b\x7f") & set(shown), arguments)
+            self.assertIn(name, self.stepc(*arguments).stdout)
+
     def test_small_object(self):
         """A toy stays a small file: tables, runtime and manifest grow unseen otherwise."""
         with open(os.path.join(ROOT, "samples/cookbook/model.json")) as f:
