@@ -165,12 +165,24 @@ size_t cli_values(const struct cli *cli, const char *name, const char *const **v
 
 /* ---------------------------------------------------------------- messages */
 
+size_t cli_harmless(const char *text, size_t length, size_t *acts)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i], next = i + 1 < length ? (unsigned char)text[i + 1] : 0;
+        bool c1 = c == 0xc2 && next >= 0x80 && next < 0xa0;
+        if ((c >= 0x20 || c == '\n') && c != 0x7f && !c1) continue;
+        *acts = c1 ? 2 : 1;
+        return i;
+    }
+    *acts = 0;
+    return length;
+}
+
 void cli_show(const char *text)
 {
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        bool c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
-        putc((*c < 0x20 && *c != '\n') || *c == 0x7f || c1 ? '?' : *c, stderr);
-        c += c1;
+    for (size_t left = strlen(text), n, acts; left; text += n + acts, left -= n + acts) {
+        n = cli_harmless(text, left, &acts);
+        fprintf(stderr, "%.*s%s", (int)n, text, acts ? "?" : "");
     }
 }
 

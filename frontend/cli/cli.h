@@ -77,6 +77,8 @@ const char *cli_joined(const struct cli *, const char *name, const char *otherwi
 size_t cli_values(const struct cli *, const char *name, const char *const **values);      /* all, in order */
 int cli_tolerance(const struct cli *, const char *name, const char *otherwise, double *); /* 0, or 2 after a message */
 
+/* How much of a text no terminal acts on, and how many bytes of what one would act on follow. */
+size_t cli_harmless(const char *text, size_t length, size_t *acts);
 /* Text from a document or a user, on standard error: what a terminal would act on is shown as '?'. */
 void cli_show(const char *text);
 /* Messages on standard error: "stepc: error: ...". They return the exit code, so that `return cli_usage(...)`. */
@@ -86,8 +88,10 @@ int cli_failed(const struct cli *, int exit_code, const char *format, ...) __att
 /* "; did you mean ...?", or nothing: the end of such a message. */
 const char *cli_meant(const struct cli *, const char *found, const char *const *names, size_t count);
 
-/* Says on standard output what a command has to say; 3 if it could not be written. */
+/* Says on standard output what a command has to say; 3 if it could not be written. Names in it may come from anywhere:
+ * a terminal gets '?' for what it would act on, as of `ls`, unless the text is painted. */
 int cli_print(struct cli *, const char *text, size_t length);
+int cli_print_painted(struct cli *, const char *text, size_t length);
 /* Reads a whole file ("-": standard input) into the arena, terminated. 0, or 3 after a message that names the path and
  * the reason. */
 int cli_read(struct cli *, const char *path, size_t limit, char **text, size_t *length);

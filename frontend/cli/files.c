@@ -72,6 +72,18 @@ static int write_all(int fd, const char *text, size_t length)
 
 int cli_print(struct cli *cli, const char *text, size_t length)
 {
+    if (!isatty(1)) return cli_print_painted(cli, text, length);
+    int code = 0;
+    for (size_t n, acts; length && !code; text += n + acts, length -= n + acts) {
+        n = cli_harmless(text, length, &acts);
+        code = cli_print_painted(cli, text, n);
+        if (acts && !code) code = cli_print_painted(cli, text[n] == '\t' ? "\t" : "?", 1);
+    }
+    return code;
+}
+
+int cli_print_painted(struct cli *cli, const char *text, size_t length)
+{
     fflush(stdout);
     int error = write_all(1, text, length);
     if (error == EPIPE) return EXIT_ENVIRONMENT; /* `| head`: the reader has what it wants */

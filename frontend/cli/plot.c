@@ -172,5 +172,5 @@ int cli_plot(struct cli *cli)
     size_t width = cli_columns(1, TERMINAL_WIDTH);
     const char *text = plot_text(&p, width > MOST_WIDTH ? MOST_WIDTH : width, TERMINAL_HEIGHT, cli_utf8(),
                                  cli_colors(cli, 1));
-    return cli_print(cli, text, strlen(text));
+    return cli_print_painted(cli, text, strlen(text)); /* of names there are those of the command line alone */
 }

@@ -3,6 +3,7 @@
 #include "ir/base/clock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,17 +356,52 @@ static int read_step_counter(struct run *r)
     r->first_step = steps > 0 ? (uint64_t)steps : 0;
     int code = run_checkpoint_position(r);
     if (code) return code;
-    for (size_t i = 0; i < r->sets.count && !r->cli->quiet; i++) {
-        uint64_t step = r->sets.items[i].step, last = r->first_step + r->steps;
-        if (!step || (step > r->first_step && step <= last)) continue;
+    uint64_t end = r->first_step + r->steps;
+    if (r->eval_every && r->steps && end / r->eval_every == r->first_step / r->eval_every && !r->checkpoint.due &&
+        !r->cli->quiet)
         fprintf(stderr,
-                step > last
+                "stepc: warning: --eval-every %" PRIu64 ": the run ends with step %" PRIu64 "; nothing is evaluated\n",
+                r->eval_every, end);
+    for (size_t i = 0; i < r->sets.count && !r->cli->quiet; i++) {
+        uint64_t step = r->sets.items[i].step;
+        if (!step || (step > r->first_step && step <= end)) continue;
+        fprintf(stderr,
+                step > end
                     ? "stepc: warning: --set %s=%g@%llu: the run ends with step %llu; nothing is set\n"
                     : "stepc: warning: --set %s=%g@%llu: step %llu is done already; the value that was saved holds\n",
                 r->sets.items[i].name, r->sets.items[i].value, (unsigned long long)step,
-                (unsigned long long)(step > last ? last : r->first_step));
+                (unsigned long long)(step > end ? end : r->first_step));
     }
     return 0;
+}
+
+/* A state brings its hyper-parameters with it. Who has written another one into the document is told. */
+static const double *hypers(struct run *r)
+{
+    size_t n = r->api->hyper_count(r->instance);
+    double *values = arena_new_array(r->cli->arena, double, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        struct step_hyper h = {.size = sizeof h};
+        r->api->hyper_at(r->instance, i, &h);
+        values[i] = h.value;
+    }
+    return values;
+}
+
+static void say_restored(struct run *r, const double *written)
+{
+    const double *now = hypers(r);
+    for (size_t i = r->cli->quiet ? SIZE_MAX : 0; i < r->api->hyper_count(r->instance); i++) {
+        struct step_hyper h = {.size = sizeof h};
+        bool set = false;
+        r->api->hyper_at(r->instance, i, &h);
+        for (size_t k = 0; k < r->sets.count; k++)
+            set |= !r->sets.items[k].step && !strcmp(r->sets.items[k].name, h.name);
+        if (!set && (float)now[i] != (float)written[i] && !isnan(written[i]))
+            cli_show(arena_format(r->cli->arena,
+                                  "stepc: note: %s is %g, as it was saved; the document has %g (--set %s=%g)\n", h.name,
+                                  now[i], written[i], h.name, written[i]));
+    }
 }
 
 static int start(struct run *r)
@@ -385,6 +421,7 @@ static int start(struct run *r)
     if (!code && cli_count(r->cli, "infer-data")) code = run_data_open(r, &r->infer_data, "--infer-data");
     if (!code && cli_count(r->cli, "eval-data")) code = run_data_open(r, &r->eval_data, "--eval-data");
     if (code) return code;
+    const double *written = hypers(r);
     if ((code = run_checkpoint_begin(r))) return code;
     step_status status = r->checkpoint.resumed ? STEP_OK : r->api->init(r->instance);
     if (status == STEP_EUNSUPPORTED && cli_count(r->cli, "init")) status = STEP_OK;
@@ -394,6 +431,7 @@ static int start(struct run *r)
     const char *peft = r->checkpoint.resumed ? NULL : cli_text(r->cli, "peft", NULL);
     if (peft && (code = run_peft(r, peft))) return code;
     if ((code = read_step_counter(r))) return code;
+    if (trains) say_restored(r, written);
     const char *save = cli_output(r->cli, "save");
     if (save && (code = run_save_possible(r, "--save", run_output_path(r, save)))) return code;
     if (infer && (code = run_save_possible(r, "--infer", run_output_path(r, infer)))) return code;

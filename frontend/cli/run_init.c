@@ -52,7 +52,8 @@ static bool is_parameter(struct run *r, const struct st_checkpoint *c, const str
 static void note(const struct run *r, struct run_listed *n, const char *path, const char *verb, const char *then)
 {
     if (n->count && !r->cli->quiet)
-        fprintf(stderr, "stepc: note: --init %s %s %s, which %s\n", path, verb, run_listed(n), then);
+        cli_show(
+            arena_format(r->cli->arena, "stepc: note: --init %s %s %s, which %s\n", path, verb, run_listed(n), then));
 }
 
 /* Which tensors of the object the source lacks, and which of the source the object does not know. */

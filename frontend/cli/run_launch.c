@@ -242,6 +242,8 @@ int run_launch(struct cli *cli)
     if (code == 0 && told->ended < told->begun)
         return cli_failed(cli, EXIT_ENVIRONMENT, "a rank ended too early, and the others with it%s%s", why ? "\n" : "",
                           why ? why : "");
+    if (code == EXIT_WRONG && marked >= 0 && !told->begun) /* it is of mpirun, which has said why */
+        return cli_failed(cli, EXIT_ENVIRONMENT, "mpirun ended with %d before a rank began here", code);
     if (code >= 0 && code <= EXIT_DEFECT) return code;
     return code < 0 ? cli_failed(cli, EXIT_ENVIRONMENT, "mpirun was stopped by signal %d", WTERMSIG(status))
                     : cli_failed(cli, EXIT_ENVIRONMENT, "a rank was lost: mpirun ended with %d", code);

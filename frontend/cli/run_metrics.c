@@ -279,9 +279,10 @@ static int open_events(struct run *r, struct run_sink *s, const char *path)
     char error[ST_TEXT];
     for (size_t i = 0; i < r->metric_count && !r->cli->quiet; i++)
         if (r->metrics[i].rank)
-            fprintf(stderr,
-                    "stepc: note: --tensorboard shows numbers; \"%s\" is an array, which --metrics and --csv write\n",
-                    r->metrics[i].name);
+            cli_show(arena_format(r->cli->arena,
+                                  "stepc: note: --tensorboard shows numbers; \"%s\" is an array, which --metrics and "
+                                  "--csv write\n",
+                                  r->metrics[i].name));
     if (r->place.rank) return 0; /* of several ranks the first one writes */
     s->events = run_events_open(r->cli->arena, path, r->checkpoint.step, error);
     return s->events ? 0 : failed(r, "tensorboard", error);

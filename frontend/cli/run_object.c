@@ -87,8 +87,9 @@ int run_open(struct run *r)
                : strict ? cli_usage(r->cli, "--limit and -W are for a document; %s is compiled already", r->path)
                         : load_object(r, fd);
         if (!code) code = create(r);
-    } else if (cli_count(r->cli, "transport"))
-        code = cli_usage(r->cli, "--transport is for objects: stepc compile %s -o step.so", r->path);
+    } else if (cli_count(r->cli, "transport") || cli_count(r->cli, "trace"))
+        code = cli_usage(r->cli, "--%s is for objects: stepc compile %s -o step.so",
+                         cli_count(r->cli, "trace") ? "trace" : "transport", r->path);
     else code = cli_interpret(r->cli, r->path, &r->api, &r->instance, &r->name);
     close(fd);
     if (code || !r->manifest) return code;

@@ -78,10 +78,10 @@ void run_head(struct run *r)
     }
     r->api->memory(r->instance, 0, &m);
     const char *line = r->manifest ? cli_headline(r->cli, r->manifest, strlen(r->manifest)) : NULL;
-    if (line) fputs(line, stderr);
-    else
-        fprintf(stderr, "%s: %s parameters in %zu tensor%s, interpreted\n", r->name, cli_grouped(a, (double)parameters),
-                tensors, tensors == 1 ? "" : "s");
+    if (!line)
+        line = arena_format(a, "%s: %s parameters in %zu tensor%s, interpreted\n", r->name,
+                            cli_grouped(a, (double)parameters), tensors, tensors == 1 ? "" : "s");
+    cli_show(line);
     const struct {
         const char *name;
         uint64_t bytes;

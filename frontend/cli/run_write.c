@@ -168,6 +168,9 @@ int run_save_possible(struct run *r, const char *option, const char *path)
     struct stat s;
     struct st_output o;
     char error[ST_TEXT], ignored[ST_TEXT];
+    const char *end = strrchr(path, '.'); /* by these --data and others take a file for another one */
+    if (end && (strcmp(end, ".npy") == 0 || strcmp(end, ".npz") == 0 || strcmp(end, ".csv") == 0))
+        return cli_usage(r->cli, "%s %s: it gets safetensors, which nobody looks for in %s", option, path, end);
     if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
         return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s: Is a directory", option, path);
     if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return 0; /* a device or a pipe */

@@ -165,6 +165,9 @@ static const char *no_result(enum expr_operator op, double x, double y, bool int
     if (op == EXPR_OP_POW && x == 0 && y < 0) return "zero to a negative power: division by zero";
     if (op == EXPR_OP_POW && x < 0 && isfinite(x) && isfinite(y) && y != floor(y))
         return "a negative number to a fractional power";
+    bool grows = op == EXPR_OP_POW || (op == EXPR_OP_MUL && integer); /* other products may be infinite */
+    if (grows && isfinite(x) && isfinite(y) && isinf(fe_python_number(op, x, y)))
+        return "the result is too large for a number (overflow)";
     if (op == EXPR_OP_MUL || op == EXPR_OP_DIV || op == EXPR_OP_POW ||
         (compares ? !first || !second : !first && !second))
         return NULL; /* right but for rounding, or by far */

@@ -3,6 +3,7 @@
  * depend on the step is formed in double. */
 #include "frontend/document/arguments.h"
 #include "frontend/optim/optim.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,10 +191,10 @@ static bool boundaries_read(struct schedule *s, struct boundary **out, uint32_t 
     *out = arena_new_array(s->fe->arena, struct boundary, map->json->count + 1);
     bool good = true;
     for (fe_json m = fe_first(s->fe, map->json); m; m = fe_next(s->fe, m)) {
-        char *end;
-        struct boundary b = {.at = strtoll(m->key, &end, 10)};
+        struct boundary b = {.at = strtoll(m->key, NULL, 10)};
         if (strcmp(m->key, "//") == 0) continue;
-        if (end == m->key || *end || b.at < INT32_MIN || b.at > INT32_MAX) {
+        /* As a number is written: "05" would be another key for the same step, and one of the two would be lost. */
+        if (strcmp(arena_format(s->fe->arena, "%" PRId64, b.at), m->key) != 0 || b.at < INT32_MIN || b.at > INT32_MAX) {
             fe_error_key(s->fe, m, "E0411", "a boundary must be a step number, found \"%s\"", m->key);
             good = false;
         } else if (!fe_number(s->fe, m, &b.scale)) {

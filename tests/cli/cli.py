@@ -88,6 +88,43 @@ class Cli(runner.Case):
             self.assertNotIn("lost", done.stderr)
             self.assertLess(time.monotonic() - begin, 60)
 
+    def test_launcher_that_starts_nothing(self):
+        """As that of Open MPI does for root, or where there are not enough slots: no document is wrong then."""
+        refusing = self.write("mpirun", "#!%s\nimport sys\nsys.exit('not for root')\n" % sys.executable)
+        os.chmod(refusing, 0o755)
+        self.stepc("compile", self.model, "-o", "step.so")
+        done = self.stepc("run", "-n", "2", "step.so", "--data", self.batches(), "--steps", "2", code=3, env={"PATH": self.folder + ":" + os.environ["PATH"]})
+        self.assertIn("not for root", done.stderr)
+        self.assertIn("mpirun ended with 1 before a rank began here", done.stderr)
+
+    def test_saved_hyper_parameters_are_told(self):
+        """A learning rate that is saved holds, also over another one in the document of a run that continues, which says so."""
+        data = self.batches()
+        for name, rate in (("a", 0.25), ("b", 0.5)):
+            self.stepc("compile", self.write(name + ".json", dict(DOCUMENT, optimizer={"type": "sgd", "learning_rate": rate})), "-o", name + ".so")
+        run = lambda name, *more: self.stepc("run", name + ".so", "--data", data, "--steps", "4", *more).stderr
+        run("a", "--save-dir", "runs", "--save", "all.safetensors", "--all-state")
+        said = "note: learning_rate is 0.25, as it was saved; the document has 0.5 (--set learning_rate=0.5)"
+        for restored in (("--resume", "runs", "--steps", "6"), ("--init", "runs"), ("--init", "all.safetensors")):
+            self.assertIn(said, run("b", *restored))
+            for silent in (run("a", *restored), run("b", *restored, "--set", "learning_rate=0.5"), run("b", *restored, "-q")):
+                self.assertNotIn("as it was saved", silent)
+        self.assertNotIn("as it was saved", run("b", "--init", "runs", "--params-only"))
+
+    def test_names_of_other_formats(self):
+        """What is written is safetensors, and not found again by a name for which --data looks for something else."""
+        for option, name in (("--save", "a.npz"), ("--infer", "a.npy"), ("--save", "a.csv")):
+            said = self.stepc("run", self.model, "--data", self.batches(), "--steps", "1", option, name, code=2).stderr
+            self.assertIn("%s %s: it gets safetensors" % (option, name), said)
+            self.assertFalse(os.path.exists(self.path(name)))
+
+    def test_evaluation_that_never_comes(self):
+        """A run that ends before its first evaluation says so."""
+        data = self.batches()
+        run = lambda every: self.stepc("run", self.model, "--data", data, "--steps", "3", "--eval-data", data, "--eval-every", every).stderr
+        self.assertIn("warning: --eval-every 4: the run ends with step 3; nothing is evaluated", run("4"))
+        self.assertNotIn("warning", run("3"))
+
     def test_not_there_yet(self):
         """What users of other tools look for gets an answer of its own; an entry of something that is there would be a lie."""
         with open(os.path.join(ROOT, "frontend/cli/later.def")) as f:
@@ -455,6 +492,22 @@ class Cli(runner.Case):
                 long = [line for line in lines if len(line) > columns and not line.startswith("  stepc ") and "usage:" not in line and "|" not in line and "other libraries" not in line and len(line.split()) > 1]  # a word stays whole
                 self.assertEqual(long, [], "%s in %d columns" % (arguments, columns))
                 self.assertEqual(words(lines), words(plain.splitlines()))
+
+    def test_names_act_on_no_terminal(self):
+        """Names are what the authors of documents, objects and files wrote: a terminal gets '?' for what it would act on."""
+        name, step, data = "a\x1b[31m\u009b\x7fb", self.path("step.so"), self.path("data.safetensors")
+        layers = [dict(DOCUMENT["model"]["layers"][0], name=name), *DOCUMENT["model"]["layers"][1:]]
+        model = self.write("named.json", dict(DOCUMENT, name=name, metrics={name: "mean(model)"}, model=dict(DOCUMENT["model"], layers=layers)))
+        safetensors.write(data, {"x": VALUES[:32].reshape(1, 8, 4), "y": VALUES[:24].reshape(1, 8, 3)})
+        self.stepc("compile", model, "-o", step)
+        said = self.stepc("run", step, "--steps", "1", "--data", data, "--save-dir", "runs", "--tensorboard", "board").stderr
+        self.assertIn("a?[31m??b: ", said)
+        self.assertNotIn("\x1b", said)
+        for arguments in (["check", model], ["explain", step, "--tensors"], ["checkpoint", "ls", self.path("runs")], ["checkpoint", "show", self.path("runs")]):
+            shown = "\n".join(self.on_terminal(100, *arguments))
+            self.assertIn("a?[31m??b", shown)
+            self.assertFalse(set("\x1b\u009b\x7f") & set(shown), arguments)
+            self.assertIn(name, self.stepc(*arguments).stdout)
 
     def test_small_object(self):
         """A toy stays a small file: tables, runtime and manifest grow unseen otherwise."""
