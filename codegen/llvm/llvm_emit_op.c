@@ -60,12 +60,31 @@ static LLVMValueRef f16_bits(struct emit *e, LLVMValueRef x)
     return LLVMBuildOr(e->b, r, LLVMBuildLShr(e->b, sign, emit_int(type, 16), ""), "");
 }
 
+static const char fence[] = "llvm.arithmetic.fence";
+
+/* As f32, kept from LLVM, which would calculate with and compare f16 where that gives the same: without instructions
+ * for that, element by element, and from f32 and back for each operation. */
+static LLVMValueRef widened(struct emit *e, LLVMValueRef half, LLVMTypeRef real)
+{
+    LLVMValueRef x = LLVMBuildFPExt(e->b, half, real, "");
+    return LLVMIsConstant(x) ? x : emit_intrinsic(e, fence, &real, 1, &x, 1);
+}
+
+/* What was widened; NULL: it is nothing of that kind. */
+static LLVMValueRef half_under(LLVMValueRef x)
+{
+    size_t length = 0;
+    bool calls = LLVMIsAInstruction(x) && LLVMGetInstructionOpcode(x) == LLVMCall;
+    const char *name = calls ? LLVMGetValueName2(LLVMGetCalledValue(x), &length) : "";
+    return strncmp(name, fence, sizeof fence - 1) == 0 ? LLVMGetOperand(LLVMGetOperand(x, 0), 0) : NULL;
+}
+
 LLVMValueRef emit_half_from_bits(struct emit *e, enum ir_dtype dtype, LLVMValueRef raw)
 {
     LLVMTypeRef shape = LLVMTypeOf(raw), type = emit_shaped(shape, e->i32), real = emit_shaped(shape, e->f32);
     if (dtype == IR_BF16)
         return emit_from_bits(e, LLVMBuildShl(e->b, LLVMBuildZExt(e->b, raw, type, ""), emit_int(type, 16), ""));
-    if (e->has_f16c) return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, raw, emit_shaped(shape, e->f16), ""), real, "");
+    if (e->has_f16c) return widened(e, LLVMBuildBitCast(e->b, raw, emit_shaped(shape, e->f16), ""), real);
     LLVMValueRef bits = LLVMBuildZExt(e->b, raw, type, "");
     LLVMValueRef sign = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, bits, emit_int(type, 0x8000), ""), emit_int(type, 16),
                                      "");
@@ -86,6 +105,8 @@ LLVMValueRef emit_half_bits(struct emit *e, enum ir_dtype dtype, LLVMValueRef x)
     if (dtype == IR_BF16)
         return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, emit_bits(e, x), emit_int(wide, 16), ""), narrow, "");
     if (!e->has_f16c) return LLVMBuildTrunc(e->b, f16_bits(e, x), narrow, "");
+    LLVMValueRef half = half_under(x);
+    if (half) return LLVMBuildBitCast(e->b, half, narrow, "");
     return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, emit_shaped(LLVMTypeOf(x), e->f16), ""), narrow, "");
 }
 
