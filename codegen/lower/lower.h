@@ -101,6 +101,7 @@ struct lower {
     nest_value cond;               /* mask of the loads made now; 0 = none */
     nest_value tile_mask; /* lanes inside a tile that sticks out; loads that move with this axis part need it */
     uint32_t tile_axis, tile_part;
+    int64_t tile_most;               /* what the tile's variables make of that part at most, in such lanes */
     VEC(struct lower_var_info) vars; /* by nest_var */
     /* the domain; kept when the lowering starts over */
     struct lower_axis axes[LOWER_AXES];

@@ -190,8 +190,14 @@ static void tail_panel(struct lower_dot_product *p, const struct lower_pos *chun
     p->at[AXIS_N] = n;
 }
 
+static bool is_counter(const struct lower_pos *p)
+{
+    return !p->offset && !p->scaled_count && p->term_count == 1 && p->term[0].scale == 1;
+}
+
 /* The panels of the group that begins with this one: the last group may have fewer, and the one of the columns left
- * over. */
+ * over. Of whole panels, where one variable counts them, none reaches the end of a row, so that no column is found by
+ * division. */
 static void each_panel_of(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *group,
                           panel_body *body, const void *user)
 {
@@ -208,7 +214,9 @@ static void each_panel_of(struct lower_dot_product *p, const struct lower_pos *c
     }
     if (p->panels > 0) {
         if (some) nest_open_if(&l->b, compare(l, OP_lt, &number, p->panels));
+        if (some && is_counter(&number)) l->vars.items[number.term[0].var].extent = p->panels;
         body(p, chunk, p->vectors, false, user);
+        if (some && is_counter(&number)) l->vars.items[number.term[0].var].extent = all;
         if (some) nest_close(&l->b);
     }
     if (!p->tail_columns) return;

@@ -57,7 +57,7 @@ nest_value lower_mask_tile(struct lower *l, const struct lower_pos *p, uint32_t 
         if (info->splits && info->axis == axis && info->part == part)
             lower_pos_add_term(l, &at, p->term[i].var, info->unit);
     }
-    l->tile_axis = axis, l->tile_part = part;
+    l->tile_axis = axis, l->tile_part = part, l->tile_most = extent - 1 - offset;
     nest_value x = lower_pos_value(l, &at);
     return l->tile_mask = lower_binary(l, OP_lt, IR_BOOL, x, lower_number(l, extent));
 }

@@ -110,7 +110,7 @@ static void widen(int64_t scale, int64_t max, int64_t *low, int64_t *high)
 }
 
 /* Steps that the terms of a tile which sticks out go at most in lanes that count: to the end of its part of the axis.
- * 0: not all of them have one scale. */
+ * 0: none, or not all of them have one scale. */
 static int64_t within_tile(const struct lower *l, const struct lower_pos *p, int64_t *scale)
 {
     *scale = 0;
@@ -120,7 +120,7 @@ static int64_t within_tile(const struct lower *l, const struct lower_pos *p, int
         if (p->term[i].scale % info->unit || (*scale && *scale != p->term[i].scale / info->unit)) return 0;
         *scale = p->term[i].scale / info->unit;
     }
-    return *scale ? l->axes[l->tile_axis].part[l->tile_part] - 1 : 0;
+    return *scale ? l->tile_most : 0;
 }
 
 void lower_pos_range(const struct lower *l, const struct lower_pos *p, int64_t *low, int64_t *high)

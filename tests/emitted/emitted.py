@@ -109,6 +109,16 @@ class Emitted(runner.Case):
                     for loop in itertools.chain(*(n.split(" serial ")[1:] for n in nests)):
                         self.assertNotIn(" div int32 ", loop[:loop.rfind(" fma ") + 1], loop)
 
+    def test_columns_at_the_end_of_a_row(self):
+        """What is added to a product's columns is found without a division, whether panels divide these or not."""
+        for features in 333, 222, 50:
+            o = {"stepc": 1, "inputs": {"x": {"shape": [100, 300]}}, "precision": {"compute": "bfloat16"}, "loss": "mean(astype(model, 'float32')**2)",
+                 "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": features}, {"type": "relu"}]}, "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+            for cpu in "x86-64-v3", "x86-64-v4":
+                with self.subTest(features=features, cpu=cpu):
+                    self.stepc("compile", self.write("row.json", o), "-q", "-o", self.path("row.so"), "--cpu", cpu, "--save-temps=" + self.path(""))
+                    self.assertNotIn(" div int32 ", self.read("row.nests"))
+
 
 def make_plans(program):
     for name in names():
