@@ -6,12 +6,13 @@ import re
 
 import numpy as np
 
-from . import instructions, machine, memory, nvrtc, parse
+from . import instructions, machine, memory, numbers, nvrtc, parse
 
 THREADS = 8192  # at once
 # What C++'s library and CUDA's compute to other last places, or the PTX only approximately.
-INEXACT = re.compile(r"\b(?:\w*(?:exp|log|tan|sin|cos|pow|erf|gamma|sqrt|cbrt|hypot)\w*)\(")
-EXACT = re.compile(r"\bsqrtf?\(|stepc_pow\(")
+INEXACT = re.compile(r"\b\w*(?:exp|log|tan|sin|cos|pow|erf|gamma|sqrt|cbrt|hypot)\w*\(")
+EXACT = re.compile(r"sqrtf?\(|stepc_pow\(")
+NARROW = re.compile(r"stepc_b?f16_")
 Launch = collections.namedtuple("Launch", "kernel text blocks threads shared words memory")  # memory: (address, before, after)
 
 
@@ -46,27 +47,38 @@ class Replay:
     """Kernels of texts by architecture, each made once."""
 
     def __init__(self, folder, cache=None):
-        self.folder, self.cache, self.library, self.modules, self.machines = folder, cache, nvrtc.library(), {}, {}
+        self.folder, self.cache, self.library, self.texts, self.machines = folder, cache, nvrtc.library(), {}, {}
         self.change = None  # PTX -> PTX, to see what is found
 
-    def text(self, name):
-        with open(os.path.join(self.folder, name), encoding="utf-8") as f:
-            return f.read()
+    def pieces(self, text):
+        """What stands before the kernels, and each of them."""
+        if text not in self.texts:
+            with open(os.path.join(self.folder, text), encoding="utf-8") as f:
+                before, *kernels = re.split(r'(?=extern "C" __global__)', f.read())
+            self.texts[text] = before, {re.match(r"[^\n]*?\) (\w+)\(", k)[1]: k for k in kernels}
+        return self.texts[text]
 
-    def machine(self, text, kernel, arch):
-        if (text, arch) not in self.modules:
-            made = nvrtc.ptx(self.library, self.text(text), arch, self.cache)
-            self.modules[text, arch] = parse.parse(self.change(made) if self.change else made)
-        if (text, kernel, arch) not in self.machines:
-            self.machines[text, kernel, arch] = machine.Machine(self.modules[text, arch][kernel], instructions)
-        return self.machines[text, kernel, arch]
+    def source(self, launch):
+        """A kernel's text."""
+        return self.pieces(launch.text)[1][launch.kernel]
+
+    def machine(self, launch, arch):
+        """Of a kernel alone, as the others take NVRTC as long."""
+        key = launch.text, launch.kernel, arch
+        if key not in self.machines:
+            made = nvrtc.ptx(self.library, self.pieces(launch.text)[0] + self.source(launch), arch, self.cache)
+            self.machines[key] = machine.Machine(parse.parse(self.change(made) if self.change else made)[launch.kernel], instructions)
+        return self.machines[key]
 
     def run(self, launch, arch):
         """The memory that is left."""
-        m = self.machine(launch.text, launch.kernel, arch)
+        m = self.machine(launch, arch)
         data = m.spaces.data
         heap = memory.Heap([(a, before) for a, before, _ in launch.memory if before] + ([(memory.DATA, data)] if data else []))
+        heap.remember(memory.grain(m.kernel, "global"))
         params = parameters(m.kernel, launch.words)
+        if launch.threads > m.kernel.most_threads:
+            raise machine.Fault("%s: %d threads, not %d at most" % (launch.kernel, launch.threads, m.kernel.most_threads))
         each = max(THREADS // launch.threads, 1)
         m.steps = 0
         for first in range(0, launch.blocks, each):
@@ -76,27 +88,21 @@ class Replay:
             raise machine.Fault("%s: what ld.global.nc has read is written by the same launch" % launch.kernel)
         return heap
 
-    def source(self, launch):
-        """A kernel's text."""
-        for piece in self.text(launch.text).split('extern "C" __global__')[1:]:
-            if re.match(r"[^\n]*\b%s\(" % launch.kernel, piece):
-                return piece
-        return ""
-
     def compare(self, launch, arch):
         """What differs, in words; how far it is off, of what may be 1."""
         heap = self.run(launch, arch)
-        want = memory.Heap([(a, after) for a, _, after in launch.memory if after] + [(memory.DATA, self.machine(launch.text, launch.kernel, arch).spaces.data)])
+        want = memory.Heap([(a, after) for a, _, after in launch.memory if after] + [(memory.DATA, self.machine(launch, arch).spaces.data)])
         if len(want.bytes) > len(heap.bytes):
             heap.bytes = np.concatenate([heap.bytes, want.bytes[len(heap.bytes):]])
         differ = heap.bytes != want.bytes[:len(heap.bytes)]
         if not differ.any():
             return [], 0.0
-        inexact = [x for x in INEXACT.findall(self.source(launch)) if not EXACT.match(x)]
-        return judged(heap, want, differ, bool(inexact), launch.kernel)
+        source = self.source(launch)
+        way = "exact" if not any(not EXACT.match(x) for x in INEXACT.findall(source)) else "narrow" if NARROW.search(source) else "inexact"
+        return judged(heap, want, differ, way, launch.kernel)
 
 
-def judged(heap, want, differ, inexact, kernel):
+def judged(heap, want, differ, way, kernel):
     """By what wrote it: each number is of the type of the last store, and may differ as much as the numbers of that store allow."""
     last = np.full(len(heap.bytes), -1)
     stores, statements = {}, []
@@ -118,7 +124,7 @@ def judged(heap, want, differ, inexact, kernel):
         if not off.any():
             continue
         take = lambda of: of.bytes[at[:, None] + np.arange(item)].copy()
-        far, how = min(distance(take(heap), take(want), item, kind, inexact) for kind in kinds(s, item))
+        far, how = min(distance(take(heap), take(want), kind, way) for kind in kinds(s, item))
         worst = max(worst, far)
         if far > 1:
             told.append("%s: line %d: %s: %d of %d numbers differ, by %.3g of what they may (%s)" % (kernel, s.line, s.text, off.sum(), len(at), far, how))
@@ -130,33 +136,41 @@ def kinds(s, item):
     return {8: ("f8", "i8", "f4"), 4: ("f4", "i4", "bf16", "f2"), 2: ("bf16", "f2", "i2"), 1: ("i1",)}[item] if s.parts[-1] not in ("f32", "f64") else ("f8",) if item == 8 else ("f4",)
 
 
-PLACES = {"f8": 2.0 ** -30, "f4": 2.0 ** -17, "bf16": 2.0 ** -7.5, "f2": 2.0 ** -9.5}
+# Of a number, and of the largest one of its store, of which sums are made: a few last places of the functions, which CUDA and C++ know to one or
+# two; of 16 bits, where now and then one is rounded to its neighbour, one place of each.
+PLACES = {"f8": (2.0 ** -44, 2.0 ** -44), "f4": (2.0 ** -18, 2.0 ** -18), "bf16": (2.0 ** -7, 2.0 ** -9), "f2": (2.0 ** -10, 2.0 ** -12)}
+SUMS_OF_16_BITS = 2.0 ** -12  # float32 that is made of such neighbours
+NEIGHBOURS = 8  # one in so many, at most
 
 
-def distance(got, want, item, kind, inexact):
-    """How far two arrays of bytes are apart, in units of what may be: not at all where all operations are exact, otherwise a few last places of
-    the largest numbers of the same store, of which sums are made; of 16 bits one place of each."""
-    if kind[0] == "i" or not inexact:
-        same = (got == want).all(1)
-        if not same.all() and kind[0] == "f" or kind == "bf16":
-            a, b = wide(got, kind), wide(want, kind)
-            same |= (a != a).all(1) & (b != b).all(1)
-        return (0.0 if same.all() else np.inf), "to the bit"
+def same(got, want, kind):
+    """To the bit, but for what is no number."""
+    equal = (got == want).all(1)
+    if kind[0] != "i" and not equal.all():
+        a, b = wide(got, kind), wide(want, kind)
+        equal |= ((a != a) & (b != b)).all(1)
+    return equal
+
+
+def distance(got, want, kind, way):
+    """How far two arrays of bytes are apart, in units of what may be. `way`: exact, inexact, or narrow: with numbers of 16 bits on the way."""
+    equal = same(got, want, kind)
+    if equal.all() or kind[0] == "i" or way == "exact":
+        return (0.0 if equal.all() else np.inf), "to the bit"
     a, b = wide(got, kind), wide(want, kind)
-    lost = (a != a) | (b != b)
-    if (lost & ~((a != a) & (b != b))).any():
-        return np.inf, "no number"
-    a, b = np.where(lost, 0, a), np.where(lost, 0, b)
-    if (np.isinf(a) | np.isinf(b)).any() and (a[np.isinf(a) | np.isinf(b)] != b[np.isinf(a) | np.isinf(b)]).any():
-        return np.inf, "no end"
-    a, b = np.where(np.isinf(a), 0, a), np.where(np.isinf(b), 0, b)
-    scale = np.abs(b).max(initial=0)
-    allowed = PLACES[kind] * np.abs(b) + min(PLACES[kind], 2.0 ** -12) * scale + 1e-300
-    return float((np.abs(a - b) / allowed).max(initial=0)), kind
+    with np.errstate(invalid="ignore"):
+        off = np.where(a == b, 0, np.abs(a - b))
+    off[(a != a) & (b != b)] = 0
+    of, most = PLACES[kind]
+    if kind == "f4" and way == "narrow":
+        most = SUMS_OF_16_BITS
+    size = np.where(np.isfinite(b), np.abs(b), 0)
+    allowed = of * size + most * size.max(initial=0) + 1e-300
+    far = np.where(np.isfinite(off), off / allowed, np.inf).max()
+    if kind in ("bf16", "f2") and equal.size > 64:
+        far = max(far, (~equal).mean() * NEIGHBOURS)
+    return float(far), kind
 
 
 def wide(data, kind):
-    if kind == "bf16":
-        data, n = data.view("u2"), "bf16"
-        return (data.astype("u4") << np.uint32(16)).view("f4").astype("f8")
-    return data.view(kind).astype("f8")
+    return (numbers.bf16_wide(data.view("u2")) if kind == "bf16" else data.view(kind)).astype("f8")

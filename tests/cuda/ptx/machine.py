@@ -170,6 +170,12 @@ class Machine:
         self.tid, self.block = u4(self.everyone % threads), self.everyone // threads
         self.ctaid, self.lane, self.warp = u4(self.block + first), u4(self.tid % WARP), self.everyone // WARP
         self.ntid, self.nctaid, self.zero = np.full(self.count, threads, "u4"), np.full(self.count, grid, "u4"), np.zeros(self.count, "u4")
+        per_block = -(-threads // WARP)
+        if per_block > 32:
+            raise Fault("%s: %d threads" % (self.kernel, threads))
+        warps = np.arange(-(-self.count // WARP))
+        self.block_of = warps // per_block + first  # of a warp: its block in the grid, and a number of its own
+        self.name_of = self.block_of * 32 + warps % per_block
         self.state = {}
         self.spaces.start(shared, params, heap)
         self.places, self.order, self.pool = {}, [], {}

@@ -187,11 +187,11 @@ def product(m, s):
         flat = places.reshape(-1)
         try:
             for warp in range(4):  # each warp of the group may be the one that reads
-                shared.look(flat // shared.grain * shared.grain, shared.grain, np.repeat(groups[:, 32 * warp] // 32, places[0].size))
+                shared.look(flat // shared.grain * shared.grain, shared.grain, np.repeat(m.warp[groups[:, 32 * warp]], places[0].size))
         except memory.Outside as e:
             m.fault(e)
         grains = flat // shared.grain
-        writer = shared.writer[grains] >> 16
+        writer = shared.writer[grains]
         if (shared.when[grains] >= shared.ordered[writer]).any():
             m.fault("what was stored without fence.proxy.async and a barrier behind it")
         return TRAIT[kind](shared.bytes.view("u2")[places // 2]), grains

@@ -33,6 +33,10 @@ class Heap:
             self.bytes[base:base + len(data)] = np.frombuffer(data, "u1")
         self.constant, self.stored = np.zeros(len(self.bytes), "u1"), np.zeros(len(self.bytes), "u1")
         self.log = []  # (statement, places, bytes each)
+        self.history = None
+
+    def remember(self, grain):
+        self.history = History(len(self.bytes) // grain + 1, grain)
 
     def places(self, a, size):
         """Where `size` bytes at each address lie."""
@@ -56,13 +60,67 @@ def spread(places, size, item):
     return first[:, None] + np.arange(size // item) if size > item else first[:, None]
 
 
+CLOCK = 24  # bits of a warp's clock, how many barriers it has passed, behind which number it is in the launch (32 for each block)
+
+
+class History:
+    """Who wrote and read each few bytes last. Of two accesses by different warps, one of which writes, a barrier is between: none is between
+    blocks."""
+
+    def __init__(self, count, grain):
+        self.grain = grain
+        self.writer, self.reader = np.full(count, -1, "i8"), np.full(count, -1, "i8")
+        self.many, self.foreign = np.zeros(count, bool), np.zeros(count, bool)  # other readers since the last one's barrier; of other blocks
+
+    def between(self, by, warp, clock, block):
+        """Is there no barrier between what `by` says and these warps, now?"""
+        return (by >= 0) & (by >> CLOCK != warp) & ((by >> CLOCK + 5 != block) | (by & (1 << CLOCK) - 1 >= clock))
+
+    def look(self, places, size, warp, clock, block):
+        """Who wrote what is read."""
+        g = spread(places, size, self.grain)
+        warp, clock, block = warp[:, None], clock[:, None], block[:, None]
+        by = self.writer[g]
+        if self.between(by, warp, clock, block).any():
+            raise Outside("what another warp has written is read without a barrier between")
+        old = self.reader[g]
+        self.foreign[g[(old >= 0) & (old >> CLOCK + 5 != block)]] = True
+        again = (old >> CLOCK + 5 == block) & (old & (1 << CLOCK) - 1 == clock) & (old >= 0)
+        self.many[g[~again]] = False
+        self.many[g[again & (old >> CLOCK != warp)]] = True
+        now = np.broadcast_to(warp << CLOCK | clock, g.shape)
+        self.reader[g] = now
+        other = self.reader[g] != now  # several in this access
+        if other.any():
+            self.many[g[other]] = True
+            self.foreign[g[other & (self.reader[g] >> CLOCK + 5 != block)]] = True
+        return by
+
+    def change(self, places, size, warp, clock, block):
+        g = spread(places, size, self.grain)
+        warp, clock, block = warp[:, None], clock[:, None], block[:, None]
+        old = self.reader[g]
+        late = self.between(old, warp, clock, block) | (self.many[g] & (old & (1 << CLOCK) - 1 >= clock)) | self.foreign[g]
+        if late.any():
+            raise Outside("what another warp may still read is written without a barrier between")
+        if self.between(self.writer[g], warp, clock, block).any():
+            raise Outside("two warps write the same without a barrier between")
+        now = np.broadcast_to(warp << CLOCK | clock, g.shape)
+        self.writer[g] = now
+        if (self.writer[g] != now).any():
+            raise Outside("two warps write the same at once")
+
+
+def grain(kernel, space):
+    """Bytes of the least access, which are looked at together."""
+    spaces = {"shared", "global", "local", "param", "const"}
+    generic = [s for s in kernel.code if s.parts[0] in ("ld", "st") and not spaces & set(s.parts)]
+    return 1 if generic else min([width(s) for s in kernel.code if space in s.parts], default=4)
+
+
 class Shared:
     def __init__(self, machine, static):
-        self.m, self.static = machine, static
-        words = [s for s in machine.kernel.code if "shared" in s.parts]
-        least = min([width(s) for s in words], default=4)
-        self.generic = any(s.op.startswith(("ld.", "st.")) and not {"shared", "global", "local", "param", "const"} & set(s.parts) for s in machine.kernel.code)
-        self.grain = 1 if self.generic else min(least, 16)
+        self.m, self.static, self.grain = machine, static, grain(machine.kernel, "shared")
 
     def start(self, dynamic):
         m = self.m
@@ -70,9 +128,8 @@ class Shared:
         self.limit = self.static + dynamic
         count = m.blocks * self.end // self.grain
         self.bytes = np.full(m.blocks * self.end, 0xff, "u1")
-        self.writer, self.when = np.full(count, -1), np.zeros(count, int)
-        self.reader, self.read_at, self.many = np.full(count, -1), np.full(count, -1), np.zeros(count, bool)
-        self.flight = np.zeros(count, bool)
+        self.history = History(count, self.grain)
+        self.writer, self.when, self.flight = np.zeros(count, int), np.zeros(count, int), np.zeros(count, bool)
         warps = -(-m.count // 32)
         self.clock, self.fenced, self.ordered = np.zeros(warps, int), np.full(warps, -1), np.full(warps, -1)
 
@@ -93,38 +150,19 @@ class Shared:
         return a.astype("i8") + block * self.end
 
     def look(self, places, size, warps):
-        """Reads by these warps. Writer and clock are one number."""
-        g = spread(places, size, self.grain)
-        warps = warps[:, None]
-        by = self.writer[g]
-        if by.min() < 0:
-            raise Outside("shared memory that nobody has written")
-        if self.flight[g].any():
+        """Reads by these warps."""
+        if self.flight[spread(places, size, self.grain)].any():
             raise Outside("what a copy brings is read before it has arrived")
-        clock = self.clock[warps]
-        other = (by >> 16) - warps
-        if ((other != 0) & ((by & 0xffff) >= clock)).any():
-            raise Outside("what another warp has written is read without a barrier between")
-        again = self.read_at[g] == clock
-        self.many[g[~again]] = False
-        self.many[g[again & (self.reader[g] != warps)]] = True
-        self.reader[g], self.read_at[g] = warps, clock
-        self.many[g[self.reader[g] != warps]] = True  # several in this access
+        if self.history.look(places, size, self.m.name_of[warps], self.clock[warps], self.m.block_of[warps]).min() < 0:
+            raise Outside("shared memory that nobody has written")
 
     def change(self, places, size, warps, arrives=False):
         """Writes by these warps; `arrives`: of a copy that was begun before."""
         g = spread(places, size, self.grain)
-        warps = warps[:, None]
         if self.flight[g].any() and not arrives:
             raise Outside("a copy is under way to what is written")
-        clock = self.clock[warps]
-        if ((self.read_at[g] >= clock) & (self.many[g] | (self.reader[g] != warps))).any():
-            raise Outside("what another warp may still read is written without a barrier between")
-        by = self.writer[g]
-        if ((by >= 0) & (by >> 16 != warps) & ((by & 0xffff) >= clock)).any():
-            raise Outside("two warps write the same without a barrier between")
-        self.writer[g] = warps << 16 | clock
-        self.when[g] = self.m.steps
+        self.history.change(places, size, self.m.name_of[warps], self.clock[warps], self.m.block_of[warps])
+        self.when[g], self.writer[g] = self.m.steps, warps[:, None]
 
     def begin_copy(self, places, size, warps):
         g = spread(places, size, self.grain)
@@ -218,6 +256,12 @@ class Spaces:
 
     # -------------------------------------------------------------- accesses
 
+    def told(self, what, places, size):
+        """Global memory's history of an access by the threads that are here."""
+        warps = self.m.here(self.m.warp)
+        places = np.broadcast_to(places, len(warps))
+        what(places, size, self.m.name_of[warps], self.shared.clock[warps], self.m.block_of[warps])
+
     def load(self, space, constant, o, dtype, count):
         """A function for `count` arrays of numbers."""
         address, dtype, m = self.address(o), np.dtype(dtype), self.m
@@ -230,6 +274,8 @@ class Spaces:
                     if len(places) == 1:
                         places = np.repeat(places, len(m.which()))
                     self.shared.look(places, size, m.here(m.warp))
+                if of == "global":
+                    self.told(self.heap.history.look, places, size)
             except Outside as e:
                 m.fault(e)
             if constant and of == "global":
@@ -251,6 +297,8 @@ class Spaces:
                     places = np.repeat(places, len(m.which()))
                 if of == "shared":
                     self.shared.change(places, size, m.here(m.warp))
+                if of == "global":
+                    self.told(self.heap.history.change, places, size)
             except Outside as e:
                 m.fault(e)
             if of == "global":
@@ -281,6 +329,8 @@ class Spaces:
                     if (b[some] % np.uint64(16)).any():
                         raise Outside("a copy from no multiple of 16 bytes")
                     origin[some] = self.heap.places(b[some], 16)
+                    warps = m.here(m.warp)[some]
+                    self.heap.history.look(origin[some], 16, m.name_of[warps], self.shared.clock[warps], m.block_of[warps])
             except Outside as e:
                 m.fault(e)
             self.shared.bytes[places[:, None] + np.arange(16)] = 0xff  # rubbish until it has arrived

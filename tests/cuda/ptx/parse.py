@@ -14,7 +14,8 @@ class Kernel:
     statement that follows)."""
 
     def __init__(self, name):
-        self.name, self.params, self.param_bytes, self.registers, self.variables, self.code, self.labels, self.tables = name, {}, 0, {}, [], [], {}, {}
+        self.name, self.params, self.param_bytes, self.most_threads = name, {}, 0, 1024
+        self.registers, self.variables, self.code, self.labels = {}, [], [], {}
 
     def __repr__(self):
         return self.name
@@ -161,6 +162,8 @@ def parse(text):
         end = plain.index("\n}\n", m.end())
         kernel = kernels[m[1]] = Kernel(m[1])
         parameters(kernel, m[2])
+        most = re.search(r"\.maxntid (\d+)", m[3])
+        kernel.most_threads = int(most[1]) if most else 1024
         body(kernel, plain[m.end():end + 1], plain.count("\n", 0, m.end()) + 1)
         at = end + 3
     for kernel in kernels.values():
