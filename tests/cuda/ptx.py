@@ -187,7 +187,7 @@ def several(arguments):
     parser.add_argument("--text")
     parser.add_argument("-v", action="store_true")
     parser.add_argument("patterns", nargs="*")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     stepc = os.path.abspath(options.stepc)
     if nvrtc.library() is None:
         sys.exit("no NVRTC")

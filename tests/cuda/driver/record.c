@@ -35,14 +35,16 @@ void record_text(uint64_t hash, const char *text)
 
 static bool is_reached(const struct thing *t, const struct context *c)
 {
-    return !t->gone && (t->kind == PINNED || (t->kind == BLOCK && (t->context == c || c->reaches[t->context->ordinal])));
+    return !t->gone &&
+           (t->kind == PINNED || (t->kind == BLOCK && (t->context == c || c->reaches[t->context->ordinal])));
 }
 
 struct recorded *record_begin(const struct context *c, const struct op *op)
 {
     static uint64_t written;
     if (!*setting("STAND_IN_LAUNCHES", "")) return NULL;
-    uint64_t bytes = 0, each = number("STAND_IN_LAUNCHES_EACH", "2"), most = number("STAND_IN_LAUNCHES_MOST", "268435456");
+    uint64_t bytes = 0, each = number("STAND_IN_LAUNCHES_EACH", "2"),
+             most = number("STAND_IN_LAUNCHES_MOST", "268435456");
     for (const struct thing *t = things; t; t = t->next) bytes += is_reached(t, c) ? t->bytes : 0;
     if (op->function->recorded >= each || bytes > most - written) return NULL;
     op->function->recorded++;
@@ -79,7 +81,8 @@ static void write_launch(const struct recorded *r)
     }
     fprintf(file, "kernel %s\ntext %016llx.cu\ngrid %u %u %u\ntable %u\nwords", op->function->name,
             (unsigned long long)op->function->text, op->blocks, op->threads, op->shared, op->function->table);
-    for (unsigned i = 0; i < function_words(op->function); i++) fprintf(file, " %llu", (unsigned long long)op->words[i]);
+    for (unsigned i = 0; i < function_words(op->function); i++)
+        fprintf(file, " %llu", (unsigned long long)op->words[i]);
     bool changed[MOST_BLOCKS];
     for (unsigned i = 0; i < r->count; i++) {
         const struct thing *t = r->blocks[i].block;

@@ -515,7 +515,11 @@ def vote(m, s):
 
 def warp_barrier(m, s):
     mask = m.reader(s.operands[0], "u4")
-    return lambda: whole(m, mask())
+
+    def go():
+        whole(m, mask())
+        m.spaces.shared.turn[np.unique(m.here(m.warp))] += 1
+    return go
 
 
 OTHERS = {

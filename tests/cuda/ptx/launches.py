@@ -9,6 +9,7 @@ import numpy as np
 from . import instructions, machine, memory, numbers, nvrtc, parse
 
 THREADS = 8192  # at once
+MOST_SHARED = 99 << 10  # of a block, of the architectures that have the least (sm_86, sm_89)
 # What C++'s library and CUDA's compute to other last places, or the PTX only approximately.
 INEXACT = re.compile(r"\b\w*(?:exp|log|tan|sin|cos|pow|erf|gamma|sqrt|cbrt|hypot)\w*\(")
 EXACT = re.compile(r"sqrtf?\(|stepc_pow\(")
@@ -77,6 +78,9 @@ class Replay:
         heap = memory.Heap([(a, before) for a, before, _ in launch.memory if before] + ([(memory.DATA, data)] if data else []))
         heap.remember(memory.grain(m.kernel, "global"))
         params = parameters(m.kernel, launch.words)
+        shared = m.spaces.shared.static - memory.RESERVED + launch.shared
+        if shared > MOST_SHARED:
+            raise machine.Fault("%s: %d bytes of shared memory" % (launch.kernel, shared))
         if launch.threads > m.kernel.most_threads:
             raise machine.Fault("%s: %d threads, not %d at most" % (launch.kernel, launch.threads, m.kernel.most_threads))
         each = max(THREADS // launch.threads, 1)

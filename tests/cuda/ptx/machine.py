@@ -170,7 +170,7 @@ class Machine:
         self.tid, self.block = u4(self.everyone % threads), self.everyone // threads
         self.ctaid, self.lane, self.warp = u4(self.block + first), u4(self.tid % WARP), self.everyone // WARP
         self.ntid, self.nctaid, self.zero = np.full(self.count, threads, "u4"), np.full(self.count, grid, "u4"), np.zeros(self.count, "u4")
-        per_block = -(-threads // WARP)
+        self.per_block = per_block = -(-threads // WARP)
         if per_block > 32:
             raise Fault("%s: %d threads" % (self.kernel, threads))
         warps = np.arange(-(-self.count // WARP))

@@ -62,7 +62,7 @@ def ldmatrix(m, s):
         warps, shared = len(m.whole_warps()), m.spaces.shared
         try:
             places = shared.places(np.broadcast_to(address(), 32 * warps), 16, m.here(m.block))
-            shared.look(places, 16, m.here(m.warp))
+            shared.look(places, 16, m.spaces.who_is_here()._replace(thread=np.full(32 * warps, memory.UNIT)))
         except memory.Outside as e:
             m.fault(e)
         tiles = shared.bytes.view("u2")[(places // 2)[:, None] + np.arange(8)].reshape(warps, 4, 8, 8)
@@ -187,11 +187,12 @@ def product(m, s):
         flat = places.reshape(-1)
         try:
             for warp in range(4):  # each warp of the group may be the one that reads
-                shared.look(flat // shared.grain * shared.grain, shared.grain, np.repeat(m.warp[groups[:, 32 * warp]], places[0].size))
+                who = m.spaces.who(np.repeat(groups[:, 32 * warp], places[0].size))
+                shared.look(flat // shared.grain * shared.grain, shared.grain, who._replace(thread=np.full(len(flat), memory.UNIT)))
         except memory.Outside as e:
             m.fault(e)
         grains = flat // shared.grain
-        writer = shared.writer[grains]
+        writer = shared.writer[grains]  # by number in this part of the launch
         if (shared.when[grains] >= shared.ordered[writer]).any():
             m.fault("what was stored without fence.proxy.async and a barrier behind it")
         return TRAIT[kind](shared.bytes.view("u2")[places // 2]), grains

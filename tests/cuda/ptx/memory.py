@@ -2,6 +2,7 @@
 knows of each few bytes which warp wrote and read them between which barriers, whether a copy is under way to them, and whether the unit
 of products may see them ("Async proxy")."""
 import bisect
+import collections
 
 import numpy as np
 
@@ -60,53 +61,58 @@ def spread(places, size, item):
     return first[:, None] + np.arange(size // item) if size > item else first[:, None]
 
 
-CLOCK = 24  # bits of a warp's clock, how many barriers it has passed, behind which number it is in the launch (32 for each block)
+UNIT = 1 << 38  # what a unit reads for a whole warp, which is done with it when the warp goes on
+CLOCK = 24  # bits of a clock, behind a number: of a warp in the launch (32 for each block), or of a thread there
+
+Who = collections.namedtuple("Who", "block warp clock thread turn")  # arrays: barriers that a warp has passed, with others and with itself
 
 
 class History:
-    """Who wrote and read each few bytes last. Of two accesses by different warps, one of which writes, a barrier is between: none is between
-    blocks."""
+    """Who wrote and read each few bytes last. Of two accesses by different threads, one of which writes, a barrier is between, of the block or
+    of the warp; none is between blocks."""
 
     def __init__(self, count, grain):
         self.grain = grain
-        self.writer, self.reader = np.full(count, -1, "i8"), np.full(count, -1, "i8")
+        self.writer, self.reader, self.writing, self.reading = (np.full(count, -1, "i8") for _ in range(4))  # warps with their clocks, threads with their turns
         self.many, self.foreign = np.zeros(count, bool), np.zeros(count, bool)  # other readers since the last one's barrier; of other blocks
 
-    def between(self, by, warp, clock, block):
-        """Is there no barrier between what `by` says and these warps, now?"""
-        return (by >= 0) & (by >> CLOCK != warp) & ((by >> CLOCK + 5 != block) | (by & (1 << CLOCK) - 1 >= clock))
+    def between(self, by, thread, who):
+        """Is there no barrier between what `by` and `thread` say and these, now?"""
+        warps = (by >> CLOCK != who.warp) & ((by >> CLOCK + 5 != who.block) | (by & (1 << CLOCK) - 1 >= who.clock))
+        lanes = (by >> CLOCK == who.warp) & (thread >> CLOCK != who.thread) & (thread & (1 << CLOCK) - 1 >= who.turn)
+        return (by >= 0) & (warps | lanes)
 
-    def look(self, places, size, warp, clock, block):
+    def look(self, places, size, who):
         """Who wrote what is read."""
         g = spread(places, size, self.grain)
-        warp, clock, block = warp[:, None], clock[:, None], block[:, None]
+        who = Who(*(x[:, None] for x in who))
         by = self.writer[g]
-        if self.between(by, warp, clock, block).any():
-            raise Outside("what another warp has written is read without a barrier between")
+        if self.between(by, self.writing[g], who).any():
+            raise Outside("what another thread has written is read without a barrier between")
         old = self.reader[g]
-        self.foreign[g[(old >= 0) & (old >> CLOCK + 5 != block)]] = True
-        again = (old >> CLOCK + 5 == block) & (old & (1 << CLOCK) - 1 == clock) & (old >= 0)
+        self.foreign[g[(old >= 0) & (old >> CLOCK + 5 != who.block)]] = True
+        again = (old >> CLOCK + 5 == who.block) & (old & (1 << CLOCK) - 1 == who.clock) & (old >= 0)
         self.many[g[~again]] = False
-        self.many[g[again & (old >> CLOCK != warp)]] = True
-        now = np.broadcast_to(warp << CLOCK | clock, g.shape)
-        self.reader[g] = now
+        self.many[g[again & (old >> CLOCK != who.warp)]] = True
+        now = np.broadcast_to(who.warp << CLOCK | who.clock, g.shape)
+        self.reader[g], self.reading[g] = now, np.broadcast_to(who.thread << CLOCK | who.turn * (who.thread != UNIT), g.shape)
         other = self.reader[g] != now  # several in this access
         if other.any():
             self.many[g[other]] = True
-            self.foreign[g[other & (self.reader[g] >> CLOCK + 5 != block)]] = True
+            self.foreign[g[other & (self.reader[g] >> CLOCK + 5 != who.block)]] = True
         return by
 
-    def change(self, places, size, warp, clock, block):
+    def change(self, places, size, who):
         g = spread(places, size, self.grain)
-        warp, clock, block = warp[:, None], clock[:, None], block[:, None]
+        who = Who(*(x[:, None] for x in who))
         old = self.reader[g]
-        late = self.between(old, warp, clock, block) | (self.many[g] & (old & (1 << CLOCK) - 1 >= clock)) | self.foreign[g]
+        late = self.between(old, self.reading[g], who) | (self.many[g] & (old & (1 << CLOCK) - 1 >= who.clock)) | self.foreign[g]
         if late.any():
-            raise Outside("what another warp may still read is written without a barrier between")
-        if self.between(self.writer[g], warp, clock, block).any():
-            raise Outside("two warps write the same without a barrier between")
-        now = np.broadcast_to(warp << CLOCK | clock, g.shape)
-        self.writer[g] = now
+            raise Outside("what another thread may still read is written without a barrier between")
+        if self.between(self.writer[g], self.writing[g], who).any():
+            raise Outside("two threads write the same without a barrier between")
+        now = np.broadcast_to(who.warp << CLOCK | who.clock, g.shape)
+        self.writer[g], self.writing[g] = now, np.broadcast_to(who.thread << CLOCK | who.turn, g.shape)
         if (self.writer[g] != now).any():
             raise Outside("two warps write the same at once")
 
@@ -131,7 +137,8 @@ class Shared:
         self.history = History(count, self.grain)
         self.writer, self.when, self.flight = np.zeros(count, int), np.zeros(count, int), np.zeros(count, bool)
         warps = -(-m.count // 32)
-        self.clock, self.fenced, self.ordered = np.zeros(warps, int), np.full(warps, -1), np.full(warps, -1)
+        self.clock, self.turn = np.zeros(warps, int), np.ones(warps, int)
+        self.fenced, self.ordered = np.full(warps, -1), np.full(warps, -1)
 
     def meet(self, lanes):
         """These have passed a barrier."""
@@ -141,6 +148,7 @@ class Shared:
             of = warps if b is None else warps[blocks == b]
             self.clock[of] = self.clock[of].max() + 1
         self.ordered[warps] = self.fenced[warps]
+        self.turn[warps] += 1
 
     def places(self, a, size, block):
         if (a % size).any():
@@ -149,29 +157,28 @@ class Shared:
             raise Outside("%#x is outside of the %d bytes of shared memory" % (int(a.max()), self.limit - RESERVED))
         return a.astype("i8") + block * self.end
 
-    def look(self, places, size, warps):
-        """Reads by these warps."""
+    def look(self, places, size, who):
         if self.flight[spread(places, size, self.grain)].any():
             raise Outside("what a copy brings is read before it has arrived")
-        if self.history.look(places, size, self.m.name_of[warps], self.clock[warps], self.m.block_of[warps]).min() < 0:
+        if self.history.look(places, size, who).min() < 0:
             raise Outside("shared memory that nobody has written")
 
-    def change(self, places, size, warps, arrives=False):
-        """Writes by these warps; `arrives`: of a copy that was begun before."""
+    def change(self, places, size, who, arrives=False):
+        """`arrives`: what a copy brings that was begun before."""
         g = spread(places, size, self.grain)
         if self.flight[g].any() and not arrives:
             raise Outside("a copy is under way to what is written")
-        self.history.change(places, size, self.m.name_of[warps], self.clock[warps], self.m.block_of[warps])
-        self.when[g], self.writer[g] = self.m.steps, warps[:, None]
+        self.history.change(places, size, who)
+        self.when[g], self.writer[g] = self.m.steps, ((who.block - self.m.block_of[0]) * self.m.per_block + who.warp % 32)[:, None]
 
-    def begin_copy(self, places, size, warps):
+    def begin_copy(self, places, size, who):
         g = spread(places, size, self.grain)
-        self.change(places, size, warps)
+        self.change(places, size, who)
         self.flight[g] = True
 
-    def end_copy(self, places, size, warps):
+    def end_copy(self, places, size, who):
         self.flight[spread(places, size, self.grain)] = False
-        self.change(places, size, warps, arrives=True)
+        self.change(places, size, who, arrives=True)
 
 
 def width(s):
@@ -256,11 +263,12 @@ class Spaces:
 
     # -------------------------------------------------------------- accesses
 
-    def told(self, what, places, size):
-        """Global memory's history of an access by the threads that are here."""
-        warps = self.m.here(self.m.warp)
-        places = np.broadcast_to(places, len(warps))
-        what(places, size, self.m.name_of[warps], self.shared.clock[warps], self.m.block_of[warps])
+    def who(self, threads):
+        warps = self.m.warp[threads]
+        return Who(self.m.block_of[warps], self.m.name_of[warps], self.shared.clock[warps], self.m.block_of[warps] * self.m.threads + self.m.tid[threads], self.shared.turn[warps])
+
+    def who_is_here(self):
+        return self.who(self.m.which())
 
     def load(self, space, constant, o, dtype, count):
         """A function for `count` arrays of numbers."""
@@ -273,9 +281,9 @@ class Spaces:
                 if of == "shared":
                     if len(places) == 1:
                         places = np.repeat(places, len(m.which()))
-                    self.shared.look(places, size, m.here(m.warp))
+                    self.shared.look(places, size, self.who_is_here())
                 if of == "global":
-                    self.told(self.heap.history.look, places, size)
+                    self.heap.history.look(np.broadcast_to(places, len(m.which())), size, self.who_is_here())
             except Outside as e:
                 m.fault(e)
             if constant and of == "global":
@@ -296,9 +304,9 @@ class Spaces:
                 if len(places) == 1:
                     places = np.repeat(places, len(m.which()))
                 if of == "shared":
-                    self.shared.change(places, size, m.here(m.warp))
+                    self.shared.change(places, size, self.who_is_here())
                 if of == "global":
-                    self.told(self.heap.history.change, places, size)
+                    self.heap.history.change(places, size, self.who_is_here())
             except Outside as e:
                 m.fault(e)
             if of == "global":
@@ -322,15 +330,14 @@ class Spaces:
                 m.fault("%s bytes of a copy" % n)
             try:
                 places = self.shared.places(a, 16, m.here(m.block))
-                self.shared.begin_copy(places, 16, m.here(m.warp))
+                self.shared.begin_copy(places, 16, self.who_is_here())
                 some = n == 16
                 origin = np.full(len(n), -1)
+                if (b % np.uint64(16)).any():
+                    raise Outside("a copy from no multiple of 16 bytes")
                 if some.any():
-                    if (b[some] % np.uint64(16)).any():
-                        raise Outside("a copy from no multiple of 16 bytes")
                     origin[some] = self.heap.places(b[some], 16)
-                    warps = m.here(m.warp)[some]
-                    self.heap.history.look(origin[some], 16, m.name_of[warps], self.shared.clock[warps], m.block_of[warps])
+                    self.heap.history.look(origin[some], 16, self.who(m.which()[some]))
             except Outside as e:
                 m.fault(e)
             self.shared.bytes[places[:, None] + np.arange(16)] = 0xff  # rubbish until it has arrived
@@ -357,7 +364,7 @@ class Spaces:
                 if (self.taken(origin[done]) != data[done]).any():
                     self.m.fault("what a copy takes was changed meanwhile")
                 try:
-                    self.shared.end_copy(places[done], 16, self.m.warp[threads[done]])
+                    self.shared.end_copy(places[done], 16, self.who(threads[done]))
                 except Outside as e:
                     self.m.fault(e)
                 self.shared.bytes[places[done][:, None] + np.arange(16)] = data[done]
