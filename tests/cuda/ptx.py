@@ -23,7 +23,7 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
-from ptx import documents, launches, machine, numbers, nvrtc
+from ptx import documents, instructions, launches, machine, numbers, nvrtc, parse
 from tool import recorded, runner
 
 LOOSE = "0.05"  # the stand-in's own results are compared by other tests
@@ -114,6 +114,50 @@ class Numbers(unittest.TestCase):
             near = [numbers.bf16_wide(np.array([int(of) + d & 0xffff], "u2"))[0] for d in (-1, 0, 1)]
             off = [abs(fractions.Fraction(float(n)) - fractions.Fraction(float(value))) for n in near]
             self.assertTrue(off[1] <= min(off) and (off.count(off[1]) == 1 or of % 2 == 0), value)
+
+
+HEAD = """
+.visible .entry k(.param .u64 k_param_0) .maxntid 128, 1, 1 {
+.reg .pred %p<4>; .reg .b16 %rs<4>; .reg .b32 %r<16>; .reg .f32 %f<8>; .reg .b64 %rd<8>;
+.shared .align 16 .b8 s[1024];
+mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 31; setp.lt.u32 %p1, %r2, 16; setp.lt.u32 %p2, %r1, 64;
+mov.u32 %r3, s; shl.b32 %r4, %r1, 2; add.s32 %r5, %r3, %r4; xor.b32 %r6, %r4, 4; add.s32 %r6, %r3, %r6; xor.b32 %r7, %r4, 128; add.s32 %r7, %r3, %r7;
+ld.param.u64 %rd1, [k_param_0]; cvt.u64.u32 %rd2, %r4; add.s64 %rd3, %rd1, %rd2;
+"""
+HAZARDS = (  # what a kernel does, and what is said
+    ("st.shared.u32 [%r5], %r1; bar.sync 0; ld.shared.u32 %r8, [%r7]; st.global.u32 [%rd3], %r8;", None),
+    ("st.shared.u32 [%r5], %r1; bar.warp.sync -1; ld.shared.u32 %r8, [%r6]; st.global.u32 [%rd3], %r8;", None),
+    ("st.shared.u32 [%r5], %r1; ld.shared.u32 %r8, [%r7];", "another thread has written is read"), ("st.shared.u32 [%r5], %r1; ld.shared.u32 %r8, [%r6];", "another thread has written is read"),
+    ("st.shared.u32 [%r5], %r1; bar.sync 0; ld.shared.u32 %r8, [%r7]; st.shared.u32 [%r5], %r8;", "another thread may still read"),
+    ("st.shared.u32 [%r5], %r1; bar.sync 0; ld.shared.u32 %r8, [%r7]; bar.sync 0; st.shared.u32 [%r5], %r8;", None), ("st.shared.u32 [%r3], %r1;", "two warps write the same at once"),
+    ("ld.shared.u32 %r8, [%r5];", "nobody has written"), ("add.s32 %r8, %r9, 1;", "%r9 holds nothing"), ("st.shared.v2.u32 [%r5], {%r1, %r1};", "no multiple of 8"), ("ld.shared.u32 %r8, [%r5+1024];", "outside"),
+    ("ld.global.u32 %r8, [%rd3+512];", "outside of every block"), ("ld.global.u32 %r8, [%rd3+2];", "no multiple of 4"), ("brev.b32 %r8, %r1;", "unknown instruction"),
+    ("cvt.u16.u32 %rs1, %r1; add.s32 %r8, %rs1, 1;", "a register of 2 bytes for 4"), ("@%p2 bar.sync 0; st.global.u32 [%rd3], %r1;", "wait for others that do not come"),
+    ("@%p2 bar.sync 1, 64; @!%p2 bar.sync 2, 64; st.global.u32 [%rd3], %r1;", None), ("bar.sync 1, 96;", "threads at a barrier|do not come"), ("@%p1 bar.sync 0;", "a part of a warp|do not come"),
+    ("@%p1 shfl.sync.bfly.b32 %r8, %r1, 1, 31, -1;", "by a part of a warp"), ("@%p1 bra $L1; mov.u32 %r8, 1; bra.uni $L2; $L1: mov.u32 %r8, 2; $L2: shfl.sync.bfly.b32 %r9, %r8, 16, 31, -1; st.global.u32 [%rd3], %r9;", None),
+    ("mov.u32 %r8, 0; $L1: @%p1 bra $L3; add.s32 %r8, %r8, 1; $L3: bra.uni $L2; $L2: st.global.u32 [%rd3], %r8;", None), ("ld.global.nc.u32 %r8, [%rd3]; st.global.u32 [%rd3], %r8;", "ld.global.nc has read is written"),
+    ("st.global.u32 [%rd1], %r1;", "two warps write the same at once"), ("@%p2 st.global.u32 [%rd3], %r1; @!%p2 ld.global.u32 %r8, [%rd3+-256];", "another thread has written is read"),
+    ("cp.async.cg.shared.global [%r3], [%rd1], 16, 16;", "two|nobody waits|under way"), ("setp.eq.u32 %p3, %r1, 0; @%p3 cp.async.cg.shared.global [%r3], [%rd1], 16, 16;", "a copy that nobody waits for"),
+    ("setp.eq.u32 %p3, %r1, 0; @%p3 cp.async.cg.shared.global [%r3], [%rd1], 16, 16; cp.async.commit_group; cp.async.wait_group 1; bar.sync 0; ld.shared.u32 %r8, [%r3];", "before it has arrived"),
+    ("setp.eq.u32 %p3, %r1, 0; @%p3 cp.async.cg.shared.global [%r3], [%rd1], 16, 16; cp.async.commit_group; cp.async.wait_group 0; ld.shared.u32 %r8, [%r3];", "another thread has written is read"),
+    ("setp.eq.u32 %p3, %r1, 0; @%p3 cp.async.cg.shared.global [%r3], [%rd1], 16, 16; cp.async.commit_group; cp.async.wait_group 0; bar.sync 0; ld.shared.u32 %r8, [%r3]; st.global.u32 [%rd3], %r8;", None),
+)
+
+
+class Hazards(unittest.TestCase):
+    """What the emulator says of small kernels, of 128 threads and 512 bytes of memory."""
+
+    def test_each(self):
+        for code, says in HAZARDS:
+            with self.subTest(code=code):
+                try:
+                    kernel = parse.parse(HEAD + code.replace(":", ":\n") + " ret;\n}\n")["k"]
+                    m = machine.Machine(kernel, instructions)
+                    launches.run(m, launches.Launch("k", "", 1, 128, 0, [1 << 20], [(1 << 20, bytes(512), bytes(512))]))
+                    said = None
+                except machine.Fault as e:
+                    said = str(e)
+                self.assertTrue(said is None if says is None else said and re.search(says, said), said)
 
 
 class Documents(runner.SharedCase):

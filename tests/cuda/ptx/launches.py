@@ -44,6 +44,27 @@ def parameters(kernel, words):
     return bytes(out)
 
 
+def run(m, launch):
+    """The memory that a launch leaves."""
+    data = m.spaces.data
+    heap = memory.Heap([(a, before) for a, before, _ in launch.memory if before] + [(memory.DATA, data)])
+    heap.remember(memory.grain(m.kernel, "global"))
+    params = parameters(m.kernel, launch.words)
+    shared = m.spaces.shared.static - memory.RESERVED + launch.shared
+    if shared > MOST_SHARED:
+        raise machine.Fault("%s: %d bytes of shared memory" % (launch.kernel, shared))
+    if launch.threads > m.kernel.most_threads:
+        raise machine.Fault("%s: %d threads, not %d at most" % (launch.kernel, launch.threads, m.kernel.most_threads))
+    each = max(THREADS // launch.threads, 1)
+    m.steps = 0
+    for first in range(0, launch.blocks, each):
+        m.start(first, min(each, launch.blocks - first), launch.blocks, launch.threads, launch.shared, params, heap)
+        m.run()
+    if (heap.constant & heap.stored).any():
+        raise machine.Fault("%s: what ld.global.nc has read is written by the same launch" % launch.kernel)
+    return heap
+
+
 class Replay:
     """Kernels of texts by architecture, each made once."""
 
@@ -71,30 +92,9 @@ class Replay:
             self.machines[key] = machine.Machine(parse.parse(self.change(made) if self.change else made)[launch.kernel], instructions)
         return self.machines[key]
 
-    def run(self, launch, arch):
-        """The memory that is left."""
-        m = self.machine(launch, arch)
-        data = m.spaces.data
-        heap = memory.Heap([(a, before) for a, before, _ in launch.memory if before] + ([(memory.DATA, data)] if data else []))
-        heap.remember(memory.grain(m.kernel, "global"))
-        params = parameters(m.kernel, launch.words)
-        shared = m.spaces.shared.static - memory.RESERVED + launch.shared
-        if shared > MOST_SHARED:
-            raise machine.Fault("%s: %d bytes of shared memory" % (launch.kernel, shared))
-        if launch.threads > m.kernel.most_threads:
-            raise machine.Fault("%s: %d threads, not %d at most" % (launch.kernel, launch.threads, m.kernel.most_threads))
-        each = max(THREADS // launch.threads, 1)
-        m.steps = 0
-        for first in range(0, launch.blocks, each):
-            m.start(first, min(each, launch.blocks - first), launch.blocks, launch.threads, launch.shared, params, heap)
-            m.run()
-        if (heap.constant & heap.stored).any():
-            raise machine.Fault("%s: what ld.global.nc has read is written by the same launch" % launch.kernel)
-        return heap
-
     def compare(self, launch, arch):
         """What differs, in words; how far it is off, of what may be 1."""
-        heap = self.run(launch, arch)
+        heap = run(self.machine(launch, arch), launch)
         want = memory.Heap([(a, after) for a, _, after in launch.memory if after] + [(memory.DATA, self.machine(launch, arch).spaces.data)])
         if len(want.bytes) > len(heap.bytes):
             heap.bytes = np.concatenate([heap.bytes, want.bytes[len(heap.bytes):]])
