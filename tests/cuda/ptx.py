@@ -6,6 +6,7 @@ hardware leaves undefined. Bytes have to be the same, but where functions are ap
     tests/cuda/ptx.py build/stepc [TEST...]                    a few documents   (STEPC_CUDA_DRIVER names the stand-in, STAND_IN_CACHE a folder that keeps PTX, too)
     tests/cuda/ptx.py build/stepc --all [PATTERN...]           all of ptx/documents.py
     tests/cuda/ptx.py build/stepc --recorded PATTERN...        recorded cases
+    tests/cuda/ptx.py build/stepc --folder FOLDER              launches of any program that ran with STAND_IN_LAUNCHES=FOLDER
     --every N (of recorded cases)   --arch compute_80 (default: compute_90, and compute_90a for warpgroups)   --text text_90a   -v: each launch
 """
 import argparse
@@ -226,6 +227,7 @@ def several(arguments):
     parser.add_argument("stepc")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--recorded", action="store_true")
+    parser.add_argument("--folder")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--arch")
     parser.add_argument("--text")
@@ -235,6 +237,10 @@ def several(arguments):
     stepc = os.path.abspath(options.stepc)
     if nvrtc.library() is None:
         sys.exit("no NVRTC")
+    if options.folder:
+        told, count = unlike(launches.Replay(options.folder, cache()), options.arch or "compute_90", show=print if options.v else None)
+        print("%d launches%s" % (count, "".join("\n  " + t for t in told)))
+        return len(told)
     asked = lambda name: not options.patterns or any(fnmatch.fnmatch(name, p) for p in options.patterns)
     names = [n for n in documents.ALL if asked(n)] if options.all else [c for c in recorded.names() if asked(c)][::options.every]
     bad = 0
@@ -261,6 +267,6 @@ def several(arguments):
 
 
 if __name__ == "__main__":
-    if {"--all", "--recorded"} & set(sys.argv):
+    if {"--all", "--recorded", "--folder"} & set(sys.argv):
         sys.exit(bool(several(sys.argv[1:])))
     runner.main()
