@@ -7,7 +7,7 @@ hardware leaves undefined. Bytes have to be the same, but where functions are ap
     tests/cuda/ptx.py build/stepc --all [PATTERN...]           all of ptx/documents.py
     tests/cuda/ptx.py build/stepc --recorded PATTERN...        recorded cases
     tests/cuda/ptx.py build/stepc --folder FOLDER              launches of any program that ran with STAND_IN_LAUNCHES=FOLDER
-    --every N (of recorded cases)   --arch compute_80 (default: compute_90, and compute_90a for warpgroups)   --text text_90a   -v: each launch
+    --every N (of recorded cases)   --arch compute_80 (default: compute_90; for text_90a compute_90a, and compute_90 of warpgroups)   --text text_90a   -v: each launch
 """
 import argparse
 import fnmatch
@@ -27,6 +27,9 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 from ptx import documents, instructions, launches, machine, numbers, nvrtc, parse
 from tool import recorded, runner
 
+# By the text's architecture. Those without wgmma multiply the panels of warpgroups by mma.sync, which the stand-in never does. NVVM makes of
+# a text the same for sm_80 as for sm_90.
+ARCHS = {"text": ("compute_90",), "text_90a": ("compute_90a", "compute_90")}
 LOOSE = "0.05"  # the stand-in's own results are compared by other tests
 
 
@@ -175,15 +178,13 @@ class Documents(runner.SharedCase):
             record(self.program, folder, documents.ALL[name])
         return launches.Replay(folder, cache())
 
-    def arch(self, name):
-        return "compute_90a" if documents.ALL[name][1] == "text_90a" else "compute_90"
-
     def test_few(self):
         for name in documents.FEW:
             with self.subTest(name=name):
-                told, count = unlike(self.recorded(name), self.arch(name), KERNELS)
-                self.assertEqual(told, [])
-                self.assertGreater(count, 2)
+                for arch in ARCHS[documents.ALL[name][1]] if name == documents.FEW[0] else ARCHS[documents.ALL[name][1]][:1]:
+                    told, count = unlike(self.recorded(name), arch, KERNELS)
+                    self.assertEqual(told, [])
+                    self.assertGreater(count, 0)
 
     def changed(self, name, kernel, old, new, says, last=False):
         """What is said where one place of the PTX is another one."""
@@ -195,7 +196,7 @@ class Documents(runner.SharedCase):
             at = places[-1 if last else 0]
             return text[:at.start()] + at.expand(new) + text[at.end():]
         replay.change = change
-        told, _ = unlike(replay, self.arch(name), kernel)
+        told, _ = unlike(replay, ARCHS[documents.ALL[name][1]][0], kernel)
         self.assertRegex("\n".join(told), says, (name, old))
 
     def test_changed(self):
@@ -207,6 +208,7 @@ class Documents(runner.SharedCase):
             self.changed("warpgroups_one_block_bfloat16", r"stepc_warpgroup_", old, new, says)
 
 
+WARPGROUPS_TEXT = "stepc_warpgroup_"
 KERNELS = r"stepc_(matrix|warpgroup|copy|fold|threefry|load_tiles)|__shared__"
 COPIES = (
     (r"bar\.sync\s+0;", "", "without a barrier between"), (r"cp\.async\.wait_group \d+;", "", "before it has arrived|nobody waits for"),
@@ -258,8 +260,10 @@ def several(arguments):
             except runner.Failed as e:
                 print("%s: not recorded: %s" % (name, e.brief(200)), flush=True)
                 continue
-            arch = options.arch or ("compute_90a" if text == "text_90a" else "compute_90")
-            told, count = unlike(launches.Replay(folder, cache()), arch, show=print if options.v else None)
+            told, count = [], 0
+            for arch in (options.arch,) if options.arch else ARCHS[text]:
+                some, n = unlike(launches.Replay(folder, cache()), arch, WARPGROUPS_TEXT if arch != "compute_90a" and text == "text_90a" and not options.arch else None, show=print if options.v else None)
+                told, count = told + some, count + n
         print("%s: %d launches, %.0f s%s" % (name, count, time.monotonic() - begin, "".join("\n  " + t for t in told)), flush=True)
         bad += bool(told)
     print("%d of %d documents have something wrong" % (bad, len(names)))

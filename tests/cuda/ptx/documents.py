@@ -53,4 +53,4 @@ ALL = {
     "sequence_words": (sequences.document(["tanh(x)"] * 60), "text", {}), "sequence_parts": (sequences.document(sequences.EACH[:40]), "text", {}),
 }
 # Copies, panels, the matrix unit, products by warpgroups, folds, random numbers, scatters.
-FEW = ("product_two_blocks_bfloat16", "product_turned_float16", "warpgroups_one_block_bfloat16", "warpgroups_turned_float16", "attention_panels_mask", "layer_norm")
+FEW = ("warpgroups_one_block_bfloat16", "product_two_blocks_bfloat16", "product_turned_float16", "warpgroups_turned_float16", "attention_panels_mask", "layer_norm")
