@@ -141,6 +141,7 @@ HAZARDS = (  # what a kernel does, and what is said
     ("@%p1 shfl.sync.bfly.b32 %r8, %r1, 1, 31, -1;", "by a part of a warp"), ("@%p1 bra $L1; mov.u32 %r8, 1; bra.uni $L2; $L1: mov.u32 %r8, 2; $L2: shfl.sync.bfly.b32 %r9, %r8, 16, 31, -1; st.global.u32 [%rd3], %r9;", None),
     ("mov.u32 %r8, 0; $L1: @%p1 bra $L3; add.s32 %r8, %r8, 1; $L3: bra.uni $L2; $L2: st.global.u32 [%rd3], %r8;", None), ("ld.global.nc.u32 %r8, [%rd3]; st.global.u32 [%rd3], %r8;", "ld.global.nc has read is written"),
     ("st.global.u32 [%rd1], %r1;", "two warps write the same at once"), ("@%p2 st.global.u32 [%rd3], %r1; @!%p2 ld.global.u32 %r8, [%rd3+-256];", "another thread has written is read"),
+    ("ld.volatile.global.u32 %r8, [%rd1]; or.b32 %r8, %r8, 1; st.volatile.global.u32 [%rd1], %r8;", None),
     ("cp.async.cg.shared.global [%r3], [%rd1], 16, 16;", "two|nobody waits|under way"), ("setp.eq.u32 %p3, %r1, 0; @%p3 cp.async.cg.shared.global [%r3], [%rd1], 16, 16;", "a copy that nobody waits for"),
     ("setp.eq.u32 %p3, %r1, 0; @%p3 cp.async.cg.shared.global [%r3], [%rd1], 16, 16; cp.async.commit_group; cp.async.wait_group 1; bar.sync 0; ld.shared.u32 %r8, [%r3];", "before it has arrived"),
     ("setp.eq.u32 %p3, %r1, 0; @%p3 cp.async.cg.shared.global [%r3], [%rd1], 16, 16; cp.async.commit_group; cp.async.wait_group 0; ld.shared.u32 %r8, [%r3];", "another thread has written is read"),

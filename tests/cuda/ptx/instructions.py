@@ -368,6 +368,7 @@ def half_bits(x):
 
 
 SPACES = ("global", "shared", "local", "param", "const")
+STRONG = {"volatile", "relaxed"}  # "Strong operations"
 HINTS = {"volatile", "relaxed", "weak", "nc", "cta", "gpu", "L1", "no_allocate", "ca", "cg", "cs", "lu", "wb", "wt"}
 
 
@@ -385,7 +386,7 @@ def ld(m, s):
         return None
     space, few, dtype = known
     to = s.operands[0] if isinstance(s.operands[0], parse.Vector) else (s.operands[0],)
-    get = m.spaces.load("global" if space == "const" else space, "nc" in s.parts, s.operands[1], dtype, few)
+    get = m.spaces.load("global" if space == "const" else space, "nc" in s.parts, bool(STRONG & set(s.parts)), s.operands[1], dtype, few)
     write = [m.writer(o, dtype) for o in to]
 
     def go():
@@ -400,7 +401,7 @@ def st(m, s):
         return None
     space, few, dtype = known
     values = s.operands[1] if isinstance(s.operands[1], parse.Vector) else (s.operands[1],)
-    return m.spaces.store(space, s.operands[0], dtype, [m.reader(o, dtype) for o in values]) if len(values) == few else None
+    return m.spaces.store(space, bool(STRONG & set(s.parts)), s.operands[0], dtype, [m.reader(o, dtype) for o in values]) if len(values) == few else None
 
 
 def cvta(m, s):

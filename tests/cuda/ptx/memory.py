@@ -270,8 +270,8 @@ class Spaces:
     def who_is_here(self):
         return self.who(self.m.which())
 
-    def load(self, space, constant, o, dtype, count):
-        """A function for `count` arrays of numbers."""
+    def load(self, space, constant, strong, o, dtype, count):
+        """A function for `count` arrays of numbers. Strong accesses may race with each other."""
         address, dtype, m = self.address(o), np.dtype(dtype), self.m
         size = dtype.itemsize * count
 
@@ -282,7 +282,7 @@ class Spaces:
                     if len(places) == 1:
                         places = np.repeat(places, len(m.which()))
                     self.shared.look(places, size, self.who_is_here())
-                if of == "global":
+                if of == "global" and not strong:
                     self.heap.history.look(np.broadcast_to(places, len(m.which())), size, self.who_is_here())
             except Outside as e:
                 m.fault(e)
@@ -292,7 +292,7 @@ class Spaces:
             return [items[first + k] for k in range(count)]
         return go
 
-    def store(self, space, o, dtype, values):
+    def store(self, space, strong, o, dtype, values):
         address, dtype, m, statement = self.address(o), np.dtype(dtype), self.m, self.m.compiling
         size = dtype.itemsize * len(values)
 
@@ -305,7 +305,7 @@ class Spaces:
                     places = np.repeat(places, len(m.which()))
                 if of == "shared":
                     self.shared.change(places, size, self.who_is_here())
-                if of == "global":
+                if of == "global" and not strong:
                     self.heap.history.change(places, size, self.who_is_here())
             except Outside as e:
                 m.fault(e)
