@@ -44,8 +44,8 @@ def parameters(kernel, words):
     return bytes(out)
 
 
-def run(m, launch):
-    """The memory that a launch leaves."""
+def run(m, launch, together=THREADS):
+    """The memory that a launch leaves; so many threads run at once."""
     data = m.spaces.data
     heap = memory.Heap([(a, before) for a, before, _ in launch.memory if before] + [(memory.DATA, data)])
     heap.remember(memory.grain(m.kernel, "global"))
@@ -55,11 +55,16 @@ def run(m, launch):
         raise machine.Fault("%s: %d bytes of shared memory" % (launch.kernel, shared))
     if launch.threads > m.kernel.most_threads:
         raise machine.Fault("%s: %d threads, not %d at most" % (launch.kernel, launch.threads, m.kernel.most_threads))
-    each = max(THREADS // launch.threads, 1)
+    each = max(together // launch.threads, 1)
     m.steps = 0
-    for first in range(0, launch.blocks, each):
-        m.start(first, min(each, launch.blocks - first), launch.blocks, launch.threads, launch.shared, params, heap)
-        m.run()
+    try:
+        for first in range(0, launch.blocks, each):
+            m.start(first, min(each, launch.blocks - first), launch.blocks, launch.threads, launch.shared, params, heap)
+            m.run()
+    except machine.Parted:
+        if each == 1:
+            raise
+        return run(m, launch, together=1)
     if (heap.constant & heap.stored).any():
         raise machine.Fault("%s: what ld.global.nc has read is written by the same launch" % launch.kernel)
     return heap

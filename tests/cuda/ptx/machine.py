@@ -16,6 +16,10 @@ class Fault(Exception):
     """What hardware leaves undefined, or this does not know; with the statement."""
 
 
+class Parted(Fault):
+    """Of several blocks some are elsewhere, where this goes over all: they have to run one after the other."""
+
+
 class Machine:
     """A kernel, ready to run: `code` has a function for each statement."""
 
@@ -60,11 +64,10 @@ class Machine:
         return lambda: value
 
     def register_reader(self, slot, dtype):
-        registers, width, wanted = self.registers_of, self.widths[slot], dtype.itemsize
-        watched = self.watched
+        width, wanted, watched = self.widths[slot], dtype.itemsize, self.watched
 
         def read():
-            a = registers()[slot]
+            a = self.registers[slot]
             if a is None:
                 self.fault("%s holds nothing" % self.names[slot])
             if watched and slot in watched:
@@ -74,11 +77,8 @@ class Machine:
                 return a
             return a.view(dtype) if width == wanted else a.astype(numbers.UNSIGNED[wanted]).view(dtype)
         if dtype.kind != "b" and width < wanted:
-            raise Fault("line %d: a register of %d bytes for %d" % (self.kernel.code[self.compiling].line, width, wanted))
+            raise Fault("%s: line %d: a register of %d bytes for %d" % (self.kernel, self.kernel.code[self.compiling].line, width, wanted))
         return read
-
-    def registers_of(self):
-        return self.registers
 
     def writer(self, o, dtype):
         """A function that puts numbers, one each or one for all, into an operand; wider ones are extended."""
@@ -88,7 +88,7 @@ class Machine:
         unsigned = np.dtype("?") if dtype.kind == "b" else numbers.UNSIGNED[self.widths[slot]]
         signed = np.dtype("i%d" % unsigned.itemsize)
         if self.widths[slot] < dtype.itemsize:
-            raise Fault("line %d: %d bytes into a register of %d" % (self.kernel.code[self.compiling].line, dtype.itemsize, self.widths[slot]))
+            raise Fault("%s: line %d: %d bytes into a register of %d" % (self.kernel, self.kernel.code[self.compiling].line, dtype.itemsize, self.widths[slot]))
         wider = self.widths[slot] > dtype.itemsize
         watched, written = self.watched, self.written
 

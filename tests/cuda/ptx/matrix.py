@@ -2,7 +2,7 @@
 Multiply-Accumulate Instructions"). In which order a unit sums is not said; here it is that of the steps, each sum rounded once."""
 import numpy as np
 
-from . import memory, numbers
+from . import machine, memory, numbers
 
 LANE = np.arange(32)
 PAIR = np.arange(2)
@@ -122,7 +122,7 @@ def wait(m, s):
             if not p["group"]:
                 m.fault("a product without wgmma.commit_group behind it")
             if len(p["lanes"]) != len(m.which()):
-                m.fault("other warpgroups than those of the products")
+                raise machine.Parted("%s: other warpgroups than those of the products" % m.kernel)
             if (shared.when[p["grains"]] > p["at"]).any():
                 m.fault("shared memory was written while a product read it")
         for slot, value in m.watched.items():
@@ -200,7 +200,7 @@ def product(m, s):
     def go():
         groups = by_group(m)
         if len(m.which()) != m.count:
-            m.fault("by some of the warpgroups, which is not modelled")
+            raise machine.Parted("%s: by some of the warpgroups, which is not modelled" % m.kernel)
         if "ordered" not in m.state:
             m.fault("no wgmma.fence before it")
         d = np.zeros((len(groups), 64, columns), "f4")
