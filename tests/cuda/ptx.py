@@ -187,6 +187,13 @@ class Documents(runner.SharedCase):
                     self.assertEqual(told, [])
                     self.assertGreater(count, 0)
 
+    def test_architectures(self):
+        """What is replayed for sm_90 is what sm_80 has."""
+        replay = self.recorded("product_two_blocks_bfloat16")
+        launch = next(x for x in map(launches.read, sorted(glob.glob(os.path.join(replay.folder, "*.launch")))) if "stepc_copy(" in replay.source(x))
+        texts = [re.sub(r"\.target sm_\d+", "", replay.ptx(launch, arch)) for arch in ("compute_80", "compute_90")]
+        self.assertEqual(*texts)
+
     def changed(self, name, kernel, old, new, says, last=False):
         """What is said where one place of the PTX is another one."""
         replay = self.recorded(name)

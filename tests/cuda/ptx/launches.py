@@ -89,11 +89,14 @@ class Replay:
         """A kernel's text."""
         return self.pieces(launch.text)[1][launch.kernel]
 
-    def machine(self, launch, arch):
+    def ptx(self, launch, arch):
         """Of a kernel alone, as the others take NVRTC as long."""
+        return nvrtc.ptx(self.library, self.pieces(launch.text)[0] + self.source(launch), arch, self.cache)
+
+    def machine(self, launch, arch):
         key = launch.text, launch.kernel, arch
         if key not in self.machines:
-            made = nvrtc.ptx(self.library, self.pieces(launch.text)[0] + self.source(launch), arch, self.cache)
+            made = self.ptx(launch, arch)
             self.machines[key] = machine.Machine(parse.parse(self.change(made) if self.change else made)[launch.kernel], instructions)
         return self.machines[key]
 
