@@ -79,11 +79,12 @@ static void print_buffers(struct cuda_emitter *e, const char *first)
     }
 }
 
-/* What follows the buffers, in the order of step_abi.h. */
+/* What follows the buffers, in the order of step_abi.h. The flag is set by several threads, and launches, at once: of
+ * accesses that are not volatile that would be a race, which PTX leaves undefined. */
 static void print_rest(struct cuda_emitter *e)
 {
     str_addf(e->out, "%s%s", e->kernel.scratch_bytes ? ", unsigned char *scratch" : "",
-             e->kernel.checks ? ", unsigned *flag" : "");
+             e->kernel.checks ? ", volatile unsigned *flag" : "");
     for (uint32_t i = 0; i < e->calls->number_count; i++) str_addf(e->out, ", unsigned number_%u", i);
     str_add(e->out, ")\n{\n");
 }
@@ -188,7 +189,7 @@ void cuda_open_part(struct cuda_emitter *e)
     const char *team = arena_format(e->arena, "threadIdx.x / %u", e->team);
     cuda_line(e, "const unsigned thread = threadIdx.x %% %u;", e->team);
     if (e->kernel.checks) {
-        cuda_line(e, "unsigned *const flag = (unsigned *)stepc_global(table.word[at + %u]);", rest);
+        cuda_line(e, "volatile unsigned *const flag = (unsigned *)stepc_global(table.word[at + %u]);", rest);
         cuda_line(e, "bool bad = false;");
     }
     for (uint32_t i = 0; i < e->kernel.number_count; i++)

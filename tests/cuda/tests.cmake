@@ -59,6 +59,7 @@ if(PYTHON AND TARGET stepc)
   add_test(NAME cuda.processes COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/processes.py $<TARGET_FILE:stepc>)
   add_test(NAME cuda.attention COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/attention.py $<TARGET_FILE:stepc>)
   add_test(NAME cuda.peers COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/peers.py --all --stepc $<TARGET_FILE:stepc>)
+  add_test(NAME cuda.ptx COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cuda/ptx.py $<TARGET_FILE:stepc>)
   set(as_cuda "--compile-args=--target cuda --cuda-arch text")
   add_test(NAME cuda.recorded COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc> --every 6 -j 2 ${as_cuda})
   add_test(NAME cuda.recorded_sm_90a COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc> -j 2 "--compile-args=--target cuda --cuda-arch text_90a"
@@ -77,7 +78,7 @@ if(PYTHON AND TARGET stepc)
   set_tests_properties(cuda.times PROPERTIES FIXTURES_REQUIRED timed)
   set_tests_properties(cuda.pack PROPERTIES FIXTURES_SETUP packed)
   set_tests_properties(cuda.play PROPERTIES FIXTURES_REQUIRED packed)
-  set_tests_properties(cuda.pack cuda.play cuda.pack_times cuda.times cuda.stand_in cuda.copies cuda.objects cuda.sequences cuda.products cuda.maps cuda.digits cuda.traffic cuda.warpgroups cuda.cublaslt cuda.attention cuda.peers cuda.processes cuda.recorded cuda.recorded_sm_90a cuda.recorded_undefined cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES TIMEOUT 1800
+  set_tests_properties(cuda.pack cuda.play cuda.pack_times cuda.times cuda.stand_in cuda.copies cuda.objects cuda.sequences cuda.products cuda.maps cuda.digits cuda.traffic cuda.warpgroups cuda.cublaslt cuda.attention cuda.ptx cuda.peers cuda.processes cuda.recorded cuda.recorded_sm_90a cuda.recorded_undefined cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES TIMEOUT 1800
     ENVIRONMENT "STEPC_CUDA_DRIVER=$<TARGET_FILE:stand_in>;STAND_IN_CACHE=${CMAKE_BINARY_DIR}/cuda/cache;STAND_IN_DEVICES=16;STEPC_NCCL=$<TARGET_FILE:stand_in_nccl>;STEPC_CUBLASLT=$<TARGET_FILE:stand_in_cublaslt>")
   # Their tensors are small.
   set_property(TEST cuda.play cuda.times cuda.recorded cuda.recorded_sm_90a cuda.recorded_undefined cuda.recorded_cublaslt cuda.library cuda.transaction APPEND PROPERTY ENVIRONMENT STAND_IN_OPTIMIZE=0)

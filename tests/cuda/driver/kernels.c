@@ -118,6 +118,7 @@ static bool make_missing(const char *text, const struct kernel *kernels, unsigne
 int module_make(struct thing *module, const char *text, char *log, size_t log_bytes)
 {
     unsigned count = 0;
+    const uint64_t of_text = hash_bytes(0xcbf29ce484222325u, text, strlen(text));
     const char *first = strstr(text, head);
     for (const char *at = first; at; at = strstr(at + 1, head)) count++;
     struct kernel *kernels = calloc(count + 1, sizeof *kernels);
@@ -146,10 +147,12 @@ int module_make(struct thing *module, const char *text, char *log, size_t log_by
         module->functions[i].name = strndup(k->name, k->name_length);
         module->functions[i].parameters = k->parameters;
         module->functions[i].table = k->table;
+        module->functions[i].text = of_text;
         memcpy(&module->functions[i].launch, &launch, sizeof launch);
         good = launch && module->functions[i].name;
     }
     free(kernels);
+    record_text(of_text, text);
     if (!good && log && log_bytes)
         snprintf(log, log_bytes, "the host's compiler does not take the kernels (%s)", cache());
     return good ? SUCCESS : INVALID_IMAGE;

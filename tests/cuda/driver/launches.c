@@ -92,7 +92,7 @@ API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     enum { MOST_PARAMETERS = 4096 };
     BEGIN("cuLaunchKernel");
     if (!has_function(function)) return end(INVALID_HANDLE);
-    const struct function *f = function;
+    struct function *f = function;
     if (shared > 48 << 10 && shared > f->most_shared) {
         report("%s: %u bytes of shared memory, for which it was not asked", f->name, shared);
         return end(INVALID_VALUE);

@@ -26,6 +26,8 @@
  *                        they make is nothing
  *   STAND_IN_UNDEFINED   kernels stop at what C++ leaves undefined: a GPU faults where an address is no multiple of its
  * bytes, and its compiler takes for granted that nothing else of that happens
+ *   STAND_IN_LAUNCHES    a folder for launches with the memory before and after (record.c), of each kernel the first
+ *                        STAND_IN_LAUNCHES_EACH=2, in all STAND_IN_LAUNCHES_MOST=268435456 bytes of memory
  *   STAND_IN_EAGER=0     the stream, from 1, that does everything at once, as far as it has to wait for no other
  *   STAND_IN_FAIL        NAME:N:STATUS: the Nth call of that function fails so, of 0 every one; 214 and 700 to 799: and
  * all that follow in the context */
@@ -75,6 +77,8 @@ struct function {
     unsigned parameters, table; /* table: words of the first parameter if it is one; 0: it is a word, as all others */
     unsigned most_shared;       /* that a launch may ask for, if it is more than any may */
     int (*launch)(unsigned blocks, unsigned threads, unsigned shared, void **arguments, int backwards);
+    uint64_t text;     /* of the module: its hash */
+    uint64_t recorded; /* launches */
 };
 enum op_kind {
     OP_KERNEL,
@@ -92,7 +96,7 @@ enum op_kind {
 struct op {
     struct op *next;
     enum op_kind kind;
-    const struct function *function;
+    struct function *function;
     unsigned blocks, threads, shared;
     uint64_t *words;        /* parameters */
     char *to, *from, *data; /* data: what a source held */
@@ -160,6 +164,12 @@ int drain(struct thing *stream, const struct thing *event, uint64_t generation);
 int drain_so_far(struct thing *stream);
 void give_way(void); /* driver.c: others may call meanwhile */
 int drain_context(const struct context *);
+
+/* record.c: the text of a module; a launch, before and afterwards. NULL: it is not recorded */
+struct recorded;
+void record_text(uint64_t hash, const char *text);
+struct recorded *record_begin(const struct context *, const struct op *);
+void record_end(struct recorded *);
 
 /* kernels.c: an error, or 0 */
 int module_make(struct thing *module, const char *text, char *log, size_t log_bytes);

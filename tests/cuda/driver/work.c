@@ -160,6 +160,7 @@ static int run_kernel(struct context *c, const struct op *op)
     for (unsigned i = 0; i < f->parameters; i++)
         arguments[i] = !f->table ? inside_words[i] : i ? inside_words[f->table + i - 1] : inside_words;
     if (*traffic) tell_name(traffic, f->name);
+    struct recorded *recorded = result ? NULL : record_begin(c, op);
     if (!result) result = run_once(op, arguments, false);
     if (result == OUTSIDE) report("%s: it touches %p, which is outside of every block", f->name, touched);
     if (!result && twice) {
@@ -176,6 +177,7 @@ static int run_kernel(struct context *c, const struct op *op)
                     break;
                 }
     }
+    record_end(recorded);
     if (result == DISAGREES) report("%s: threads of a block disagree about a barrier", f->name);
     if (result == WRONG) report("%s: it does what a GPU leaves undefined (above)", f->name);
     if (result == UNDEFINED)

@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(32) kernel_1(const int *__restrict_
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) kernel_2(const float *b0, const double *__restrict__ b1, const float *__restrict__ b2, float *b3, long long lo, long long hi, unsigned *flag)
+extern "C" __global__ void __launch_bounds__(256) kernel_2(const float *b0, const double *__restrict__ b1, const float *__restrict__ b2, float *b3, long long lo, long long hi, volatile unsigned *flag)
 {
     const unsigned thread = threadIdx.x;
     bool bad = false;

@@ -435,7 +435,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_3(const float *__restri
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128, 2) kernel_5(const unsigned short *__restrict__ b0, const unsigned short *b1, const double *__restrict__ b2, unsigned short *b3, long long lo, long long hi, unsigned *flag)
+extern "C" __global__ void __launch_bounds__(128, 2) kernel_5(const unsigned short *__restrict__ b0, const unsigned short *b1, const double *__restrict__ b2, unsigned short *b3, long long lo, long long hi, volatile unsigned *flag)
 {
     __shared__ __align__(1024) unsigned b4[3072];
     __shared__ __align__(1024) unsigned b5[1536];
@@ -948,7 +948,7 @@ extern "C" __global__ void __launch_bounds__(256) sequence(const __grid_constant
         case 6: {
             if (threadIdx.x < 64) {
                 const unsigned thread = threadIdx.x % 64;
-                unsigned *const flag = (unsigned *)stepc_global(table.word[at + 6]);
+                volatile unsigned *const flag = (unsigned *)stepc_global(table.word[at + 6]);
                 bool bad = false;
                 const float *const b0 = (const float *)stepc_global(table.word[at + 0]);
                 const double *const b1 = (const double *)stepc_global(table.word[at + 1]);
@@ -990,7 +990,7 @@ extern "C" __global__ void __launch_bounds__(256) sequence(const __grid_constant
         }
         case 7: {
             const unsigned thread = threadIdx.x % 128;
-            unsigned *const flag = (unsigned *)stepc_global(table.word[at + 7]);
+            volatile unsigned *const flag = (unsigned *)stepc_global(table.word[at + 7]);
             bool bad = false;
             float *const b5 = (float *)(shared + 0) + threadIdx.x / 128 * 1088;
             float *const b6 = (float *)(shared + 8704) + threadIdx.x / 128 * 576;

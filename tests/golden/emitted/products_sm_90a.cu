@@ -328,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_3(const unsigned short 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128) kernel_4(const unsigned short *b0, const double *__restrict__ b1, const unsigned short *__restrict__ b2, unsigned short *b3, long long lo, long long hi, unsigned *flag)
+extern "C" __global__ void __launch_bounds__(128) kernel_4(const unsigned short *b0, const double *__restrict__ b1, const unsigned short *__restrict__ b2, unsigned short *b3, long long lo, long long hi, volatile unsigned *flag)
 {
     const unsigned thread = threadIdx.x;
     bool bad = false;
@@ -369,7 +369,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_4(const unsigned short 
     if (bad) *flag |= 1;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned short *__restrict__ b0, const unsigned short *b1, const double *__restrict__ b2, const unsigned short *__restrict__ b3, unsigned short *b4, long long lo, long long hi, unsigned *flag)
+extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned short *__restrict__ b0, const unsigned short *b1, const double *__restrict__ b2, const unsigned short *__restrict__ b3, unsigned short *b4, long long lo, long long hi, volatile unsigned *flag)
 {
     __shared__ __align__(1024) unsigned b5[4096];
     __shared__ __align__(1024) unsigned b6[4096];

@@ -183,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel_3(const float *__restri
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) kernel_7(const float *b0, const double *__restrict__ b1, const float *b2, const float *b3, const float *__restrict__ b4, const float *__restrict__ b5, float *b6, float *b7, float *b8, long long lo, long long hi, unsigned *flag)
+extern "C" __global__ void __launch_bounds__(256) kernel_7(const float *b0, const double *__restrict__ b1, const float *b2, const float *b3, const float *__restrict__ b4, const float *__restrict__ b5, float *b6, float *b7, float *b8, long long lo, long long hi, volatile unsigned *flag)
 {
     const unsigned thread = threadIdx.x;
     bool bad = false;
@@ -463,7 +463,7 @@ extern "C" __global__ void __launch_bounds__(256) sequence(const __grid_constant
         }
         case 6: {
             const unsigned thread = threadIdx.x % 256;
-            unsigned *const flag = (unsigned *)stepc_global(table.word[at + 19]);
+            volatile unsigned *const flag = (unsigned *)stepc_global(table.word[at + 19]);
             bool bad = false;
             const float *const b0 = (const float *)stepc_global(table.word[at + 0]);
             const float *const b1 = (const float *)stepc_global(table.word[at + 1]);
