@@ -69,7 +69,7 @@ static void use(struct cg_target *target, const struct level *level, const char 
 static void find_pairs(bool amd, bool *pairs, bool *tiles)
 {
     enum { TILES = 1 << 24 | 1 << 22, FP16 = 1 << 23, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-    unsigned a, b, c, d;
+    unsigned a, b, c, d = 0;
     bool known = __builtin_cpu_supports("avx512bf16") != 0 && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0;
     bool there = known && (d & TILES) == TILES;
     *tiles = there && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;

@@ -267,6 +267,7 @@ def several(arguments):
                     record_case(stepc, folder, recorded.load(name), text, {"STEPC_WARPGROUPS_ALWAYS": "1"} if text == "text_90a" else {})
             except runner.Failed as e:
                 print("%s: not recorded: %s" % (name, e.brief(200)), flush=True)
+                bad += 1
                 continue
             told, count = [], 0
             for arch in (options.arch,) if options.arch else ARCHS[text]:
