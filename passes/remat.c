@@ -143,14 +143,28 @@ static int32_t *find_partings(const struct remat *r)
     return parted;
 }
 
+static uint32_t block_of(const struct ir_func *f, ir_value v)
+{
+    return f->module->places.items[ir_get(f, v)->place].again;
+}
+
+/* Has the document named some? */
+static bool has_blocks(const struct ir_func *f)
+{
+    for (ir_value v = 1; v < f->count; v++)
+        if (block_of(f, v)) return true;
+    return false;
+}
+
 /* The instant that most bytes cross, and how many do. What takes few instructions is made again for products alone, so
  * that there is one behind it. At level 0 no product is parted from its end, which would also have the last of many
- * equal blocks read there what the others make again. */
+ * equal blocks read there what the others make again; where the document names blocks, they are made again behind the
+ * very instant. */
 static ir_value find_turn(const struct remat *r, const bool *is, uint64_t *bytes)
 {
     uint64_t *ends = arena_new_array(&r->pass->scratch, uint64_t, r->f->count + 1), now = 0, most = 0;
     const uint32_t *stretch = r->few ? stretches(r) : NULL;
-    const int32_t *parted = r->pass->options->remat == 0 ? find_partings(r) : NULL;
+    const int32_t *parted = r->few || (r->pass->options->remat == 0 && !has_blocks(r->f)) ? find_partings(r) : NULL;
     ir_value turn = 0, end = r->few ? last_product(r, is) : r->f->count;
     for (ir_value v = 1; v < end; v++) {
         bool ewise = r->few && ir_ops[ir_get(r->f, v)->op].emit == EMIT_ewise;
@@ -272,11 +286,6 @@ static void drop_cheap(struct remat *r, const bool *is)
         if (r->kept[v]) steps[v] = read || !is[v] ? 0 : most;
     }
     for (ir_value v = 1; v < r->turn && !r->few && saved < LARGE; v++) r->kept[v] = true;
-}
-
-static uint32_t block_of(const struct ir_func *f, ir_value v)
-{
-    return f->module->places.items[ir_get(f, v)->place].again;
 }
 
 /* What the document puts into blocks that are made again: but for what others read of them. */
