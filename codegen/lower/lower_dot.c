@@ -214,9 +214,11 @@ static void each_panel_of(struct lower_dot_product *p, const struct lower_pos *c
     }
     if (p->panels > 0) {
         if (some) nest_open_if(&l->b, compare(l, OP_lt, &number, p->panels));
-        if (some && is_counter(&number)) l->vars.items[number.term[0].var].extent = p->panels;
+        bool counts = some && is_counter(&number);
+        int64_t extent = counts ? l->vars.items[number.term[0].var].extent : 0;
+        if (counts) l->vars.items[number.term[0].var].extent = p->panels;
         body(p, chunk, p->vectors, false, user);
-        if (some && is_counter(&number)) l->vars.items[number.term[0].var].extent = all;
+        if (counts) l->vars.items[number.term[0].var].extent = extent;
         if (some) nest_close(&l->b);
     }
     if (!p->tail_columns) return;
