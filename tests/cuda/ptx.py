@@ -72,7 +72,7 @@ def unlike(replay, arch, kernels=None, show=None):
         told += wrong
         if show:
             show("  %-10s %5d x %4d  %.1f s  %.2g of what may be%s" % (launch.kernel, launch.blocks, launch.threads, time.monotonic() - begin, worst, "".join("\n    " + w for w in wrong)))
-    return told, count
+    return told if count or kernels else ["no launch was recorded (STAND_IN_LAUNCHES_MOST bytes of memory, and no more, are)"], count
 
 
 class Numbers(unittest.TestCase):
@@ -186,6 +186,11 @@ class Documents(runner.SharedCase):
                     told, count = unlike(self.recorded(name), arch, KERNELS)
                     self.assertEqual(told, [])
                     self.assertGreater(count, 0)
+
+    def test_options(self):
+        """PTX is made as the compiler makes it."""
+        with open(os.path.join(HERE, "..", "..", "codegen", "cuda", "cuda_nvrtc.c"), encoding="utf-8") as f:
+            self.assertEqual(tuple(re.findall(r'"(--[^"%]*)"', f.read().split("options[] = {")[1].split("}")[0])), nvrtc.OPTIONS)
 
     def test_architectures(self):
         """What is replayed for sm_90 is what sm_80 has."""

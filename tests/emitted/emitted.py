@@ -119,6 +119,15 @@ class Emitted(runner.Case):
                     self.stepc("compile", self.write("row.json", o), "-q", "-o", self.path("row.so"), "--cpu", cpu, "--save-temps=" + self.path(""))
                     self.assertNotIn(" div int32 ", self.read("row.nests"))
 
+    def test_equal_layers(self):
+        """The last one makes again what the others make again: none of 12 has its GELU, or that of the gradients, in a kernel of its own."""
+        with open(os.path.join(HERE, "..", "..", "samples", "shakespeare", "model.json"), encoding="utf-8") as f:
+            o = {**json.load(f), "precision": {"compute": "bfloat16"}}
+        o["constants"].update(layers=12, width=768, heads=12, batch=4, context=256)
+        said = self.stepc("explain", self.write("layers.json", o), "--kernels", "--target", "cuda").stdout
+        self.assertGreaterEqual(len(re.findall(r" dot +kernel_\d+ .* at /define/block/body/layers/1/layers/1", said)), 24)  # which have it in their end
+        self.assertNotRegex(said, r" map +kernel_\d+ .* at /define/block/body/layers/1/layers/2")
+
 
 def make_plans(program):
     for name in names():

@@ -30,7 +30,8 @@ void record_text(uint64_t hash, const char *text)
     snprintf(path, sizeof path, "%s/%016llx.cu", folder, (unsigned long long)hash);
     FILE *file = fopen(path, "w");
     if (!file) report("%s: %s", path, strerror(errno));
-    if (file) fputs(text, file), fclose(file);
+    bool lost = file && fputs(text, file) < 0;
+    if (file && (fclose(file) || lost)) report("%s: not written", path);
 }
 
 static bool is_reached(const struct thing *t, const struct context *c)
@@ -94,7 +95,8 @@ static void write_launch(const struct recorded *r)
         fwrite(r->blocks[i].before, 1, r->blocks[i].block->bytes, file);
         if (changed[i]) fwrite(r->blocks[i].block->data, 1, r->blocks[i].block->bytes, file);
     }
-    if (fclose(file)) report("%s: %s", path, strerror(errno));
+    bool lost = ferror(file);
+    if (fclose(file) || lost) report("%s: not written", path);
 }
 
 void record_end(struct recorded *r)
