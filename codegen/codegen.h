@@ -36,8 +36,8 @@ struct cg_target {
     bool invariant;              /* products and sums are rounded each, on all levels alike: no fused multiply-add */
     bool fast;                   /* what 16 bits make on the way to something else is not rounded (nest_wide.c) */
     bool cuda;
-    int64_t warpgroups;     /* multiply 16 bits of tiles for at least so many blocks of a GPU; 1: all; 0: none */
-    bool warpgroups_always; /* all, if any */
+    bool warpgroups;        /* multiply 16 bits on a GPU, where it pays */
+    bool warpgroups_always; /* wherever they may, if they do */
     bool unit;              /* a GPU has one for products of 16 bits, and copies that go on by themselves (sm_80) */
     const char *cuda_arch;  /* "sm_80,sm_90" */
     struct cg_sites *sites; /* NULL: values are not checked; else those that the lowering finds */

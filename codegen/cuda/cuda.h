@@ -107,8 +107,11 @@ void cuda_find_runs(const struct nest *, const struct nest_stmt *loop, const str
 void cuda_find_stores(const struct nest *, const struct nest_stmt *loop, const struct cuda_calls *, struct arena *,
                       cuda_stores *);
 
-/* cuda_unroll.c: so often; the loop's extent where it has to vanish, 0: as the compiler likes. */
+/* cuda_unroll.c: so often; the loop's extent where it has to vanish, 0: as the compiler likes. Of a vector loop that
+ * takes each thread `steps` steps of `few` elements. */
+enum { CUDA_STEPS = 8 /* of a thread, whose loads are then under way together */ };
 int64_t cuda_unroll(const struct nest_stmt *);
+int64_t cuda_unroll_steps(const struct nest_stmt *, int64_t steps, int64_t few);
 
 /* cuda_op.c: types and expressions as text. */
 const char *cuda_register_type(enum ir_dtype);

@@ -191,14 +191,19 @@ static void print_few(struct cuda_emitter *e, const struct nest_stmt *s)
     cuda_close_brace(e);
 }
 
-enum { UNROLLED = 8 /* steps of a thread, whose loads are then under way together */ };
+/* 0: as the compiler likes. */
+static void print_unroll(struct cuda_emitter *e, int64_t times, int64_t all)
+{
+    if (times && times == all) cuda_line(e, "#pragma unroll");
+    else if (times) cuda_line(e, "#pragma unroll %lld", (long long)times);
+}
 
 /* A row by a few neighbours, of which it has a multiple. */
 static void print_row(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     uint32_t threads = e->team;
     int64_t steps = s->extent / e->few;
-    if (steps % threads == 0 && steps / threads <= UNROLLED) cuda_line(e, "#pragma unroll");
+    print_unroll(e, steps % threads ? 0 : cuda_unroll_steps(s, steps / threads, e->few), steps / threads);
     cuda_open_brace(e, arena_format(e->arena, "for (long long from = thread * %u; from < %lldll; from += %u)", e->few,
                                     (long long)s->extent, threads * e->few));
     cuda_line(e, "const long long i%u = from;", s->var);
@@ -238,7 +243,7 @@ static void print_vector(struct cuda_emitter *e, const struct nest_stmt *s)
         cuda_open_brace(e, arena_format(e->arena, "for (long long i%u = 0; i%u < (thread == 0 ? %lldll : 0); i%u++)",
                                         s->var, s->var, (long long)s->extent, s->var));
     else if (s->extent > threads) {
-        if (s->extent % threads == 0 && s->extent / threads <= UNROLLED) cuda_line(e, "#pragma unroll");
+        print_unroll(e, s->extent % threads ? 0 : cuda_unroll_steps(s, s->extent / threads, 1), s->extent / threads);
         cuda_open_brace(e, arena_format(e->arena, "for (long long i%u = thread; i%u < %lldll; i%u += %u)", s->var,
                                         s->var, (long long)s->extent, s->var, threads));
     } else
@@ -299,10 +304,9 @@ static void print_for(struct cuda_emitter *e, const struct nest_stmt *s)
     }
     /* Before the loop rather than in it, where it would be met in every iteration. */
     if (body_meets(e, NULL, false, s->body.items, s->body.count)) barrier(e);
-    bool many = s->loop == NEST_SERIAL && s->extent >= UNROLLED && only_reduces(s);
-    int64_t times = parallel ? 0 : many ? UNROLLED : cuda_unroll(s);
-    if (times && times == s->extent && !many) cuda_line(e, "#pragma unroll");
-    else if (times) cuda_line(e, "#pragma unroll %lld", (long long)times);
+    bool many = s->loop == NEST_SERIAL && s->extent >= CUDA_STEPS && only_reduces(s);
+    int64_t times = parallel ? 0 : many ? CUDA_STEPS : cuda_unroll(s);
+    print_unroll(e, times, many ? 0 : s->extent);
     if (parallel) open_parallel(e, s);
     else
         cuda_open_brace(e, arena_format(e->arena, "for (long long i%u = 0; i%u < %lldll; i%u++)", s->var, s->var,
@@ -485,8 +489,8 @@ static void print_matrix(struct cuda_emitter *e, const struct nest_stmt *s)
               e->regs[s->from[1]].count / 2, s->reg, s->from[0], s->from[1]);
 }
 
-/* What it reads was made ready by the wait before it, and is left alone until the one behind it: the lowering has a
- * panel for each of two products that follow each other. */
+/* What it reads was made ready where threads met before it, and is left alone until they meet behind its end: the
+ * lowering has a stage for each of the products and copies that are under way at a time. */
 static void print_warpgroup(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     static const char *const words[] = {"false", "true"};
@@ -508,8 +512,7 @@ static void print_take(struct cuda_emitter *e, const struct nest_stmt *s)
 
 static void print_warpgroup_wait(struct cuda_emitter *e, const struct nest_stmt *s)
 {
-    cuda_line(e, "stepc_warpgroup_wait<%u>(r%u);", e->regs[s->reg].count, s->reg);
-    barrier(e);
+    cuda_line(e, "stepc_warpgroup_wait<%u, %lld>(r%u);", e->regs[s->reg].count, (long long)s->extent, s->reg);
 }
 
 /* Of memory that does not begin as one access wants it, element by element, and at once. */
@@ -524,6 +527,7 @@ static void print_copy(struct cuda_emitter *e, const struct nest_stmt *s)
 static void print_arrived(struct cuda_emitter *e, const struct nest_stmt *s)
 {
     cuda_line(e, "stepc_copies_wait<%lld>();", (long long)s->extent);
+    if (nest_has(e->nest, NEST_WARPGROUP)) cuda_line(e, "stepc_warpgroup_ready();");
     barrier(e);
 }
 

@@ -19,9 +19,8 @@ static void find_abilities(const char *archs, bool *unit, bool *warpgroups)
 
 void cuda_target(struct cg_target *target)
 {
-    bool warpgroups;
-    find_abilities(target->cuda_arch, &target->unit, &warpgroups);
-    target->warpgroups = !warpgroups ? 0 : target->warpgroups_always ? 1 : CG_CUDA_BLOCKS;
+    find_abilities(target->cuda_arch, &target->unit, &target->warpgroups);
+    target->warpgroups_always &= target->warpgroups;
     target->vector_bytes = 4 * CUDA_LANES;
     target->vector_registers = 32;
     target->pairs = target->tiles = false;

@@ -129,6 +129,15 @@ static bool add_digits(const struct cuda_order *o, const struct cuda_access *a, 
     return true;
 }
 
+/* What has to be 0 where the condition holds is left out. */
+static void drop_none(struct digits *d)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < d->count; i++)
+        if (!d->item[i].of || d->item[i].by || d->item[i].scale <= d->item[i].most) d->item[count++] = d->item[i];
+    d->count = count;
+}
+
 /* Each is more than all before it can make. Of a row of a tile that sticks out of a tensor the last columns are
  * elements of the next row, but not where the condition holds. */
 static bool find_digits(const struct cuda_order *o, const struct cuda_access *a, struct digits *out)
@@ -136,6 +145,7 @@ static bool find_digits(const struct cuda_order *o, const struct cuda_access *a,
     int64_t before = 0, here = 0;
     memset(out, 0, sizeof *out);
     if (!add_digits(o, a, out, &a->stmt->index, 1, 0, MOST_POSITIONS)) return false;
+    drop_none(out);
     for (uint32_t i = 0; i < out->count; i++) {
         const struct digit *d = &out->item[i];
         if (i && d->of != out->item[i - 1].of) before += here, here = 0;

@@ -32,6 +32,25 @@ static int64_t size_of(const struct nest_stmt *s)
     return size;
 }
 
+/* The same in additions: of long functions few stand side by side. */
+static int64_t weight_of(const struct nest_stmt *s)
+{
+    int64_t weight = 0;
+    for (size_t i = 0; i < s->body.count; i++) {
+        const struct nest_stmt *one = s->body.items[i];
+        int64_t cost = one->kind == NEST_OP ? (int64_t)ir_ops[one->op].cost : 1;
+        weight += one->body.count ? weight_of(one) * (one->extent > 1 ? one->extent : 1) : cost > 1 ? cost : 1;
+    }
+    return weight;
+}
+
+int64_t cuda_unroll_steps(const struct nest_stmt *s, int64_t steps, int64_t few)
+{
+    if (steps > CUDA_STEPS) return 0;
+    while (steps > 1 && steps * few * weight_of(s) > ENOUGH) steps = (steps + 1) / 2;
+    return steps;
+}
+
 int64_t cuda_unroll(const struct nest_stmt *s)
 {
     int64_t times = s->extent, size = size_of(s);

@@ -13,9 +13,9 @@
  *
  * Wider than WIDE, these come by panels of shared memory, which hold several blocks of k (NEST_TAKE): operands that
  * stand in memory as they are wanted are copied there by nobody's registers (NEST_COPY), two blocks ahead, others wait
- * in registers as above; a block has one barrier. So do products of warpgroups (NEST_WARPGROUP), whose panels have two
- * halves, and which go on while the block behind is fetched. For few columns, threads read what the matrix unit wants
- * one by one (NEST_MATRIX). Before sm_80 there is none, and 16 bits are multiplied as float32.
+ * in registers as above; a block has one barrier. So do products of warpgroups (NEST_WARPGROUP), of which two are under
+ * way at a time, so that they have a stage more. For few columns, threads read what the matrix unit wants one by one
+ * (NEST_MATRIX). Before sm_80 there is none, and 16 bits are multiplied as float32.
  *
  * Where tiles stick out, what is outside is neither read nor written. A result with few rows or few columns has narrow
  * tiles, whose columns they are. The taps of a convolution are read where they stand in the image: their places are
@@ -24,7 +24,8 @@
 
 enum {
     GROUP = GRID_GROUP,
-    MANY_SUMS = 64,    /* of a thread */
+    MANY_SUMS = 64, /* of a thread */
+    COLUMNS_AT_ONCE = 64,
     TOGETHER = 16,     /* tiles of rows, at most, that follow each other */
     LEAST_WORK = 2048, /* products; of fewer a tile would be mostly empty */
     FEW_PARTS = 8      /* of a concatenation, each of which an element asks whether it is its own */
@@ -181,28 +182,32 @@ static void move_up(struct lower_dot_grid *g, int64_t places)
     dot_return(g->p, &before);
 }
 
-/* Neighbours of a thread together, so that each of their loads and stores may be one access. Of many sums those of the
- * matrix unit's rows go by in a loop, whose code is there once, as much of it as there was for smaller tiles: registers
- * have no addresses, so the sums move to where the loop has them. */
+/* Neighbours of a thread together, so that each of their loads and stores may be one access. Many sums go by in a loop,
+ * whose code is there once, as much of it as there was for smaller tiles: of the matrix unit's rows one after the
+ * other, of warpgroups, which have few of them, some columns. Registers have no addresses, so the sums move to where
+ * the loop has them. */
 static void finish(struct lower_dot_grid *g)
 {
+    struct lower *l = g->p->l;
     struct lower_dot_place before = dot_place(g->p);
-    bool loops = g->panels && !g->warpgroups && g->rows.size * g->columns.size / g->threads >= MANY_SUMS;
-    int64_t places = g->rows.loop[0].number;
-    if (loops) g->rows.loop[0].number = 0;
+    struct lower_dot_side *by = g->warpgroups ? &g->columns : &g->rows;
+    int64_t all = by->loop[0].extent, each = g->warpgroups ? COLUMNS_AT_ONCE / NEST_UNIT_COLUMNS : 1;
+    bool loops = g->panels && g->rows.size * g->columns.size / g->threads >= MANY_SUMS && each < all;
+    if (loops) {
+        by->loop[0].extent = each;
+        lower_pos_add_term(l, &by->start, lower_open(l, NEST_SERIAL, all / each), each * by->loop[0].place);
+    }
     bool down = g->rows.axis == AXIS_N && g->rows.loop[1].place == 1;
     struct lower_dot_side *along = down ? &g->rows : &g->columns, single_rows = g->rows, single_columns = g->columns;
     struct lower_dot_end end[GROUP];
     (down ? &single_rows : &single_columns)->loop[1].extent = 1;
-    nest_var outer = lower_open(g->p->l, loops ? NEST_SERIAL : NEST_UNROLL, single_rows.loop[0].extent);
     struct lower_dot_place inside = dot_place(g->p);
-    struct piece row = {outer, lower_open(g->p->l, NEST_UNROLL, single_rows.loop[1].extent)},
-                 column = open_piece(g, &single_columns);
-    g->thread = lower_open(g->p->l, NEST_VECTOR, g->threads);
+    struct piece row = open_piece(g, &single_rows), column = open_piece(g, &single_columns);
+    g->thread = lower_open(l, NEST_VECTOR, g->threads);
     for (int64_t i = 0; i < along->loop[1].extent; i++) end[i] = end_of(g, row, column, along, i);
     for (int64_t i = 0; i < along->loop[1].extent; i++) dot_store(g->p, &end[i]);
     dot_return(g->p, &inside);
-    if (loops) move_up(g, places);
+    if (loops) move_up(g, each * by->loop[0].number);
     dot_return(g->p, &before);
 }
 
@@ -280,32 +285,6 @@ static void fetch_next(struct lower_dot_grid *g, nest_var block)
     nest_close_to(&l->b, depth);
 }
 
-/* By warpgroups, once the product of the block before is done; it goes on while the next block is fetched, and stored
- * in the other half. */
-static void by_warpgroups(struct lower_dot_grid *g)
-{
-    struct lower *l = g->p->l;
-    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
-    struct lower_pos zero = lower_pos_constant(0), to[] = {zero, zero};
-    fetch_block(g, &zero);
-    struct lower_dot_place before = dot_place(g->p);
-    nest_var block = lower_open(l, NEST_SERIAL, g->blocks);
-    for (int i = 0; i < 2; i++) {
-        lower_pos_add_digit(l, &to[i], block, g->blocks, 1, g->stages, grid_words(g, sides[i]));
-        grid_put(g, sides[i], &to[i]);
-    }
-    struct nest_panels panels = {.columns = (uint32_t)g->columns.size,
-                                 .from = {g->rows.local, g->columns.local},
-                                 .steps = g->steps,
-                                 .steps_first = {g->rows.steps_first, g->columns.steps_first},
-                                 .at = {lower_pos_index(l, &to[0]), lower_pos_index(l, &to[1])}};
-    nest_warpgroup_wait(&l->b, g->sum);
-    nest_warpgroup(&l->b, g->p->factor, g->sum, &panels);
-    fetch_next(g, block);
-    dot_return(g->p, &before);
-    nest_warpgroup_wait(&l->b, g->sum);
-}
-
 /* ---------------------------------------------------------------- panels */
 
 /* Where a block stands in the panels of a side. */
@@ -320,6 +299,10 @@ static struct lower_pos stage_of(struct lower_dot_grid *g, const struct lower_do
     else at.offset = number->offset % g->stages * words;
     return at;
 }
+
+/* How many blocks are on their way while one is multiplied: the stage of the one before is free, but where its product
+ * may go on. */
+static int64_t ahead(const struct lower_dot_grid *g) { return g->stages - (g->warpgroups ? 2 : 1); }
 
 /* The copies of a block are a group. */
 static void copy_block(struct lower_dot_grid *g, const struct lower_pos *number)
@@ -338,7 +321,7 @@ static void copy_first(struct lower_dot_grid *g)
 {
     struct lower *l = g->p->l;
     uint32_t depth = l->b.depth;
-    int64_t all = g->stages - 1, there = g->blocks < all ? g->blocks : all;
+    int64_t all = ahead(g), there = g->blocks < all ? g->blocks : all;
     struct lower_pos number = lower_pos_constant(0);
     lower_pos_add_term(l, &number, lower_open(l, NEST_SERIAL, there), 1);
     copy_block(g, &number);
@@ -354,8 +337,8 @@ static void begin_next(struct lower_dot_grid *g, nest_var block)
     struct lower *l = g->p->l;
     uint32_t depth = l->b.depth;
     bool copied = g->rows.copied || g->columns.copied;
-    if (copied && g->blocks >= g->stages) {
-        struct lower_pos number = lower_block_ahead(l, block, g->blocks, g->stages - 1);
+    if (copied && g->blocks > ahead(g)) {
+        struct lower_pos number = lower_block_ahead(l, block, g->blocks, ahead(g));
         copy_block(g, &number);
         nest_close_to(&l->b, depth);
     }
@@ -371,7 +354,8 @@ static void arrive(struct lower_dot_grid *g, const struct lower_pos *number)
         struct lower_pos to = stage_of(g, sides[i], number);
         if (!sides[i]->copied) grid_put(g, sides[i], &to);
     }
-    nest_arrived(&g->p->l->b, g->stages - 2);
+    if (g->warpgroups) nest_warpgroup_wait(&g->p->l->b, g->sum, 1);
+    nest_arrived(&g->p->l->b, ahead(g) - 1);
 }
 
 /* What the matrix unit wants of both sides of a block, from `step` on. */
@@ -434,6 +418,32 @@ static void by_panels(struct lower_dot_grid *g)
         multiply_parts(g, step);
     }
     dot_return(g->p, &before);
+}
+
+/* The same by warpgroups, which take what they want themselves, and go on. */
+static void by_warpgroups(struct lower_dot_grid *g)
+{
+    struct lower *l = g->p->l;
+    struct lower_dot_side *sides[] = {&g->rows, &g->columns};
+    struct lower_pos zero = lower_pos_constant(0), number = zero, at[2];
+    nest_warpgroup_wait(&l->b, g->sum, 0); /* their zeros are in registers before the first product is begun */
+    nest_arrived(&l->b, 0);
+    if (g->rows.copied || g->columns.copied) copy_first(g);
+    fetch_block(g, &zero);
+    struct lower_dot_place before = dot_place(g->p);
+    nest_var block = lower_open(l, NEST_SERIAL, g->blocks);
+    lower_pos_add_term(l, &number, block, 1);
+    arrive(g, &number);
+    for (int i = 0; i < 2; i++) at[i] = stage_of(g, sides[i], &number);
+    struct nest_panels panels = {.columns = (uint32_t)g->columns.size,
+                                 .from = {g->rows.local, g->columns.local},
+                                 .steps = g->steps,
+                                 .steps_first = {g->rows.steps_first, g->columns.steps_first},
+                                 .at = {lower_pos_index(l, &at[0]), lower_pos_index(l, &at[1])}};
+    nest_warpgroup(&l->b, g->p->factor, g->sum, &panels);
+    begin_next(g, block);
+    dot_return(g->p, &before);
+    nest_warpgroup_wait(&l->b, g->sum, 0);
 }
 
 /* What has come is stored, and the next block fetched while this one is multiplied. */

@@ -20,7 +20,9 @@ enum way { BY_ALL, BY_PANELS, BY_COPIES, BY_WARPGROUPS };
 static const struct tile {
     int64_t rows, columns, threads;
     enum way way;
-} tiles[] = {{128, 128, 2 * THREADS, BY_WARPGROUPS},
+} tiles[] = {{128, 256, 2 * THREADS, BY_WARPGROUPS},
+             {128, 192, 2 * THREADS, BY_WARPGROUPS},
+             {128, 128, 2 * THREADS, BY_WARPGROUPS},
              {128, 256, 2 * THREADS, BY_COPIES},
              {128, 192, 2 * THREADS, BY_COPIES},
              {128, 128, THREADS, BY_PANELS},
@@ -34,9 +36,9 @@ static const struct tile {
              {64, 8, THREADS, BY_ALL}};
 enum { WIDE = 32 };
 
-/* What a multiprocessor does in a cycle: multiply-adds of 16 bits, bytes from and to its shared memory, bytes that come
- * from the second cache (published of sm_80; measured of sm_80 and sm_90 by others). */
-enum { HALF = 2, UNIT_RATE = 1024, SHARED_RATE = 128, FAR_RATE = 28, ENOUGH_WARPS = 8 };
+/* What a multiprocessor does in a cycle: multiply-adds of 16 bits (twice as many by warpgroups), bytes from and to its
+ * shared memory, bytes that come from the second cache (published of sm_80; measured of sm_80 and sm_90 by others). */
+enum { HALF = 2, UNIT_RATE = 1024, SHARED_RATE = 128, FAR_RATE = 28, ENOUGH_WARPS = 8, GROUP_WARPS = 4 };
 #define ALONE 1.33
 
 /* Both operands have the same 16 bits, whatever has become of them: their products are summed in float32. */
@@ -119,7 +121,7 @@ static void shape_of(struct lower_dot_grid *g, uint32_t row_axis, const struct t
     }
     for (int i = 0; i < 2; i++) {
         place_side(g, sides[i]);
-        sides[i]->copied = g->panels && !g->warpgroups && grid_may_copy(g, sides[i]);
+        sides[i]->copied = g->panels && grid_may_copy(g, sides[i]);
     }
     g->rows = r, g->columns = c;
 }
@@ -131,14 +133,16 @@ static int64_t count_tiles(const struct lower_dot_grid *g)
     return grid_tiles(&g->rows) * grid_tiles(&g->columns) * g->p->l->axes[AXIS_B].extent;
 }
 
-/* Does a tile suit the narrower extent of the result, where warpgroups are wanted for `groups` blocks or more, or not
- * (0)? What the matrix unit takes of the rows is the least that a warp has. */
-static bool suits(const struct lower_dot_grid *g, const struct tile *t, int64_t narrow, int64_t groups)
+/* Does a tile suit the narrower extent of the result? What the matrix unit takes of the rows is the least that a warp
+ * has. */
+static bool suits(const struct lower_dot_grid *g, const struct tile *t, int64_t narrow)
 {
-    bool group = t->way == BY_WARPGROUPS, panels = t->way == BY_PANELS || t->way == BY_COPIES;
+    const struct cg_target *target = g->p->l->target;
+    bool group = t->way == BY_WARPGROUPS, wants = group ? target->warpgroups : !target->warpgroups_always;
     int64_t width = narrow <= 8 ? 8 : narrow <= 16 ? 16 : WIDE;
-    if (g->unit ? t->rows < NEST_UNIT_ROWS * t->threads / WARP || (group && !groups) : group || panels) return false;
-    return width < WIDE ? t->columns == width || (group && groups == 1) : t->columns >= WIDE;
+    if (!g->unit) return t->way == BY_ALL && (width < WIDE ? t->columns == width : t->columns >= WIDE);
+    if (t->rows < NEST_UNIT_ROWS * t->threads / WARP || !wants) return false;
+    return width < WIDE ? t->columns == width || (group && target->warpgroups_always) : t->columns >= WIDE;
 }
 
 /* What the busiest multiprocessor needs for its tiles, in cycles for a step of k: its matrix unit, its shared memory,
@@ -147,15 +151,17 @@ static double cost_of(const struct lower_dot_grid *g)
 {
     int64_t rows = g->rows.size, columns = g->columns.size, warps = g->threads / WARP;
     int64_t each = (count_tiles(g) + CG_CUDA_MULTIPROCESSORS - 1) / CG_CUDA_MULTIPROCESSORS;
-    double read = (double)(HALF * (warps / g->across * columns + g->across * rows)),
-           came = (double)(HALF * (rows + columns));
-    double unit = (double)(rows * columns) / UNIT_RATE, shared = (read + came) / SHARED_RATE, far = came / FAR_RATE;
+    int64_t high = g->warpgroups ? warps / GROUP_WARPS : warps / g->across,
+            rate = g->warpgroups ? 2 * UNIT_RATE : UNIT_RATE;
+    double read = (double)(HALF * (high * columns + g->across * rows)), came = (double)(HALF * (rows + columns));
+    double unit = (double)(rows * columns) / (double)rate, shared = (read + came) / SHARED_RATE, far = came / FAR_RATE;
     double most = unit > shared ? unit : shared;
     return (double)each * (most > far ? most : far) * (each * warps < ENOUGH_WARPS ? ALONE : 1);
 }
 
-/* Of the matrix unit the tiles that cost least. Others: the largest ones of which there are enough, else the smallest:
- * also where sums take two registers. Those of warpgroups, which two blocks of threads make, count twice. */
+/* Of the matrix unit the tiles that cost least; where warpgroups are always wanted the widest that the result fills, so
+ * that small ones show all. Others: the largest ones of which there are enough, else the smallest: also where sums take
+ * two registers. */
 void grid_choose_shape(struct lower_dot_grid *g)
 {
     struct lower_dot_product *p = g->p;
@@ -165,24 +171,24 @@ void grid_choose_shape(struct lower_dot_grid *g)
     double least = 0;
     g->unit = find_unit(p);
     g->steps = g->unit ? UNIT_AT_ONCE : STEPS;
-    int64_t groups = g->unit ? p->l->target->warpgroups : 0;
     uint32_t row_axis = narrow <= WIDE / 2 && m < n ? AXIS_N : AXIS_M;
     const struct tile *best = NULL;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         const struct tile *t = &tiles[i];
-        if (!suits(g, t, narrow, groups)) continue;
+        if (!suits(g, t, narrow)) continue;
         shape_of(g, row_axis, t);
         if (t->way == BY_COPIES && !(g->rows.copied && g->columns.copied)) continue;
-        bool by_cost = g->unit && !g->warpgroups;
-        double cost = by_cost ? cost_of(g) : 0;
-        if (!by_cost && !wide && count_tiles(g) * t->threads / THREADS >= (g->warpgroups ? groups : CG_CUDA_BLOCKS)) {
+        double cost = g->unit ? cost_of(g) : 0;
+        bool enough = g->unit ? p->l->target->warpgroups_always && g->columns.size <= g->columns.extent
+                              : !wide && count_tiles(g) >= CG_CUDA_BLOCKS;
+        if (enough) {
             best = t;
             break;
         }
-        if (g->warpgroups || (best && by_cost && cost >= least)) continue;
+        if (best && g->unit && cost >= least) continue;
         best = t, least = cost;
     }
     shape_of(g, row_axis, best);
     g->blocks = (axes[AXIS_K].extent + g->steps - 1) / g->steps;
-    g->stages = g->rows.copied || g->columns.copied ? STAGES : 2;
+    g->stages = (g->rows.copied || g->columns.copied ? STAGES : 2) + g->warpgroups;
 }

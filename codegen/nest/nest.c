@@ -457,9 +457,9 @@ void nest_arrived(struct nest_builder *b, int64_t but)
     append(b, b->depth, keep(b, (struct nest_stmt){.kind = NEST_ARRIVED, .extent = but}));
 }
 
-void nest_warpgroup_wait(struct nest_builder *b, uint32_t sums)
+void nest_warpgroup_wait(struct nest_builder *b, uint32_t sums, int64_t but)
 {
-    append(b, b->depth, keep(b, (struct nest_stmt){.kind = NEST_WARPGROUP_WAIT, .reg = sums}));
+    append(b, b->depth, keep(b, (struct nest_stmt){.kind = NEST_WARPGROUP_WAIT, .reg = sums, .extent = but}));
 }
 
 void nest_tiles(struct nest_builder *b, uint32_t buffer, struct nest_index index, const struct nest_tiles *tiles,

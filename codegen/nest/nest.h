@@ -84,8 +84,9 @@ enum nest_kind {
                     2t + 1, four registers, columns first. Outside of vector loops; for GPUs only */
     NEST_WARPGROUP, /* reg, of float32, gets the product of two panels in locals added, as the warpgroups of a GPU make
                        it: the threads go on, and until NEST_WARPGROUP_WAIT nobody may touch what it reads, nor these
-                       registers; see nest_panels. Lanes hold the sums as with NEST_MATRIX, of 16 rows for 32 of them:
-                       columns of 8 behind one another, four registers each. Outside of vector loops; for GPUs only */
+                       registers; see nest_panels. It reads what was stored and what has arrived before the last
+                       NEST_ARRIVED. Lanes hold the sums as with NEST_MATRIX, of 16 rows for 32 of them: columns of 8
+                       behind one another, four registers each. Outside of vector loops; for GPUs only */
     NEST_TAKE, /* reg, of uint32, gets what NEST_MATRIX wants of a panel, by each warp; see nest_take. Outside of vector
                   loops; for GPUs only */
     NEST_COPY, /* buffer[index], four words of a panel, gets the 16 bytes of buffer from[0] at `source` by a thread that
@@ -93,8 +94,8 @@ enum nest_kind {
     NEST_COPIES,  /* what each thread has begun to copy since the last such statement is a group */
     NEST_ARRIVED, /* all groups but the last `extent` ones have arrived, those of every thread: these meet here. Until
                      then nobody may touch what they write */
-    NEST_WARPGROUP_WAIT, /* reg has what was begun, of this and of every other thread; what threads stored before is
-                            what products behind it read */
+    NEST_WARPGROUP_WAIT, /* the thread's warpgroup is done with all products but the last `extent` ones (0, 1); reg has
+                            them, if there are none. Others are where threads meet */
     NEST_TILES, /* a product of two matrices whose steps are pairs of bfloat16, in the tiles of a CPU's matrix unit:
                    buffer[index], float32, gets it or (`word`) gets it added; see nest_tiles. Of up to 16 pairs the
                    first numbers and the second ones are summed apart, then both sums added. Outside of vector loops;
@@ -264,7 +265,7 @@ void nest_spread(struct nest_builder *, uint32_t reg, uint32_t from, struct nest
 void nest_matrix(struct nest_builder *, enum ir_dtype, uint32_t sums, uint32_t left, uint32_t right);
 uint32_t nest_panel(struct nest_builder *, int64_t extent, int64_t beside); /* a local for some: so many side by side */
 void nest_warpgroup(struct nest_builder *, enum ir_dtype, uint32_t sums, const struct nest_panels *);
-void nest_warpgroup_wait(struct nest_builder *, uint32_t sums);
+void nest_warpgroup_wait(struct nest_builder *, uint32_t sums, int64_t but);
 void nest_take(struct nest_builder *, uint32_t reg, const struct nest_take *);
 void nest_copy(struct nest_builder *, uint32_t local, struct nest_index, uint32_t from, struct nest_index source,
                nest_value cond);

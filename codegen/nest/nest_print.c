@@ -55,7 +55,7 @@ static const char *const forms[] = {
     [NEST_TILES] = "tiles $b$T",
     [NEST_SPREAD] = "spread $R$s",
     [NEST_WARPGROUP] = "warpgroup $t $R$P",
-    [NEST_WARPGROUP_WAIT] = "wait $R",
+    [NEST_WARPGROUP_WAIT] = "wait $R but $n",
     [NEST_TAKE] = "take $R$W",
     [NEST_COPY] = "copy $b = $f$c",
     [NEST_COPIES] = "copies",

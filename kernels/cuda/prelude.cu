@@ -293,33 +293,47 @@ static __device__ void stepc_async_fence() { asm volatile("fence.proxy.async.sha
 static __device__ void stepc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
 static __device__ void stepc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
 
-/* The sums are the thread's again. To the compiler they change here, so that it neither uses nor moves them before. */
-template <int sums> static __device__ void stepc_wgmma_wait(float *sum)
+/* All groups of products but the last `but` ones are done. If none is left, the sums are the thread's again: to the
+ * compiler they change here, so that it neither uses nor moves them before. */
+template <int sums, int but> static __device__ void stepc_wgmma_wait(float *sum)
 {
-    asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
-    _Pragma("unroll") for (int i = 0; i < sums; i++) asm volatile("" : "+f"(sum[i]) : : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(but) : "memory");
+    if constexpr (but == 0)
+        _Pragma("unroll") for (int i = 0; i < sums; i++) asm volatile("" : "+f"(sum[i]) : : "memory");
 }
 
-/* 64 rows by 16 steps of the left one by 128 columns of the right one, added to 64 sums of a thread. `turned`:
- * neighbours are rows (or columns), not steps ("wgmma.mma_async": a predicate that is false for a sum from 0, two
- * signs, then these; "Matrix Fragments for wgmma.mma_async.m64nNk16"). */
+/* 64 rows by 16 steps of the left one by so many columns of the right one, added to half as many sums of a thread.
+ * `turned`: neighbours are rows (or columns), not steps ("wgmma.mma_async": a predicate that is false for a sum from 0,
+ * two signs, then these; "Matrix Fragments for wgmma.mma_async.m64nNk16"). */
 #define STEPC_4(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])
 #define STEPC_16(d) STEPC_4(d), STEPC_4((d) + 4), STEPC_4((d) + 8), STEPC_4((d) + 12)
-#define STEPC_WGMMA(type) \
+#define STEPC_64(d) STEPC_16(d), STEPC_16((d) + 16), STEPC_16((d) + 32), STEPC_16((d) + 48)
+#define STEPC_96(d) STEPC_64(d), STEPC_16((d) + 64), STEPC_16((d) + 80)
+#define STEPC_128(d) STEPC_96(d), STEPC_16((d) + 96), STEPC_16((d) + 112)
+#define STEPC_NUMBERS_64 \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+    "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, " \
+    "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define STEPC_NUMBERS_96 \
+    STEPC_NUMBERS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
+    "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define STEPC_NUMBERS_128 \
+    STEPC_NUMBERS_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define STEPC_WGMMA(type, columns, sums, rest) \
     template <int turned_left, int turned_right> \
-    static __device__ void stepc_wgmma_##type(float *d, unsigned long long left, unsigned long long right) \
+    static __device__ void stepc_wgmma_##type##_##columns(float *d, unsigned long long left, unsigned long long right) \
     { \
         asm volatile("{.reg .pred adds; setp.eq.u32 adds, 0, 0; " \
-            "wgmma.mma_async.sync.aligned.m64n128k16.f32." #type "." #type " {%0, %1, %2, %3, %4, %5, %6, %7, %8, " \
-            "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, " \
-            "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
-            "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, " \
-            "%64, %65, adds, 1, 1, %66, %67;}" \
-            : STEPC_16(d), STEPC_16(d + 16), STEPC_16(d + 32), STEPC_16(d + 48) \
-            : "l"(left), "l"(right), "n"(turned_left), "n"(turned_right)); \
+            "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type " {" STEPC_NUMBERS_##sums "}, " rest ";}" \
+            : STEPC_##sums(d) : "l"(left), "l"(right), "n"(turned_left), "n"(turned_right)); \
     }
-STEPC_WGMMA(bf16)
-STEPC_WGMMA(f16)
+#define STEPC_WGMMAS(type) \
+    STEPC_WGMMA(type, 128, 64, "%64, %65, adds, 1, 1, %66, %67") \
+    STEPC_WGMMA(type, 192, 96, "%96, %97, adds, 1, 1, %98, %99") \
+    STEPC_WGMMA(type, 256, 128, "%128, %129, adds, 1, 1, %130, %131")
+STEPC_WGMMAS(bf16)
+STEPC_WGMMAS(f16)
 #endif
 
 #ifdef STEPC_HAS_WGMMA
@@ -342,18 +356,17 @@ template <int steps, bool steps_first> static __device__ unsigned long long step
         const unsigned long long a = stepc_panel<steps, left>(x + threadIdx.x / 128 * (32 * steps)); \
         const unsigned long long b = stepc_panel<steps, right>(y); \
         stepc_wgmma_fence(); \
-        _Pragma("unroll") for (int k = 0; k < steps / 16; k++) \
-            _Pragma("unroll") for (int j = 0; j < columns / 128; j++) \
-                stepc_wgmma_##type<!left, !right>(sum + 64 * j, a + k * (left ? 2 : 128), \
-                                                  b + k * (right ? 2 : 128) + j * (16 * steps)); \
+        _Pragma("unroll") for (int k = 0; k < steps / 16; k++) { \
+            const unsigned long long of_a = a + k * (left ? 2 : 128), of_b = b + k * (right ? 2 : 128); \
+            if constexpr (columns == 256) stepc_wgmma_##type##_256<!left, !right>(sum, of_a, of_b); \
+            else if constexpr (columns == 192) stepc_wgmma_##type##_192<!left, !right>(sum, of_a, of_b); \
+            else stepc_wgmma_##type##_128<!left, !right>(sum, of_a, of_b); \
+        } \
         stepc_wgmma_commit(); \
     }
 
-template <int sums> static __device__ void stepc_warpgroup_wait(float *sum)
-{
-    stepc_wgmma_wait<sums>(sum);
-    stepc_async_fence();
-}
+template <int sums, int but> static __device__ void stepc_warpgroup_wait(float *sum) { stepc_wgmma_wait<sums, but>(sum); }
+static __device__ void stepc_warpgroup_ready() { stepc_async_fence(); } /* what it has stored, before threads meet */
 #else
 /* Where there is no such instruction: by the matrix unit, at once; a warp has 16 rows. */
 #define STEPC_WARPGROUP(type) \
@@ -372,7 +385,8 @@ template <int sums> static __device__ void stepc_warpgroup_wait(float *sum)
             } \
         } \
     }
-template <int sums> static __device__ void stepc_warpgroup_wait(float *) {}
+template <int sums, int but> static __device__ void stepc_warpgroup_wait(float *) {}
+static __device__ void stepc_warpgroup_ready() {}
 #endif
 STEPC_WARPGROUP(bf16)
 STEPC_WARPGROUP(f16)

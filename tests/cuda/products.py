@@ -88,7 +88,8 @@ WARPGROUPS = {
         ("batch", step({"x": [3, 134, 72]}, "einsum('bik,bkj->bij', x, w) * v", {"w": [3, 72, 150], "v": [150]}, dtype)),
         ("prologue", step({"x": [66, 135]}, "relu(x + v) @ exp(w)", {"w": [135, 49], "v": [135]}, dtype)))},
     "split": product(40, 1512, 72, "bfloat16"), "image": convolution([3, 9, 11, 8], "bfloat16"), "image_float16": convolution([3, 8, 8, 16], "float16"), "narrow": product(300, 70, 12, "bfloat16"),
-    "strides": convolution([2, 13, 10, 12], "bfloat16", strides=[2, 3], padding="VALID"),
+    "strides": convolution([2, 13, 10, 12], "bfloat16", strides=[2, 3], padding="VALID"), "wide": product(200, 40, 392, "bfloat16"), "wider": product(140, 72, 200, "float16"),
+    "wide_registers": product(135, 270, 205, "bfloat16"),
 }
 # Of the largest of a tensor: by what the order of a sum differs, which an activation of 16 bits then rounds to its neighbour.
 MOST = {"bfloat16": "2e-2", "float16": "3e-3", "float64": "2e-7"}  # the loss is reported in float32
@@ -133,17 +134,20 @@ class Products(runner.Case):
         self.assertGreaterEqual(staged, 2)
 
     def test_warpgroups(self):
-        """sm_90a: one barrier for a block of k; operands lie as they do in memory, each way round."""
-        ways = set()
+        """sm_90a: one barrier for a block of k; operands lie as they do in memory, each way round, and are copied or come by way of registers."""
+        ways, tiles = set(), set()
         for name, o in WARPGROUPS.items():
             with self.subTest(name=name):
                 kernels = [k for k in self.check(name, o, "text_90a", {"STEPC_WARPGROUPS_ALWAYS": "1"}).split('extern "C" __global__')[1:] if "stepc_warpgroup_" in k.split("\n}\n")[0]]
                 self.assertGreaterEqual(len(kernels), 1)
                 for kernel in kernels:
+                    columns, *way = re.search(r"stepc_warpgroup_(\w+)<(\d+), 32, (\w+), (\w+)>", kernel).group(2, 1, 3, 4)
                     self.assertEqual(kernel.count("__syncthreads();"), 2, kernel)
-                    self.assertIn("__launch_bounds__(256, 2)", kernel)
-                    ways.add(re.search(r"stepc_warpgroup_(\w+)<128, 32, (\w+), (\w+)>", kernel).groups())
+                    self.assertIn("__launch_bounds__(256, %d)" % (2 if columns == "128" else 1), kernel)
+                    ways.add(tuple(way))
+                    tiles.add((columns, "stepc_copy(" in kernel, "stepc_store_whole(b" in kernel or "stepc_load_whole" in kernel))
         self.assertEqual(len(ways), 8, ways)
+        self.assertEqual(len(tiles), 8, tiles)
 
     def test_warpgroups_are_asked_for(self):
         """By name, and made of what has tiles for a whole GPU."""
@@ -151,7 +155,7 @@ class Products(runner.Case):
             self.stepc("compile", self.write("model.json", o), "-q", "-o", "step.so", "--target", "cuda", "--cuda-arch", arch, "--save-temps=" + self.folder)
             with open(self.path("step.cu")) as f:
                 return f.read().split('extern "C"', 1)[1]
-        large, small = product(1408, 64, 1536, "bfloat16"), product(1408, 64, 1280, "bfloat16")
+        large, small = product(1408, 64, 1536, "bfloat16"), product(512, 64, 640, "bfloat16")
         for arch, o, asked in ("text", large, False), ("text_90a", large, True), ("text,text_90a", large, True), ("text_90a", small, False):
             self.assertEqual("stepc_warpgroup_" in kernels(o, arch), asked, arch)
 

@@ -204,7 +204,7 @@ class Documents(runner.SharedCase):
         replay = self.recorded(name)
 
         def change(text):
-            places = list(re.finditer(old, text))
+            places = list(re.finditer(old, text, re.S))
             self.assertTrue(places, old)
             at = places[-1 if last else 0]
             return text[:at.start()] + at.expand(new) + text[at.end():]
@@ -217,8 +217,9 @@ class Documents(runner.SharedCase):
         of, unit = "product_two_blocks_bfloat16", r"stepc_copy\("
         for old, new, says in COPIES:
             self.changed(of, unit, old, new, says, last=True)
-        for old, new, says in WARPGROUPS:
-            self.changed("warpgroups_one_block_bfloat16", r"stepc_warpgroup_", old, new, says)
+        for name, changes in WARPGROUPS.items():
+            for old, new, says in changes:
+                self.changed(name, r"stepc_warpgroup_", old, new, says)
 
 
 WARPGROUPS_TEXT = "stepc_warpgroup_"
@@ -229,11 +230,16 @@ COPIES = (
     (r"(mma\.sync\S* \{.*?\}, \{)(%\w+), (%\w+)", r"\1\3, \2", "numbers differ"), (r"(ldmatrix\S* \{.*?\}, \[%\w+)\]", r"\1+4]", "is no multiple of 16"),
     (r"(ldmatrix\S* \{.*?\}, \[%\w+)\]", r"\1+131072]", "outside"), (r"cvt\.rn\.bf16x2\.f32", "cvt.rp.bf16x2.f32", "unknown instruction"),
 )
-WARPGROUPS = (
-    (r"bar\.sync\s+0;", "", "without|fence"), (r"fence\.proxy\.async\S*;", "", r"without fence\.proxy\.async"), (r"wgmma\.fence\S*;", "", r"wgmma\.fence"),
-    (r"wgmma\.commit_group\S*;", "", r"without wgmma\.commit_group"), (r"(adds, 1, 1, )(\d)", r"\g<1>7", "unknown instruction"),
-    (r"wgmma\.wait_group\S* 0;(?!.*wgmma\.wait_group)", "", "under way|nobody waits|was written while"),
-)
+WARPGROUPS = {
+    "warpgroups_one_block_bfloat16": (
+        (r"bar\.sync\s+0;(?=(?:(?!bar\.sync).)*?wgmma\.mma)", "", "without|fence"),
+        (r"fence\.proxy\.async\S*;(?=(?:(?!fence\.proxy).)*?wgmma\.mma)", "", r"without fence\.proxy\.async"), (r"wgmma\.fence\S*;", "", r"wgmma\.fence"),
+        (r"wgmma\.commit_group\S*;", "", r"without wgmma\.commit_group"), (r"(adds, 1, 1, )(\d)", r"\g<1>7", "unknown instruction"),
+        (r"wgmma\.wait_group\S* 0;(?!.*wgmma\.wait_group)", "", "under way|nobody waits|was written while")),
+    "warpgroups_wide": (
+        (r"wgmma\.wait_group\S* 1;", "", "was written while"), (r"wgmma\.wait_group\S* 1;", "wgmma.wait_group.sync.aligned 2;", "was written while"),
+        (r"cp\.async\.wait_group 1;", "cp.async.wait_group 2;", "before it has arrived"), (r"(wgmma\.wait_group\S* 1;.*?)bar\.sync\s+0;", r"\1", "without|fence|while")),
+}
 
 
 def several(arguments):
@@ -258,6 +264,8 @@ def several(arguments):
         return len(told)
     asked = lambda name: not options.patterns or any(fnmatch.fnmatch(name, p) for p in options.patterns)
     names = [n for n in documents.ALL if asked(n)] if options.all else [c for c in recorded.names() if asked(c)][::options.every]
+    if not names:
+        sys.exit("no %s is named like %s" % ("document" if options.all else "recorded case", ", ".join(options.patterns)))
     bad = 0
     for name in names:
         begin = time.monotonic()

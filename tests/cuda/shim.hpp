@@ -415,6 +415,7 @@ SHIM_UNSEEN static void arrive(int but)
         if (one->from) std::memcpy(one->to, one->from, CHUNK);
         else std::memset(one->to, 0, CHUNK);
         c->under_way = false, c->written = barriers;
+        fenced[threadIdx.x] = false;
     }
     own->count = left;
 }
@@ -473,8 +474,9 @@ template <bool turned> SHIM_UNSEEN static void stepc_load_tiles(unsigned *to, co
 }
 
 /* ---- products by warpgroups (PTX ISA 9.7.15): asynchronous, so that they read shared memory as late as they may, when
- * their thread waits for them. What has to be said before is looked after: of memory, by every thread before the last
- * barrier of the block; of registers, by the thread itself; the same descriptors by all threads of a warpgroup ---- */
+ * their thread waits for their group. What has to be said before is looked after: of memory, by every thread before the
+ * last barrier of the block; of registers, by the thread itself; the same descriptors by all threads of a warpgroup;
+ * that no copy has begun to where one still reads ---- */
 
 namespace shim
 {
@@ -484,12 +486,14 @@ struct product {
     float *sum;
     unsigned long long from[2];
     bool turned[2], wide;
+    unsigned columns, met; /* met: how many barriers there were */
+    int group;
 };
 struct products {
     product item[MOST_PRODUCTS];
-    int count, committed;
-    unsigned made; /* of the block */
-    bool ordered;  /* its registers */
+    int count, committed, groups; /* committed: of those that are left; groups: that have ended */
+    unsigned made;                /* of the block */
+    bool ordered;                 /* its registers */
 };
 static products begun[MOST];
 struct said { /* by the first thread of a warpgroup that comes to it */
@@ -515,8 +519,10 @@ static const char *host_address(unsigned at)
 
 /* "Matrix Descriptor Format", "Strides", "Swizzling Modes": the 16 bits of a row (or column) and a step. 8 rows are a
  * pattern of rows of so many bytes; turned, 8 steps, each of which has that many bytes of rows. */
-SHIM_UNSEEN static unsigned short element(unsigned long long descriptor, bool turned, unsigned row, unsigned step)
+SHIM_UNSEEN static unsigned short element(const product *p, int side, unsigned row, unsigned step)
 {
+    const unsigned long long descriptor = p->from[side];
+    const bool turned = p->turned[side];
     const unsigned mode = descriptor >> 62, apart = (descriptor >> 16 & 0x3fff) << 4,
                    stride = (descriptor >> 32 & 0x3fff) << 4;
     const unsigned bytes = mode == 0 ? 16 : 256 >> mode, along = turned ? row : step, across = turned ? step : row;
@@ -527,21 +533,25 @@ SHIM_UNSEEN static unsigned short element(unsigned long long descriptor, bool tu
     else at += (turned ? along / (bytes / 2) * apart : 0) + across / 8 * stride;
     at += across % 8 * bytes + (mode == 0 ? along % 8 : turned ? along % (bytes / 2) : along) * 2;
     at ^= (at >> 7 & (bytes / 16 - 1)) << 4;
-    std::memcpy(&bits, host_address(at), sizeof bits);
+    const char *from = host_address(at);
+    const chunk *c = any_copies ? chunk_at((const void *)((size_t)from / CHUNK * CHUNK)) : nullptr;
+    if (c && c->under_way) fail("a copy to what a product may still read, or a product of what has not arrived");
+    if (c && c->written >= p->met) fail("a product of what a copy has brought without a barrier between");
+    std::memcpy(&bits, from, sizeof bits);
     return bits;
 }
 
-/* What the thread has of 64 rows by 128 columns ("Matrix Fragments for wgmma.mma_async.m64nNk16"). */
+/* What the thread has of 64 rows by so many columns ("Matrix Fragments for wgmma.mma_async.m64nNk16"). */
 static void multiply(const product *p)
 {
     const unsigned lane = threadIdx.x % WARP, row = threadIdx.x % GROUP / WARP * 16 + lane / 4;
     float left[2][16];
     for (unsigned k = 0; k < 32; k++)
-        left[k / 16][k % 16] = shim_16_value(element(p->from[0], p->turned[0], row + k / 16 * 8, k % 16), 0, p->wide);
-    for (unsigned column = 0; column < 32; column++)
+        left[k / 16][k % 16] = shim_16_value(element(p, 0, row + k / 16 * 8, k % 16), 0, p->wide);
+    for (unsigned column = 0; column < p->columns / 4; column++)
         for (unsigned k = 0; k < 16; k++) {
             const unsigned of = column / 2 * 8 + lane % 4 * 2 + column % 2;
-            const float right = shim_16_value(element(p->from[1], p->turned[1], of, k), 0, p->wide);
+            const float right = shim_16_value(element(p, 1, of, k), 0, p->wide);
             for (unsigned i = 0; i < 2; i++) {
                 float *sum = &p->sum[column / 2 * 4 + i * 2 + column % 2];
                 *sum = std::fma(left[i][k], right, *sum);
@@ -550,7 +560,7 @@ static void multiply(const product *p)
 }
 
 static void begin(float *sum, unsigned long long left, unsigned long long right, bool turned_left, bool turned_right,
-                  bool wide)
+                  unsigned columns, bool wide)
 {
     products *own = &begun[threadIdx.x];
     if (own->count == MOST_PRODUCTS) fail("more products than are modelled");
@@ -559,18 +569,27 @@ static void begin(float *sum, unsigned long long left, unsigned long long right,
     if (!seen) fail("a product of what was stored without fence.proxy.async before the barrier");
     if (wrong) return;
     any = true;
-    own->item[own->count++] = {sum, {left, right}, {turned_left, turned_right}, wide};
+    own->item[own->count++] = {sum, {left, right}, {turned_left, turned_right}, wide, columns, barriers, own->groups};
     said *of = &saids[threadIdx.x / GROUP][own->made++ % MOST_PRODUCTS];
     if (of->number != own->made) *of = {own->made, {left, right}};
     if (of->from[0] != left || of->from[1] != right) fail("descriptors differ in a warpgroup");
 }
 
-static void wait()
+static void commit()
 {
     products *own = &begun[threadIdx.x];
+    own->committed = own->count, own->groups++;
+}
+
+static void wait(int but)
+{
+    products *own = &begun[threadIdx.x];
+    int left = 0;
     if (own->committed != own->count) fail("a product without wgmma.commit_group behind it");
-    for (int i = 0; i < own->count; i++) multiply(&own->item[i]);
-    own->count = own->committed = 0;
+    for (int i = 0; i < own->count; i++)
+        if (own->item[i].group >= own->groups - but) own->item[left++] = own->item[i];
+        else multiply(&own->item[i]);
+    own->count = own->committed = left;
     own->ordered = false;
 }
 
@@ -578,7 +597,7 @@ static void end_block(unsigned threads)
 {
     for (unsigned i = 0; any && i < threads; i++) {
         if (begun[i].count) fail("a product that nobody waits for");
-        begun[i].count = begun[i].committed = 0, begun[i].made = 0;
+        begun[i].count = begun[i].committed = begun[i].groups = 0, begun[i].made = 0;
         begun[i].ordered = false;
     }
     if (any) std::memset(saids, 0, sizeof saids);
@@ -591,16 +610,20 @@ static void end_block(unsigned threads)
 static unsigned stepc_shared_address(const void *at) { return shim::shared_address(at); }
 static void stepc_async_fence() { shim::fenced[threadIdx.x] = true; }
 static void stepc_wgmma_fence() { shim::begun[threadIdx.x].ordered = true; }
-static void stepc_wgmma_commit() { shim::begun[threadIdx.x].committed = shim::begun[threadIdx.x].count; }
-template <int sums> static void stepc_wgmma_wait(float *) { shim::wait(); }
-#define SHIM_WGMMA(type, wide) \
+static void stepc_wgmma_commit() { shim::commit(); }
+template <int sums, int but> static void stepc_wgmma_wait(float *) { shim::wait(but); }
+#define SHIM_WGMMA(type, columns, wide) \
     template <int turned_left, int turned_right> \
-    static void stepc_wgmma_##type(float *d, unsigned long long left, unsigned long long right) \
+    static void stepc_wgmma_##type##_##columns(float *d, unsigned long long left, unsigned long long right) \
     { \
-        shim::begin(d, left, right, turned_left, turned_right, wide); \
+        shim::begin(d, left, right, turned_left, turned_right, columns, wide); \
     }
-SHIM_WGMMA(bf16, true)
-SHIM_WGMMA(f16, false)
+SHIM_WGMMA(bf16, 128, true)
+SHIM_WGMMA(f16, 128, false)
+SHIM_WGMMA(bf16, 192, true)
+SHIM_WGMMA(f16, 192, false)
+SHIM_WGMMA(bf16, 256, true)
+SHIM_WGMMA(f16, 256, false)
 
 /* The way in for the test: arguments as for cuLaunchKernel, but by value, each as wide as a pointer. */
 #ifdef SHIM_TRAFFIC

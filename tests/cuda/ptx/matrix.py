@@ -105,30 +105,35 @@ def fence(m, s):
 
 def commit(m, s):
     def go():
+        m.state["groups"] = m.state.get("groups", 0) + 1
         for p in m.state.get("products", []):
-            p["group"] = p["group"] or "committed"
+            p["group"] = p["group"] or m.state["groups"]
         by_group(m)
     return go
 
 
 def wait(m, s):
-    if s.operands != ["0"]:
-        return None
+    """Sums are the threads' again when no product is left."""
+    but = int(s.operands[0])
 
     def go():
         by_group(m)
-        shared = m.spaces.shared
+        shared, left = m.spaces.shared, []
         for p in m.state.get("products", []):
             if not p["group"]:
                 m.fault("a product without wgmma.commit_group behind it")
             if len(p["lanes"]) != len(m.which()):
                 raise machine.Parted("%s: other warpgroups than those of the products" % m.kernel)
-            if (shared.when[p["grains"]] > p["at"]).any():
+            if p["group"] > m.state["groups"] - but:
+                left.append(p)
+            elif (shared.when[p["grains"]] > p["at"]).any():
                 m.fault("shared memory was written while a product read it")
+        m.state["products"] = left
+        if left:
+            return
         for slot, value in m.watched.items():
             m.registers[slot], m.written[slot] = value.view("u4"), m.steps
         m.watched.clear()
-        m.state["products"] = []
     return go
 
 

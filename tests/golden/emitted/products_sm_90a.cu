@@ -2,21 +2,21 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
 {
     stepc_escape(b3);
     stepc_escape(b4);
-    __shared__ __align__(1024) unsigned b5[4096];
-    __shared__ __align__(1024) unsigned b6[4096];
+    unsigned *const b5 = (unsigned *)(stepc_dynamic + 0);
+    unsigned *const b6 = (unsigned *)(stepc_dynamic + 32768);
     const unsigned thread = threadIdx.x;
     const int v1 = (int)2ll;
     const float v5 = 0.0f;
-    const unsigned v6 = (unsigned)0ll;
-    const int v7 = (int)4ll;
-    const int v12 = (int)200ll;
-    const int v47 = (int)8ll;
-    const int v52 = (int)20ll;
-    const int v178 = (int)32ll;
-    const int v187 = (int)80ll;
-    const float v195 = 2.0f;
-    const float v199 = 0.000031232834f;
-    const float v206 = 1.0f;
+    const int v6 = (int)4ll;
+    const int v13 = (int)200ll;
+    const int v16 = (int)8ll;
+    const int v21 = (int)20ll;
+    const int v26 = (int)1ll;
+    const int v43 = (int)32ll;
+    const int v52 = (int)80ll;
+    const float v60 = 2.0f;
+    const float v64 = 0.000031232834f;
+    const float v71 = 1.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -24,216 +24,164 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_0(const unsigned sho
         float r0[64];
         #pragma unroll
         for (int i = 0; i < 64; i++) r0[i] = v5;
-        unsigned r1[8];
-        #pragma unroll
-        for (int i = 0; i < 8; i++) r1[i] = v6;
-        unsigned r2[8];
-        #pragma unroll
-        for (int i = 0; i < 8; i++) r2[i] = v6;
-        #pragma unroll
-        for (long long i1 = 0; i1 < 2ll; i1++) {
-             {
-                const long long i2 = thread;
-                const int v8 = (int)(i2);
-                const int v9 = stepc_rem(v8, v7);
-                const int v10 = stepc_div(v8, v7);
-                const int v11 = (int)(64ll * i1 + (long long)v10 + 128ll * (long long)v4);
-                const bool v13 = v11 < v12;
-                const auto wide14 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v11 + 8ll * (long long)v9)), v13);
-                const unsigned v22 = wide14.item[0];
-                r1[4ll * i1] = v22;
-                const unsigned v30 = wide14.item[1];
-                r1[4ll * i1 + 1] = v30;
-                const unsigned v38 = wide14.item[2];
-                r1[4ll * i1 + 2] = v38;
-                const unsigned v46 = wide14.item[3];
-                r1[4ll * i1 + 3] = v46;
-            }
-        }
-        #pragma unroll
-        for (long long i3 = 0; i3 < 2ll; i3++) {
-             {
-                const long long i4 = 0;
-                 {
-                    const long long i5 = thread;
-                    const int v48 = (int)(i5);
-                    const int v49 = stepc_rem(v48, v47);
-                    const int v50 = stepc_div(v48, v47);
-                    const int v51 = (int)(8ll * i3 + (long long)v49 + 16ll * (long long)v3);
-                    const bool v53 = v51 < v52;
-                    const auto wide54 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v51 + 160ll * (long long)v50)), v53);
-                    const unsigned v61 = wide54.item[0];
-                    r2[4ll * i3] = v61;
-                    const unsigned v69 = wide54.item[1];
-                    r2[4ll * i3 + 1] = v69;
-                    const unsigned v77 = wide54.item[2];
-                    r2[4ll * i3 + 2] = v77;
-                    const unsigned v85 = wide54.item[3];
-                    r2[4ll * i3 + 3] = v85;
-                }
-            }
-        }
-        #pragma unroll 1
-        for (long long i6 = 0; i6 < 3ll; i6++) {
-            const int v86 = (int)(i6);
-            const int v87 = stepc_rem(v86, v1);
-            #pragma unroll
-            for (long long i7 = 0; i7 < 2ll; i7++) {
-                 {
-                    const long long i8 = thread;
-                    const int v88 = (int)(i8);
-                    const int v89 = stepc_rem(v88, v7);
-                    const int v90 = stepc_div(v88, v7);
-                    const unsigned v91 = r1[4ll * i7];
-                    b5[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87] = v91;
-                    const unsigned v92 = r1[4ll * i7 + 1];
-                    b5[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 1] = v92;
-                    const unsigned v93 = r1[4ll * i7 + 2];
-                    b5[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 2] = v93;
-                    const unsigned v94 = r1[4ll * i7 + 3];
-                    b5[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 3] = v94;
-                }
-            }
-            #pragma unroll
-            for (long long i9 = 0; i9 < 2ll; i9++) {
-                 {
-                    const long long i10 = 0;
-                     {
-                        const long long i11 = thread;
-                        const int v95 = (int)(i11);
-                        const int v96 = stepc_rem(v95, v47);
-                        const int v97 = stepc_div(v95, v47);
-                        const unsigned v98 = r2[4ll * i9];
-                        b6[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87] = v98;
-                        const unsigned v99 = r2[4ll * i9 + 1];
-                        b6[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 1] = v99;
-                        const unsigned v100 = r2[4ll * i9 + 2];
-                        b6[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 2] = v100;
-                        const unsigned v101 = r2[4ll * i9 + 3];
-                        b6[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 3] = v101;
-                    }
-                }
-            }
-            stepc_warpgroup_wait<64>(r0);
-            __syncthreads();
-            stepc_warpgroup_bf16<128, 32, true, false>(r0, b5 + (2048ll * (long long)v87), b6 + (2048ll * (long long)v87));
-            const bool v102 = v86 < v1;
-            const int v103 = (int)(i6 + 1);
-            if (v102) {
-                #pragma unroll
-                for (long long i12 = 0; i12 < 2ll; i12++) {
-                     {
-                        const long long i13 = thread;
-                        const int v104 = (int)(i13);
-                        const int v105 = stepc_rem(v104, v7);
-                        const int v106 = stepc_div(v104, v7);
-                        const int v107 = (int)(64ll * i12 + (long long)v106 + 128ll * (long long)v4);
-                        const bool v108 = v107 < v12;
-                        const auto wide109 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v107 + 8ll * (long long)v105 + 32ll * (long long)v103)), v108);
-                        const unsigned v116 = wide109.item[0];
-                        r1[4ll * i12] = v116;
-                        const unsigned v124 = wide109.item[1];
-                        r1[4ll * i12 + 1] = v124;
-                        const unsigned v132 = wide109.item[2];
-                        r1[4ll * i12 + 2] = v132;
-                        const unsigned v140 = wide109.item[3];
-                        r1[4ll * i12 + 3] = v140;
-                    }
-                }
-                #pragma unroll
-                for (long long i14 = 0; i14 < 2ll; i14++) {
-                     {
-                        const long long i15 = 0;
-                         {
-                            const long long i16 = thread;
-                            const int v141 = (int)(i16);
-                            const int v142 = stepc_rem(v141, v47);
-                            const int v143 = stepc_div(v141, v47);
-                            const int v144 = (int)(8ll * i14 + (long long)v142 + 16ll * (long long)v3);
-                            const bool v145 = v144 < v52;
-                            const auto wide146 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v144 + 160ll * (long long)v143 + 5120ll * (long long)v103)), v145);
-                            const unsigned v153 = wide146.item[0];
-                            r2[4ll * i14] = v153;
-                            const unsigned v161 = wide146.item[1];
-                            r2[4ll * i14 + 1] = v161;
-                            const unsigned v169 = wide146.item[2];
-                            r2[4ll * i14 + 2] = v169;
-                            const unsigned v177 = wide146.item[3];
-                            r2[4ll * i14 + 3] = v177;
-                        }
-                    }
-                }
-            }
-        }
-        stepc_warpgroup_wait<64>(r0);
+        stepc_warpgroup_wait<64, 0>(r0);
+        stepc_copies_wait<0>();
+        stepc_warpgroup_ready();
         __syncthreads();
-         {
-            const long long i17 = 0;
+        for (long long i1 = 0; i1 < 2ll; i1++) {
+            const int v7 = (int)(i1);
+            const int v8 = stepc_rem(v7, v6);
             #pragma unroll
-            for (long long i18 = 0; i18 < 2ll; i18++) {
-                #pragma unroll
-                for (long long i19 = 0; i19 < 16ll; i19++) {
+            for (long long i2 = 0; i2 < 2ll; i2++) {
+                 {
+                    const long long i3 = thread;
+                    const int v9 = (int)(i3);
+                    const int v10 = stepc_rem(v9, v6);
+                    const int v11 = stepc_div(v9, v6);
+                    const int v12 = (int)(64ll * i2 + (long long)v11 + 128ll * (long long)v4);
+                    const bool v14 = v12 < v13;
+                    stepc_copy(&b5[stepc_swizzled<64>(16ll * (long long)v11 + 4ll * (long long)v10) + 1024ll * i2 + 2048ll * (long long)v8], b0 + (32ll * i1 + 96ll * (long long)v12 + 8ll * (long long)v10), v14);
+                }
+            }
+            #pragma unroll
+            for (long long i4 = 0; i4 < 2ll; i4++) {
+                 {
+                    const long long i5 = 0;
                      {
-                        const long long i20 = 0;
+                        const long long i6 = thread;
+                        const int v17 = (int)(i6);
+                        const int v18 = stepc_rem(v17, v16);
+                        const int v19 = stepc_div(v17, v16);
+                        const int v20 = (int)(8ll * i4 + (long long)v18 + 16ll * (long long)v3);
+                        const bool v22 = v20 < v21;
+                        stepc_copy(&b6[stepc_swizzled<128>(4ll * (long long)v18 + 32ll * (long long)v19) + 1024ll * i4 + 2048ll * (long long)v8], b1 + (5120ll * i1 + 8ll * (long long)v20 + 160ll * (long long)v19), v22);
+                    }
+                }
+            }
+            stepc_copies_end();
+        }
+        for (long long i7 = 0; i7 < 3ll; i7++) {
+            const int v24 = (int)(i7);
+            const int v25 = stepc_rem(v24, v6);
+            stepc_warpgroup_wait<64, 1>(r0);
+            stepc_copies_wait<1>();
+            stepc_warpgroup_ready();
+            __syncthreads();
+            stepc_warpgroup_bf16<128, 32, true, false>(r0, b5 + (2048ll * (long long)v25), b6 + (2048ll * (long long)v25));
+            const bool v27 = v24 < v26;
+            const int v28 = (int)(i7 + 2);
+            const int v29 = (int)((long long)v28);
+            const int v30 = stepc_rem(v29, v6);
+            if (v27) {
+                #pragma unroll
+                for (long long i8 = 0; i8 < 2ll; i8++) {
+                     {
+                        const long long i9 = thread;
+                        const int v31 = (int)(i9);
+                        const int v32 = stepc_rem(v31, v6);
+                        const int v33 = stepc_div(v31, v6);
+                        const int v34 = (int)(64ll * i8 + (long long)v33 + 128ll * (long long)v4);
+                        const bool v35 = v34 < v13;
+                        stepc_copy(&b5[stepc_swizzled<64>(16ll * (long long)v33 + 4ll * (long long)v32) + 1024ll * i8 + 2048ll * (long long)v30], b0 + (96ll * (long long)v34 + 8ll * (long long)v32 + 32ll * (long long)v28), v35);
+                    }
+                }
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = 0;
                          {
-                            const long long i21 = thread;
-                            const int v179 = (int)(i21);
-                            const int v180 = stepc_div(v179, v178);
-                            const int v181 = stepc_div(v179, v7);
-                            const int v182 = stepc_rem(v181, v47);
-                            const int v183 = stepc_rem(v179, v7);
-                            const int v184 = (int)(8ll * i18 + 16ll * (long long)v180 + (long long)v182 + 128ll * (long long)v4);
-                            const bool v185 = v184 < v12;
-                            const int v186 = (int)(4ll * i19 + (long long)v183 + 64ll * (long long)v3);
-                            const bool v188 = v186 < v187;
-                            const bool v189 = v185 && v188;
-                            const float v190 = r0[2ll * i18 + 4ll * i19];
-                            const float v191 = stepc_bf16_round((float)v190);
-                            const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
-                            const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
-                            const float v193 = stepc_bf16_add(v191, v192);
-                            const float v194 = stepc_bf16_round(tanhf(v193));
-                            const float v196 = stepc_bf16_mul(v194, v195);
-                            const float v197 = stepc_bf16_round(cosf(v196));
-                            const float v198 = stepc_bf16_mul(v196, v197);
-                            const float v200 = stepc_bf16_mul(v199, v197);
-                            const float v201 = stepc_bf16_mul(v199, v196);
-                            const float v202 = stepc_bf16_round(sinf(v196));
-                            const float v203 = stepc_bf16_mul(v201, v202);
-                            const float v204 = stepc_bf16_sub(v200, v203);
-                            const float v205 = stepc_bf16_mul(v204, v195);
-                            const float v207 = stepc_bf16_sub(v206, v194);
-                            const float v208 = stepc_bf16_mul(v205, v207);
-                            const float v209 = stepc_bf16_mul(v208, v194);
-                            const float v210 = stepc_bf16_add(v208, v209);
-                            const float v211 = r0[2ll * i18 + 4ll * i19 + 1];
-                            const float v212 = stepc_bf16_round((float)v211);
-                            const float v213 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
-                            const float v214 = stepc_bf16_add(v212, v213);
-                            const float v215 = stepc_bf16_round(tanhf(v214));
-                            const float v216 = stepc_bf16_mul(v215, v195);
-                            const float v217 = stepc_bf16_round(cosf(v216));
-                            const float v218 = stepc_bf16_mul(v216, v217);
-                            const float v219 = stepc_bf16_mul(v199, v217);
-                            const float v220 = stepc_bf16_mul(v199, v216);
-                            const float v221 = stepc_bf16_round(sinf(v216));
-                            const float v222 = stepc_bf16_mul(v220, v221);
-                            const float v223 = stepc_bf16_sub(v219, v222);
-                            const float v224 = stepc_bf16_mul(v223, v195);
-                            const float v225 = stepc_bf16_sub(v206, v215);
-                            const float v226 = stepc_bf16_mul(v224, v225);
-                            const float v227 = stepc_bf16_mul(v226, v215);
-                            const float v228 = stepc_bf16_add(v226, v227);
-                            stepc_few<unsigned short, 2> run3_198;
-                            run3_198.item[0] = stepc_bf16_bits(v198);
-                            stepc_few<unsigned short, 2> run4_210;
-                            run4_210.item[0] = stepc_bf16_bits(v210);
-                            run3_198.item[1] = stepc_bf16_bits(v218);
-                            stepc_store_whole(b3 + (2ll * (long long)v186 + 160ll * (long long)v184), run3_198, v189);
-                            run4_210.item[1] = stepc_bf16_bits(v228);
-                            stepc_store_whole(b4 + (2ll * (long long)v186 + 160ll * (long long)v184), run4_210, v189);
+                            const long long i12 = thread;
+                            const int v37 = (int)(i12);
+                            const int v38 = stepc_rem(v37, v16);
+                            const int v39 = stepc_div(v37, v16);
+                            const int v40 = (int)(8ll * i10 + (long long)v38 + 16ll * (long long)v3);
+                            const bool v41 = v40 < v21;
+                            stepc_copy(&b6[stepc_swizzled<128>(4ll * (long long)v38 + 32ll * (long long)v39) + 1024ll * i10 + 2048ll * (long long)v30], b1 + (8ll * (long long)v40 + 160ll * (long long)v39 + 5120ll * (long long)v28), v41);
                         }
                     }
+                }
+            }
+            stepc_copies_end();
+        }
+        stepc_warpgroup_wait<64, 0>(r0);
+        #pragma unroll 1
+        for (long long i13 = 0; i13 < 2ll; i13++) {
+             {
+                const long long i14 = 0;
+                #pragma unroll
+                for (long long i15 = 0; i15 < 2ll; i15++) {
+                    #pragma unroll
+                    for (long long i16 = 0; i16 < 8ll; i16++) {
+                         {
+                            const long long i17 = 0;
+                             {
+                                const long long i18 = thread;
+                                const int v44 = (int)(i18);
+                                const int v45 = stepc_div(v44, v43);
+                                const int v46 = stepc_div(v44, v6);
+                                const int v47 = stepc_rem(v46, v16);
+                                const int v48 = stepc_rem(v44, v6);
+                                const int v49 = (int)(8ll * i15 + 16ll * (long long)v45 + (long long)v47 + 128ll * (long long)v4);
+                                const bool v50 = v49 < v13;
+                                const int v51 = (int)(32ll * i13 + 4ll * i16 + (long long)v48 + 64ll * (long long)v3);
+                                const bool v53 = v51 < v52;
+                                const bool v54 = v50 && v53;
+                                const float v55 = r0[2ll * i15 + 4ll * i16];
+                                const float v56 = stepc_bf16_round((float)v55);
+                                const auto wide57 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v51)), v54);
+                                const float v57 = stepc_bf16_value(stepc_half<0>(wide57.item[0]));
+                                const float v58 = stepc_bf16_add(v56, v57);
+                                const float v59 = stepc_bf16_round(tanhf(v58));
+                                const float v61 = stepc_bf16_mul(v59, v60);
+                                const float v62 = stepc_bf16_round(cosf(v61));
+                                const float v63 = stepc_bf16_mul(v61, v62);
+                                const float v65 = stepc_bf16_mul(v64, v62);
+                                const float v66 = stepc_bf16_mul(v64, v61);
+                                const float v67 = stepc_bf16_round(sinf(v61));
+                                const float v68 = stepc_bf16_mul(v66, v67);
+                                const float v69 = stepc_bf16_sub(v65, v68);
+                                const float v70 = stepc_bf16_mul(v69, v60);
+                                const float v72 = stepc_bf16_sub(v71, v59);
+                                const float v73 = stepc_bf16_mul(v70, v72);
+                                const float v74 = stepc_bf16_mul(v73, v59);
+                                const float v75 = stepc_bf16_add(v73, v74);
+                                const float v76 = r0[2ll * i15 + 4ll * i16 + 1];
+                                const float v77 = stepc_bf16_round((float)v76);
+                                const float v78 = stepc_bf16_value(stepc_half<1>(wide57.item[0]));
+                                const float v79 = stepc_bf16_add(v77, v78);
+                                const float v80 = stepc_bf16_round(tanhf(v79));
+                                const float v81 = stepc_bf16_mul(v80, v60);
+                                const float v82 = stepc_bf16_round(cosf(v81));
+                                const float v83 = stepc_bf16_mul(v81, v82);
+                                const float v84 = stepc_bf16_mul(v64, v82);
+                                const float v85 = stepc_bf16_mul(v64, v81);
+                                const float v86 = stepc_bf16_round(sinf(v81));
+                                const float v87 = stepc_bf16_mul(v85, v86);
+                                const float v88 = stepc_bf16_sub(v84, v87);
+                                const float v89 = stepc_bf16_mul(v88, v60);
+                                const float v90 = stepc_bf16_sub(v71, v80);
+                                const float v91 = stepc_bf16_mul(v89, v90);
+                                const float v92 = stepc_bf16_mul(v91, v80);
+                                const float v93 = stepc_bf16_add(v91, v92);
+                                stepc_few<unsigned short, 2> run3_63;
+                                run3_63.item[0] = stepc_bf16_bits(v63);
+                                stepc_few<unsigned short, 2> run4_75;
+                                run4_75.item[0] = stepc_bf16_bits(v75);
+                                run3_63.item[1] = stepc_bf16_bits(v83);
+                                stepc_store_whole(b3 + (2ll * (long long)v51 + 160ll * (long long)v49), run3_63, v54);
+                                run4_75.item[1] = stepc_bf16_bits(v93);
+                                stepc_store_whole(b4 + (2ll * (long long)v51 + 160ll * (long long)v49), run4_75, v54);
+                            }
+                        }
+                    }
+                }
+            }
+            #pragma unroll
+            for (long long i19 = 0; i19 < 32ll; i19++) {
+                 {
+                    const long long i20 = thread;
+                    const float v94 = r0[i19 + 32];
+                    r0[i19] = v94;
                 }
             }
         }
@@ -371,226 +319,169 @@ extern "C" __global__ void __launch_bounds__(128) kernel_4(const unsigned short 
 
 extern "C" __global__ void __launch_bounds__(256, 2) kernel_5(const unsigned short *__restrict__ b0, const unsigned short *b1, const double *__restrict__ b2, const unsigned short *__restrict__ b3, unsigned short *b4, long long lo, long long hi, volatile unsigned *flag)
 {
-    __shared__ __align__(1024) unsigned b5[4096];
-    __shared__ __align__(1024) unsigned b6[4096];
+    unsigned *const b5 = (unsigned *)(stepc_dynamic + 0);
+    unsigned *const b6 = (unsigned *)(stepc_dynamic + 32768);
     const unsigned thread = threadIdx.x;
     bool bad = false;
     const float v1 = 0.0f;
-    const unsigned v2 = (unsigned)0ll;
-    const int v3 = (int)8ll;
-    const int v8 = (int)12ll;
-    const int v47 = (int)20ll;
-    const int v81 = (int)2ll;
-    const int v98 = (int)6ll;
-    const int v107 = (int)200ll;
-    const int v182 = (int)32ll;
-    const int v185 = (int)4ll;
-    const int v190 = (int)96ll;
-    const int v193 = (int)80ll;
+    const int v2 = (int)4ll;
+    const int v5 = (int)8ll;
+    const int v10 = (int)12ll;
+    const int v17 = (int)20ll;
+    const int v22 = (int)5ll;
+    const int v33 = (int)200ll;
+    const int v46 = (int)32ll;
+    const int v53 = (int)96ll;
+    const int v56 = (int)80ll;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         float r0[64];
         #pragma unroll
         for (int i = 0; i < 64; i++) r0[i] = v1;
-        unsigned r1[8];
-        #pragma unroll
-        for (int i = 0; i < 8; i++) r1[i] = v2;
-        unsigned r2[8];
-        #pragma unroll
-        for (int i = 0; i < 8; i++) r2[i] = v2;
-        #pragma unroll
+        stepc_warpgroup_wait<64, 0>(r0);
+        stepc_copies_wait<0>();
+        stepc_warpgroup_ready();
+        __syncthreads();
         for (long long i1 = 0; i1 < 2ll; i1++) {
-             {
-                const long long i2 = 0;
-                 {
-                    const long long i3 = thread;
-                    const int v4 = (int)(i3);
-                    const int v5 = stepc_rem(v4, v3);
-                    const int v6 = stepc_div(v4, v3);
-                    const int v7 = (int)(8ll * i1 + (long long)v5);
-                    const bool v9 = v7 < v8;
-                    const auto wide10 = stepc_load_whole<4>((const unsigned *)(b0 + (8ll * (long long)v7 + 96ll * (long long)v6)), v9);
-                    const unsigned v18 = wide10.item[0];
-                    r1[4ll * i1] = v18;
-                    const unsigned v26 = wide10.item[1];
-                    r1[4ll * i1 + 1] = v26;
-                    const unsigned v34 = wide10.item[2];
-                    r1[4ll * i1 + 2] = v34;
-                    const unsigned v42 = wide10.item[3];
-                    r1[4ll * i1 + 3] = v42;
-                }
-            }
-        }
-        #pragma unroll
-        for (long long i4 = 0; i4 < 2ll; i4++) {
-             {
-                const long long i5 = 0;
-                 {
-                    const long long i6 = thread;
-                    const int v43 = (int)(i6);
-                    const int v44 = stepc_rem(v43, v3);
-                    const int v45 = stepc_div(v43, v3);
-                    const int v46 = (int)(16ll * i0 + 8ll * i4 + (long long)v44);
-                    const bool v48 = v46 < v47;
-                    const auto wide49 = stepc_load_whole<4>((const unsigned *)(b3 + (8ll * (long long)v46 + 160ll * (long long)v45)), v48);
-                    const unsigned v56 = wide49.item[0];
-                    r2[4ll * i4] = v56;
-                    const unsigned v64 = wide49.item[1];
-                    r2[4ll * i4 + 1] = v64;
-                    const unsigned v72 = wide49.item[2];
-                    r2[4ll * i4 + 2] = v72;
-                    const unsigned v80 = wide49.item[3];
-                    r2[4ll * i4 + 3] = v80;
-                }
-            }
-        }
-        #pragma unroll 1
-        for (long long i7 = 0; i7 < 7ll; i7++) {
-            const int v82 = (int)(i7);
-            const int v83 = stepc_rem(v82, v81);
+            const int v3 = (int)(i1);
+            const int v4 = stepc_rem(v3, v2);
             #pragma unroll
-            for (long long i8 = 0; i8 < 2ll; i8++) {
+            for (long long i2 = 0; i2 < 2ll; i2++) {
                  {
-                    const long long i9 = 0;
+                    const long long i3 = 0;
                      {
-                        const long long i10 = thread;
-                        const int v84 = (int)(i10);
-                        const int v85 = stepc_rem(v84, v3);
-                        const int v86 = stepc_div(v84, v3);
-                        const unsigned v87 = r1[4ll * i8];
-                        b5[stepc_swizzled<128>(4ll * (long long)v85 + 32ll * (long long)v86) + 1024ll * i8 + 2048ll * (long long)v83] = v87;
-                        const unsigned v88 = r1[4ll * i8 + 1];
-                        b5[stepc_swizzled<128>(4ll * (long long)v85 + 32ll * (long long)v86) + 1024ll * i8 + 2048ll * (long long)v83 + 1] = v88;
-                        const unsigned v89 = r1[4ll * i8 + 2];
-                        b5[stepc_swizzled<128>(4ll * (long long)v85 + 32ll * (long long)v86) + 1024ll * i8 + 2048ll * (long long)v83 + 2] = v89;
-                        const unsigned v90 = r1[4ll * i8 + 3];
-                        b5[stepc_swizzled<128>(4ll * (long long)v85 + 32ll * (long long)v86) + 1024ll * i8 + 2048ll * (long long)v83 + 3] = v90;
+                        const long long i4 = thread;
+                        const int v6 = (int)(i4);
+                        const int v7 = stepc_rem(v6, v5);
+                        const int v8 = stepc_div(v6, v5);
+                        const int v9 = (int)(8ll * i2 + (long long)v7);
+                        const bool v11 = v9 < v10;
+                        stepc_copy(&b5[stepc_swizzled<128>(4ll * (long long)v7 + 32ll * (long long)v8) + 1024ll * i2 + 2048ll * (long long)v4], b0 + (3072ll * i1 + 8ll * (long long)v9 + 96ll * (long long)v8), v11);
                     }
                 }
             }
             #pragma unroll
-            for (long long i11 = 0; i11 < 2ll; i11++) {
+            for (long long i5 = 0; i5 < 2ll; i5++) {
                  {
-                    const long long i12 = 0;
+                    const long long i6 = 0;
                      {
-                        const long long i13 = thread;
-                        const int v91 = (int)(i13);
-                        const int v92 = stepc_rem(v91, v3);
-                        const int v93 = stepc_div(v91, v3);
-                        const unsigned v94 = r2[4ll * i11];
-                        b6[stepc_swizzled<128>(4ll * (long long)v92 + 32ll * (long long)v93) + 1024ll * i11 + 2048ll * (long long)v83] = v94;
-                        const unsigned v95 = r2[4ll * i11 + 1];
-                        b6[stepc_swizzled<128>(4ll * (long long)v92 + 32ll * (long long)v93) + 1024ll * i11 + 2048ll * (long long)v83 + 1] = v95;
-                        const unsigned v96 = r2[4ll * i11 + 2];
-                        b6[stepc_swizzled<128>(4ll * (long long)v92 + 32ll * (long long)v93) + 1024ll * i11 + 2048ll * (long long)v83 + 2] = v96;
-                        const unsigned v97 = r2[4ll * i11 + 3];
-                        b6[stepc_swizzled<128>(4ll * (long long)v92 + 32ll * (long long)v93) + 1024ll * i11 + 2048ll * (long long)v83 + 3] = v97;
+                        const long long i7 = thread;
+                        const int v13 = (int)(i7);
+                        const int v14 = stepc_rem(v13, v5);
+                        const int v15 = stepc_div(v13, v5);
+                        const int v16 = (int)(16ll * i0 + 8ll * i5 + (long long)v14);
+                        const bool v18 = v16 < v17;
+                        stepc_copy(&b6[stepc_swizzled<128>(4ll * (long long)v14 + 32ll * (long long)v15) + 1024ll * i5 + 2048ll * (long long)v4], b3 + (5120ll * i1 + 8ll * (long long)v16 + 160ll * (long long)v15), v18);
                     }
                 }
             }
-            stepc_warpgroup_wait<64>(r0);
+            stepc_copies_end();
+        }
+        for (long long i8 = 0; i8 < 7ll; i8++) {
+            const int v20 = (int)(i8);
+            const int v21 = stepc_rem(v20, v2);
+            stepc_warpgroup_wait<64, 1>(r0);
+            stepc_copies_wait<1>();
+            stepc_warpgroup_ready();
             __syncthreads();
-            stepc_warpgroup_bf16<128, 32, false, false>(r0, b5 + (2048ll * (long long)v83), b6 + (2048ll * (long long)v83));
-            const bool v99 = v82 < v98;
-            const int v100 = (int)(i7 + 1);
-            if (v99) {
+            stepc_warpgroup_bf16<128, 32, false, false>(r0, b5 + (2048ll * (long long)v21), b6 + (2048ll * (long long)v21));
+            const bool v23 = v20 < v22;
+            const int v24 = (int)(i8 + 2);
+            const int v25 = (int)((long long)v24);
+            const int v26 = stepc_rem(v25, v2);
+            if (v23) {
                 #pragma unroll
-                for (long long i14 = 0; i14 < 2ll; i14++) {
+                for (long long i9 = 0; i9 < 2ll; i9++) {
                      {
-                        const long long i15 = 0;
+                        const long long i10 = 0;
                          {
-                            const long long i16 = thread;
-                            const int v101 = (int)(i16);
-                            const int v102 = stepc_rem(v101, v3);
-                            const int v103 = stepc_div(v101, v3);
-                            const int v104 = (int)(8ll * i14 + (long long)v102);
-                            const bool v105 = v104 < v8;
-                            const int v106 = (int)((long long)v103 + 32ll * (long long)v100);
-                            const bool v108 = v106 < v107;
-                            const bool v109 = v105 && v108;
-                            const auto wide110 = stepc_load_whole<4>((const unsigned *)(b0 + (8ll * (long long)v104 + 96ll * (long long)v106)), v109);
-                            const unsigned v117 = wide110.item[0];
-                            r1[4ll * i14] = v117;
-                            const unsigned v125 = wide110.item[1];
-                            r1[4ll * i14 + 1] = v125;
-                            const unsigned v133 = wide110.item[2];
-                            r1[4ll * i14 + 2] = v133;
-                            const unsigned v141 = wide110.item[3];
-                            r1[4ll * i14 + 3] = v141;
+                            const long long i11 = thread;
+                            const int v27 = (int)(i11);
+                            const int v28 = stepc_rem(v27, v5);
+                            const int v29 = stepc_div(v27, v5);
+                            const int v30 = (int)(8ll * i9 + (long long)v28);
+                            const bool v31 = v30 < v10;
+                            const int v32 = (int)((long long)v29 + 32ll * (long long)v24);
+                            const bool v34 = v32 < v33;
+                            const bool v35 = v31 && v34;
+                            stepc_copy(&b5[stepc_swizzled<128>(4ll * (long long)v28 + 32ll * (long long)v29) + 1024ll * i9 + 2048ll * (long long)v26], b0 + (8ll * (long long)v30 + 96ll * (long long)v32), v35);
                         }
                     }
                 }
+                #pragma unroll
+                for (long long i12 = 0; i12 < 2ll; i12++) {
+                     {
+                        const long long i13 = 0;
+                         {
+                            const long long i14 = thread;
+                            const int v37 = (int)(i14);
+                            const int v38 = stepc_rem(v37, v5);
+                            const int v39 = stepc_div(v37, v5);
+                            const int v40 = (int)(16ll * i0 + 8ll * i12 + (long long)v38);
+                            const bool v41 = v40 < v17;
+                            const int v42 = (int)((long long)v39 + 32ll * (long long)v24);
+                            const bool v43 = v42 < v33;
+                            const bool v44 = v41 && v43;
+                            stepc_copy(&b6[stepc_swizzled<128>(4ll * (long long)v38 + 32ll * (long long)v39) + 1024ll * i12 + 2048ll * (long long)v26], b3 + (8ll * (long long)v40 + 160ll * (long long)v42), v44);
+                        }
+                    }
+                }
+            }
+            stepc_copies_end();
+        }
+        stepc_warpgroup_wait<64, 0>(r0);
+        #pragma unroll 1
+        for (long long i15 = 0; i15 < 2ll; i15++) {
+             {
+                const long long i16 = 0;
                 #pragma unroll
                 for (long long i17 = 0; i17 < 2ll; i17++) {
-                     {
-                        const long long i18 = 0;
+                    #pragma unroll
+                    for (long long i18 = 0; i18 < 8ll; i18++) {
                          {
-                            const long long i19 = thread;
-                            const int v142 = (int)(i19);
-                            const int v143 = stepc_rem(v142, v3);
-                            const int v144 = stepc_div(v142, v3);
-                            const int v145 = (int)(16ll * i0 + 8ll * i17 + (long long)v143);
-                            const bool v146 = v145 < v47;
-                            const int v147 = (int)((long long)v144 + 32ll * (long long)v100);
-                            const bool v148 = v147 < v107;
-                            const bool v149 = v146 && v148;
-                            const auto wide150 = stepc_load_whole<4>((const unsigned *)(b3 + (8ll * (long long)v145 + 160ll * (long long)v147)), v149);
-                            const unsigned v157 = wide150.item[0];
-                            r2[4ll * i17] = v157;
-                            const unsigned v165 = wide150.item[1];
-                            r2[4ll * i17 + 1] = v165;
-                            const unsigned v173 = wide150.item[2];
-                            r2[4ll * i17 + 2] = v173;
-                            const unsigned v181 = wide150.item[3];
-                            r2[4ll * i17 + 3] = v181;
+                            const long long i19 = 0;
+                             {
+                                const long long i20 = thread;
+                                const int v47 = (int)(i20);
+                                const int v48 = stepc_div(v47, v46);
+                                const int v49 = stepc_div(v47, v2);
+                                const int v50 = stepc_rem(v49, v5);
+                                const int v51 = stepc_rem(v47, v2);
+                                const int v52 = (int)(8ll * i17 + 16ll * (long long)v48 + (long long)v50);
+                                const bool v54 = v52 < v53;
+                                const int v55 = (int)(64ll * i0 + 32ll * i15 + 4ll * i18 + (long long)v51);
+                                const bool v57 = v55 < v56;
+                                const bool v58 = v54 && v57;
+                                const float v59 = r0[2ll * i17 + 4ll * i18];
+                                const float v60 = stepc_bf16_round((float)v59);
+                                const auto wide61 = stepc_load_whole<1>((const unsigned *)(b1 + (2ll * (long long)v55 + 160ll * (long long)v52)), v58);
+                                const float v61 = stepc_bf16_value(stepc_half<0>(wide61.item[0]));
+                                const double v62 = v58 ? b2[0] : (double)0;
+                                const double v63 = -v62;
+                                const float v64 = stepc_bf16_round((float)v63);
+                                const float v65 = stepc_bf16_mul(v64, v60);
+                                const float v66 = stepc_bf16_add(v61, v65);
+                                const float v67 = r0[2ll * i17 + 4ll * i18 + 1];
+                                const float v68 = stepc_bf16_round((float)v67);
+                                const float v69 = stepc_bf16_value(stepc_half<1>(wide61.item[0]));
+                                const float v70 = stepc_bf16_mul(v64, v68);
+                                const float v71 = stepc_bf16_add(v69, v70);
+                                stepc_few<unsigned short, 2> run4_66;
+                                run4_66.item[0] = stepc_bf16_bits(v66);
+                                if (v58) bad |= stepc_not_finite(v66);
+                                run4_66.item[1] = stepc_bf16_bits(v71);
+                                stepc_store_whole(b4 + (2ll * (long long)v55 + 160ll * (long long)v52), run4_66, v58);
+                                if (v58) bad |= stepc_not_finite(v71);
+                            }
                         }
                     }
                 }
             }
-        }
-        stepc_warpgroup_wait<64>(r0);
-        __syncthreads();
-         {
-            const long long i20 = 0;
             #pragma unroll
-            for (long long i21 = 0; i21 < 2ll; i21++) {
-                #pragma unroll
-                for (long long i22 = 0; i22 < 16ll; i22++) {
-                     {
-                        const long long i23 = 0;
-                         {
-                            const long long i24 = thread;
-                            const int v183 = (int)(i24);
-                            const int v184 = stepc_div(v183, v182);
-                            const int v186 = stepc_div(v183, v185);
-                            const int v187 = stepc_rem(v186, v3);
-                            const int v188 = stepc_rem(v183, v185);
-                            const int v189 = (int)(8ll * i21 + 16ll * (long long)v184 + (long long)v187);
-                            const bool v191 = v189 < v190;
-                            const int v192 = (int)(64ll * i0 + 4ll * i22 + (long long)v188);
-                            const bool v194 = v192 < v193;
-                            const bool v195 = v191 && v194;
-                            const float v196 = r0[2ll * i21 + 4ll * i22];
-                            const float v197 = stepc_bf16_round((float)v196);
-                            const auto wide198 = stepc_load_whole<1>((const unsigned *)(b1 + (2ll * (long long)v192 + 160ll * (long long)v189)), v195);
-                            const float v198 = stepc_bf16_value(stepc_half<0>(wide198.item[0]));
-                            const double v199 = v195 ? b2[0] : (double)0;
-                            const double v200 = -v199;
-                            const float v201 = stepc_bf16_round((float)v200);
-                            const float v202 = stepc_bf16_mul(v201, v197);
-                            const float v203 = stepc_bf16_add(v198, v202);
-                            const float v204 = r0[2ll * i21 + 4ll * i22 + 1];
-                            const float v205 = stepc_bf16_round((float)v204);
-                            const float v206 = stepc_bf16_value(stepc_half<1>(wide198.item[0]));
-                            const float v207 = stepc_bf16_mul(v201, v205);
-                            const float v208 = stepc_bf16_add(v206, v207);
-                            stepc_few<unsigned short, 2> run4_203;
-                            run4_203.item[0] = stepc_bf16_bits(v203);
-                            if (v195) bad |= stepc_not_finite(v203);
-                            run4_203.item[1] = stepc_bf16_bits(v208);
-                            stepc_store_whole(b4 + (2ll * (long long)v192 + 160ll * (long long)v189), run4_203, v195);
-                            if (v195) bad |= stepc_not_finite(v208);
-                        }
-                    }
+            for (long long i21 = 0; i21 < 32ll; i21++) {
+                 {
+                    const long long i22 = thread;
+                    const float v72 = r0[i21 + 32];
+                    r0[i21] = v72;
                 }
             }
         }
@@ -732,19 +623,19 @@ extern "C" __global__ void __launch_bounds__(256) kernel_7(unsigned short *__res
 extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned short *__restrict__ b0, const unsigned short *__restrict__ b1, const unsigned short *__restrict__ b2, unsigned short *__restrict__ b3, long long lo, long long hi)
 {
     stepc_escape(b3);
-    __shared__ __align__(1024) unsigned b4[4096];
-    __shared__ __align__(1024) unsigned b5[4096];
+    unsigned *const b4 = (unsigned *)(stepc_dynamic + 0);
+    unsigned *const b5 = (unsigned *)(stepc_dynamic + 32768);
     const unsigned thread = threadIdx.x;
     const int v1 = (int)2ll;
     const float v5 = 0.0f;
-    const unsigned v6 = (unsigned)0ll;
-    const int v7 = (int)4ll;
-    const int v12 = (int)200ll;
-    const int v47 = (int)8ll;
-    const int v52 = (int)20ll;
-    const int v178 = (int)32ll;
-    const int v187 = (int)80ll;
-    const float v195 = 2.0f;
+    const int v6 = (int)4ll;
+    const int v13 = (int)200ll;
+    const int v16 = (int)8ll;
+    const int v21 = (int)20ll;
+    const int v26 = (int)1ll;
+    const int v43 = (int)32ll;
+    const int v52 = (int)80ll;
+    const float v60 = 2.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -752,192 +643,140 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
         float r0[64];
         #pragma unroll
         for (int i = 0; i < 64; i++) r0[i] = v5;
-        unsigned r1[8];
-        #pragma unroll
-        for (int i = 0; i < 8; i++) r1[i] = v6;
-        unsigned r2[8];
-        #pragma unroll
-        for (int i = 0; i < 8; i++) r2[i] = v6;
-        #pragma unroll
-        for (long long i1 = 0; i1 < 2ll; i1++) {
-             {
-                const long long i2 = thread;
-                const int v8 = (int)(i2);
-                const int v9 = stepc_rem(v8, v7);
-                const int v10 = stepc_div(v8, v7);
-                const int v11 = (int)(64ll * i1 + (long long)v10 + 128ll * (long long)v4);
-                const bool v13 = v11 < v12;
-                const auto wide14 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v11 + 8ll * (long long)v9)), v13);
-                const unsigned v22 = wide14.item[0];
-                r1[4ll * i1] = v22;
-                const unsigned v30 = wide14.item[1];
-                r1[4ll * i1 + 1] = v30;
-                const unsigned v38 = wide14.item[2];
-                r1[4ll * i1 + 2] = v38;
-                const unsigned v46 = wide14.item[3];
-                r1[4ll * i1 + 3] = v46;
-            }
-        }
-        #pragma unroll
-        for (long long i3 = 0; i3 < 2ll; i3++) {
-             {
-                const long long i4 = 0;
-                 {
-                    const long long i5 = thread;
-                    const int v48 = (int)(i5);
-                    const int v49 = stepc_rem(v48, v47);
-                    const int v50 = stepc_div(v48, v47);
-                    const int v51 = (int)(8ll * i3 + (long long)v49 + 16ll * (long long)v3);
-                    const bool v53 = v51 < v52;
-                    const auto wide54 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v51 + 160ll * (long long)v50)), v53);
-                    const unsigned v61 = wide54.item[0];
-                    r2[4ll * i3] = v61;
-                    const unsigned v69 = wide54.item[1];
-                    r2[4ll * i3 + 1] = v69;
-                    const unsigned v77 = wide54.item[2];
-                    r2[4ll * i3 + 2] = v77;
-                    const unsigned v85 = wide54.item[3];
-                    r2[4ll * i3 + 3] = v85;
-                }
-            }
-        }
-        #pragma unroll 1
-        for (long long i6 = 0; i6 < 3ll; i6++) {
-            const int v86 = (int)(i6);
-            const int v87 = stepc_rem(v86, v1);
-            #pragma unroll
-            for (long long i7 = 0; i7 < 2ll; i7++) {
-                 {
-                    const long long i8 = thread;
-                    const int v88 = (int)(i8);
-                    const int v89 = stepc_rem(v88, v7);
-                    const int v90 = stepc_div(v88, v7);
-                    const unsigned v91 = r1[4ll * i7];
-                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87] = v91;
-                    const unsigned v92 = r1[4ll * i7 + 1];
-                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 1] = v92;
-                    const unsigned v93 = r1[4ll * i7 + 2];
-                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 2] = v93;
-                    const unsigned v94 = r1[4ll * i7 + 3];
-                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 3] = v94;
-                }
-            }
-            #pragma unroll
-            for (long long i9 = 0; i9 < 2ll; i9++) {
-                 {
-                    const long long i10 = 0;
-                     {
-                        const long long i11 = thread;
-                        const int v95 = (int)(i11);
-                        const int v96 = stepc_rem(v95, v47);
-                        const int v97 = stepc_div(v95, v47);
-                        const unsigned v98 = r2[4ll * i9];
-                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87] = v98;
-                        const unsigned v99 = r2[4ll * i9 + 1];
-                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 1] = v99;
-                        const unsigned v100 = r2[4ll * i9 + 2];
-                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 2] = v100;
-                        const unsigned v101 = r2[4ll * i9 + 3];
-                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 3] = v101;
-                    }
-                }
-            }
-            stepc_warpgroup_wait<64>(r0);
-            __syncthreads();
-            stepc_warpgroup_bf16<128, 32, true, false>(r0, b4 + (2048ll * (long long)v87), b5 + (2048ll * (long long)v87));
-            const bool v102 = v86 < v1;
-            const int v103 = (int)(i6 + 1);
-            if (v102) {
-                #pragma unroll
-                for (long long i12 = 0; i12 < 2ll; i12++) {
-                     {
-                        const long long i13 = thread;
-                        const int v104 = (int)(i13);
-                        const int v105 = stepc_rem(v104, v7);
-                        const int v106 = stepc_div(v104, v7);
-                        const int v107 = (int)(64ll * i12 + (long long)v106 + 128ll * (long long)v4);
-                        const bool v108 = v107 < v12;
-                        const auto wide109 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v107 + 8ll * (long long)v105 + 32ll * (long long)v103)), v108);
-                        const unsigned v116 = wide109.item[0];
-                        r1[4ll * i12] = v116;
-                        const unsigned v124 = wide109.item[1];
-                        r1[4ll * i12 + 1] = v124;
-                        const unsigned v132 = wide109.item[2];
-                        r1[4ll * i12 + 2] = v132;
-                        const unsigned v140 = wide109.item[3];
-                        r1[4ll * i12 + 3] = v140;
-                    }
-                }
-                #pragma unroll
-                for (long long i14 = 0; i14 < 2ll; i14++) {
-                     {
-                        const long long i15 = 0;
-                         {
-                            const long long i16 = thread;
-                            const int v141 = (int)(i16);
-                            const int v142 = stepc_rem(v141, v47);
-                            const int v143 = stepc_div(v141, v47);
-                            const int v144 = (int)(8ll * i14 + (long long)v142 + 16ll * (long long)v3);
-                            const bool v145 = v144 < v52;
-                            const auto wide146 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v144 + 160ll * (long long)v143 + 5120ll * (long long)v103)), v145);
-                            const unsigned v153 = wide146.item[0];
-                            r2[4ll * i14] = v153;
-                            const unsigned v161 = wide146.item[1];
-                            r2[4ll * i14 + 1] = v161;
-                            const unsigned v169 = wide146.item[2];
-                            r2[4ll * i14 + 2] = v169;
-                            const unsigned v177 = wide146.item[3];
-                            r2[4ll * i14 + 3] = v177;
-                        }
-                    }
-                }
-            }
-        }
-        stepc_warpgroup_wait<64>(r0);
+        stepc_warpgroup_wait<64, 0>(r0);
+        stepc_copies_wait<0>();
+        stepc_warpgroup_ready();
         __syncthreads();
-         {
-            const long long i17 = 0;
+        for (long long i1 = 0; i1 < 2ll; i1++) {
+            const int v7 = (int)(i1);
+            const int v8 = stepc_rem(v7, v6);
             #pragma unroll
-            for (long long i18 = 0; i18 < 2ll; i18++) {
-                #pragma unroll
-                for (long long i19 = 0; i19 < 16ll; i19++) {
+            for (long long i2 = 0; i2 < 2ll; i2++) {
+                 {
+                    const long long i3 = thread;
+                    const int v9 = (int)(i3);
+                    const int v10 = stepc_rem(v9, v6);
+                    const int v11 = stepc_div(v9, v6);
+                    const int v12 = (int)(64ll * i2 + (long long)v11 + 128ll * (long long)v4);
+                    const bool v14 = v12 < v13;
+                    stepc_copy(&b4[stepc_swizzled<64>(16ll * (long long)v11 + 4ll * (long long)v10) + 1024ll * i2 + 2048ll * (long long)v8], b0 + (32ll * i1 + 96ll * (long long)v12 + 8ll * (long long)v10), v14);
+                }
+            }
+            #pragma unroll
+            for (long long i4 = 0; i4 < 2ll; i4++) {
+                 {
+                    const long long i5 = 0;
                      {
-                        const long long i20 = 0;
+                        const long long i6 = thread;
+                        const int v17 = (int)(i6);
+                        const int v18 = stepc_rem(v17, v16);
+                        const int v19 = stepc_div(v17, v16);
+                        const int v20 = (int)(8ll * i4 + (long long)v18 + 16ll * (long long)v3);
+                        const bool v22 = v20 < v21;
+                        stepc_copy(&b5[stepc_swizzled<128>(4ll * (long long)v18 + 32ll * (long long)v19) + 1024ll * i4 + 2048ll * (long long)v8], b1 + (5120ll * i1 + 8ll * (long long)v20 + 160ll * (long long)v19), v22);
+                    }
+                }
+            }
+            stepc_copies_end();
+        }
+        for (long long i7 = 0; i7 < 3ll; i7++) {
+            const int v24 = (int)(i7);
+            const int v25 = stepc_rem(v24, v6);
+            stepc_warpgroup_wait<64, 1>(r0);
+            stepc_copies_wait<1>();
+            stepc_warpgroup_ready();
+            __syncthreads();
+            stepc_warpgroup_bf16<128, 32, true, false>(r0, b4 + (2048ll * (long long)v25), b5 + (2048ll * (long long)v25));
+            const bool v27 = v24 < v26;
+            const int v28 = (int)(i7 + 2);
+            const int v29 = (int)((long long)v28);
+            const int v30 = stepc_rem(v29, v6);
+            if (v27) {
+                #pragma unroll
+                for (long long i8 = 0; i8 < 2ll; i8++) {
+                     {
+                        const long long i9 = thread;
+                        const int v31 = (int)(i9);
+                        const int v32 = stepc_rem(v31, v6);
+                        const int v33 = stepc_div(v31, v6);
+                        const int v34 = (int)(64ll * i8 + (long long)v33 + 128ll * (long long)v4);
+                        const bool v35 = v34 < v13;
+                        stepc_copy(&b4[stepc_swizzled<64>(16ll * (long long)v33 + 4ll * (long long)v32) + 1024ll * i8 + 2048ll * (long long)v30], b0 + (96ll * (long long)v34 + 8ll * (long long)v32 + 32ll * (long long)v28), v35);
+                    }
+                }
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = 0;
                          {
-                            const long long i21 = thread;
-                            const int v179 = (int)(i21);
-                            const int v180 = stepc_div(v179, v178);
-                            const int v181 = stepc_div(v179, v7);
-                            const int v182 = stepc_rem(v181, v47);
-                            const int v183 = stepc_rem(v179, v7);
-                            const int v184 = (int)(8ll * i18 + 16ll * (long long)v180 + (long long)v182 + 128ll * (long long)v4);
-                            const bool v185 = v184 < v12;
-                            const int v186 = (int)(4ll * i19 + (long long)v183 + 64ll * (long long)v3);
-                            const bool v188 = v186 < v187;
-                            const bool v189 = v185 && v188;
-                            const float v190 = r0[2ll * i18 + 4ll * i19];
-                            const float v191 = stepc_bf16_round((float)v190);
-                            const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
-                            const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
-                            const float v193 = stepc_bf16_add(v191, v192);
-                            const float v194 = stepc_bf16_round(tanhf(v193));
-                            const float v196 = stepc_bf16_mul(v194, v195);
-                            const float v197 = stepc_bf16_round(cosf(v196));
-                            const float v198 = stepc_bf16_mul(v196, v197);
-                            const float v199 = r0[2ll * i18 + 4ll * i19 + 1];
-                            const float v200 = stepc_bf16_round((float)v199);
-                            const float v201 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
-                            const float v202 = stepc_bf16_add(v200, v201);
-                            const float v203 = stepc_bf16_round(tanhf(v202));
-                            const float v204 = stepc_bf16_mul(v203, v195);
-                            const float v205 = stepc_bf16_round(cosf(v204));
-                            const float v206 = stepc_bf16_mul(v204, v205);
-                            stepc_few<unsigned short, 2> run3_198;
-                            run3_198.item[0] = stepc_bf16_bits(v198);
-                            run3_198.item[1] = stepc_bf16_bits(v206);
-                            stepc_store_whole(b3 + (2ll * (long long)v186 + 160ll * (long long)v184), run3_198, v189);
+                            const long long i12 = thread;
+                            const int v37 = (int)(i12);
+                            const int v38 = stepc_rem(v37, v16);
+                            const int v39 = stepc_div(v37, v16);
+                            const int v40 = (int)(8ll * i10 + (long long)v38 + 16ll * (long long)v3);
+                            const bool v41 = v40 < v21;
+                            stepc_copy(&b5[stepc_swizzled<128>(4ll * (long long)v38 + 32ll * (long long)v39) + 1024ll * i10 + 2048ll * (long long)v30], b1 + (8ll * (long long)v40 + 160ll * (long long)v39 + 5120ll * (long long)v28), v41);
                         }
                     }
+                }
+            }
+            stepc_copies_end();
+        }
+        stepc_warpgroup_wait<64, 0>(r0);
+        #pragma unroll 1
+        for (long long i13 = 0; i13 < 2ll; i13++) {
+             {
+                const long long i14 = 0;
+                #pragma unroll
+                for (long long i15 = 0; i15 < 2ll; i15++) {
+                    #pragma unroll
+                    for (long long i16 = 0; i16 < 8ll; i16++) {
+                         {
+                            const long long i17 = 0;
+                             {
+                                const long long i18 = thread;
+                                const int v44 = (int)(i18);
+                                const int v45 = stepc_div(v44, v43);
+                                const int v46 = stepc_div(v44, v6);
+                                const int v47 = stepc_rem(v46, v16);
+                                const int v48 = stepc_rem(v44, v6);
+                                const int v49 = (int)(8ll * i15 + 16ll * (long long)v45 + (long long)v47 + 128ll * (long long)v4);
+                                const bool v50 = v49 < v13;
+                                const int v51 = (int)(32ll * i13 + 4ll * i16 + (long long)v48 + 64ll * (long long)v3);
+                                const bool v53 = v51 < v52;
+                                const bool v54 = v50 && v53;
+                                const float v55 = r0[2ll * i15 + 4ll * i16];
+                                const float v56 = stepc_bf16_round((float)v55);
+                                const auto wide57 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v51)), v54);
+                                const float v57 = stepc_bf16_value(stepc_half<0>(wide57.item[0]));
+                                const float v58 = stepc_bf16_add(v56, v57);
+                                const float v59 = stepc_bf16_round(tanhf(v58));
+                                const float v61 = stepc_bf16_mul(v59, v60);
+                                const float v62 = stepc_bf16_round(cosf(v61));
+                                const float v63 = stepc_bf16_mul(v61, v62);
+                                const float v64 = r0[2ll * i15 + 4ll * i16 + 1];
+                                const float v65 = stepc_bf16_round((float)v64);
+                                const float v66 = stepc_bf16_value(stepc_half<1>(wide57.item[0]));
+                                const float v67 = stepc_bf16_add(v65, v66);
+                                const float v68 = stepc_bf16_round(tanhf(v67));
+                                const float v69 = stepc_bf16_mul(v68, v60);
+                                const float v70 = stepc_bf16_round(cosf(v69));
+                                const float v71 = stepc_bf16_mul(v69, v70);
+                                stepc_few<unsigned short, 2> run3_63;
+                                run3_63.item[0] = stepc_bf16_bits(v63);
+                                run3_63.item[1] = stepc_bf16_bits(v71);
+                                stepc_store_whole(b3 + (2ll * (long long)v51 + 160ll * (long long)v49), run3_63, v54);
+                            }
+                        }
+                    }
+                }
+            }
+            #pragma unroll
+            for (long long i19 = 0; i19 < 32ll; i19++) {
+                 {
+                    const long long i20 = thread;
+                    const float v72 = r0[i19 + 32];
+                    r0[i19] = v72;
                 }
             }
         }
@@ -947,19 +786,19 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_9(const unsigned sho
 extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned short *__restrict__ b0, const unsigned short *__restrict__ b1, const unsigned short *__restrict__ b2, unsigned short *__restrict__ b3, long long lo, long long hi)
 {
     stepc_escape(b3);
-    __shared__ __align__(1024) unsigned b4[4096];
-    __shared__ __align__(1024) unsigned b5[4096];
+    unsigned *const b4 = (unsigned *)(stepc_dynamic + 0);
+    unsigned *const b5 = (unsigned *)(stepc_dynamic + 32768);
     const unsigned thread = threadIdx.x;
     const int v1 = (int)2ll;
     const float v5 = 0.0f;
-    const unsigned v6 = (unsigned)0ll;
-    const int v7 = (int)4ll;
-    const int v12 = (int)200ll;
-    const int v47 = (int)8ll;
-    const int v52 = (int)20ll;
-    const int v178 = (int)32ll;
-    const int v187 = (int)80ll;
-    const float v195 = 2.0f;
+    const int v6 = (int)4ll;
+    const int v13 = (int)200ll;
+    const int v16 = (int)8ll;
+    const int v21 = (int)20ll;
+    const int v26 = (int)1ll;
+    const int v43 = (int)32ll;
+    const int v52 = (int)80ll;
+    const float v60 = 2.0f;
     for (long long i0 = lo + blockIdx.x; i0 < hi; i0 += gridDim.x) {
         const int v2 = (int)(i0);
         const int v3 = stepc_div(v2, v1);
@@ -967,186 +806,134 @@ extern "C" __global__ void __launch_bounds__(256, 2) kernel_10(const unsigned sh
         float r0[64];
         #pragma unroll
         for (int i = 0; i < 64; i++) r0[i] = v5;
-        unsigned r1[8];
-        #pragma unroll
-        for (int i = 0; i < 8; i++) r1[i] = v6;
-        unsigned r2[8];
-        #pragma unroll
-        for (int i = 0; i < 8; i++) r2[i] = v6;
-        #pragma unroll
-        for (long long i1 = 0; i1 < 2ll; i1++) {
-             {
-                const long long i2 = thread;
-                const int v8 = (int)(i2);
-                const int v9 = stepc_rem(v8, v7);
-                const int v10 = stepc_div(v8, v7);
-                const int v11 = (int)(64ll * i1 + (long long)v10 + 128ll * (long long)v4);
-                const bool v13 = v11 < v12;
-                const auto wide14 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v11 + 8ll * (long long)v9)), v13);
-                const unsigned v22 = wide14.item[0];
-                r1[4ll * i1] = v22;
-                const unsigned v30 = wide14.item[1];
-                r1[4ll * i1 + 1] = v30;
-                const unsigned v38 = wide14.item[2];
-                r1[4ll * i1 + 2] = v38;
-                const unsigned v46 = wide14.item[3];
-                r1[4ll * i1 + 3] = v46;
-            }
-        }
-        #pragma unroll
-        for (long long i3 = 0; i3 < 2ll; i3++) {
-             {
-                const long long i4 = 0;
-                 {
-                    const long long i5 = thread;
-                    const int v48 = (int)(i5);
-                    const int v49 = stepc_rem(v48, v47);
-                    const int v50 = stepc_div(v48, v47);
-                    const int v51 = (int)(8ll * i3 + (long long)v49 + 16ll * (long long)v3);
-                    const bool v53 = v51 < v52;
-                    const auto wide54 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v51 + 160ll * (long long)v50)), v53);
-                    const unsigned v61 = wide54.item[0];
-                    r2[4ll * i3] = v61;
-                    const unsigned v69 = wide54.item[1];
-                    r2[4ll * i3 + 1] = v69;
-                    const unsigned v77 = wide54.item[2];
-                    r2[4ll * i3 + 2] = v77;
-                    const unsigned v85 = wide54.item[3];
-                    r2[4ll * i3 + 3] = v85;
-                }
-            }
-        }
-        #pragma unroll 1
-        for (long long i6 = 0; i6 < 3ll; i6++) {
-            const int v86 = (int)(i6);
-            const int v87 = stepc_rem(v86, v1);
-            #pragma unroll
-            for (long long i7 = 0; i7 < 2ll; i7++) {
-                 {
-                    const long long i8 = thread;
-                    const int v88 = (int)(i8);
-                    const int v89 = stepc_rem(v88, v7);
-                    const int v90 = stepc_div(v88, v7);
-                    const unsigned v91 = r1[4ll * i7];
-                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87] = v91;
-                    const unsigned v92 = r1[4ll * i7 + 1];
-                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 1] = v92;
-                    const unsigned v93 = r1[4ll * i7 + 2];
-                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 2] = v93;
-                    const unsigned v94 = r1[4ll * i7 + 3];
-                    b4[stepc_swizzled<64>(16ll * (long long)v90 + 4ll * (long long)v89) + 1024ll * i7 + 2048ll * (long long)v87 + 3] = v94;
-                }
-            }
-            #pragma unroll
-            for (long long i9 = 0; i9 < 2ll; i9++) {
-                 {
-                    const long long i10 = 0;
-                     {
-                        const long long i11 = thread;
-                        const int v95 = (int)(i11);
-                        const int v96 = stepc_rem(v95, v47);
-                        const int v97 = stepc_div(v95, v47);
-                        const unsigned v98 = r2[4ll * i9];
-                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87] = v98;
-                        const unsigned v99 = r2[4ll * i9 + 1];
-                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 1] = v99;
-                        const unsigned v100 = r2[4ll * i9 + 2];
-                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 2] = v100;
-                        const unsigned v101 = r2[4ll * i9 + 3];
-                        b5[stepc_swizzled<128>(4ll * (long long)v96 + 32ll * (long long)v97) + 1024ll * i9 + 2048ll * (long long)v87 + 3] = v101;
-                    }
-                }
-            }
-            stepc_warpgroup_wait<64>(r0);
-            __syncthreads();
-            stepc_warpgroup_bf16<128, 32, true, false>(r0, b4 + (2048ll * (long long)v87), b5 + (2048ll * (long long)v87));
-            const bool v102 = v86 < v1;
-            const int v103 = (int)(i6 + 1);
-            if (v102) {
-                #pragma unroll
-                for (long long i12 = 0; i12 < 2ll; i12++) {
-                     {
-                        const long long i13 = thread;
-                        const int v104 = (int)(i13);
-                        const int v105 = stepc_rem(v104, v7);
-                        const int v106 = stepc_div(v104, v7);
-                        const int v107 = (int)(64ll * i12 + (long long)v106 + 128ll * (long long)v4);
-                        const bool v108 = v107 < v12;
-                        const auto wide109 = stepc_load_whole<4>((const unsigned *)(b0 + (96ll * (long long)v107 + 8ll * (long long)v105 + 32ll * (long long)v103)), v108);
-                        const unsigned v116 = wide109.item[0];
-                        r1[4ll * i12] = v116;
-                        const unsigned v124 = wide109.item[1];
-                        r1[4ll * i12 + 1] = v124;
-                        const unsigned v132 = wide109.item[2];
-                        r1[4ll * i12 + 2] = v132;
-                        const unsigned v140 = wide109.item[3];
-                        r1[4ll * i12 + 3] = v140;
-                    }
-                }
-                #pragma unroll
-                for (long long i14 = 0; i14 < 2ll; i14++) {
-                     {
-                        const long long i15 = 0;
-                         {
-                            const long long i16 = thread;
-                            const int v141 = (int)(i16);
-                            const int v142 = stepc_rem(v141, v47);
-                            const int v143 = stepc_div(v141, v47);
-                            const int v144 = (int)(8ll * i14 + (long long)v142 + 16ll * (long long)v3);
-                            const bool v145 = v144 < v52;
-                            const auto wide146 = stepc_load_whole<4>((const unsigned *)(b1 + (8ll * (long long)v144 + 160ll * (long long)v143 + 5120ll * (long long)v103)), v145);
-                            const unsigned v153 = wide146.item[0];
-                            r2[4ll * i14] = v153;
-                            const unsigned v161 = wide146.item[1];
-                            r2[4ll * i14 + 1] = v161;
-                            const unsigned v169 = wide146.item[2];
-                            r2[4ll * i14 + 2] = v169;
-                            const unsigned v177 = wide146.item[3];
-                            r2[4ll * i14 + 3] = v177;
-                        }
-                    }
-                }
-            }
-        }
-        stepc_warpgroup_wait<64>(r0);
+        stepc_warpgroup_wait<64, 0>(r0);
+        stepc_copies_wait<0>();
+        stepc_warpgroup_ready();
         __syncthreads();
-         {
-            const long long i17 = 0;
+        for (long long i1 = 0; i1 < 2ll; i1++) {
+            const int v7 = (int)(i1);
+            const int v8 = stepc_rem(v7, v6);
             #pragma unroll
-            for (long long i18 = 0; i18 < 2ll; i18++) {
-                #pragma unroll
-                for (long long i19 = 0; i19 < 16ll; i19++) {
+            for (long long i2 = 0; i2 < 2ll; i2++) {
+                 {
+                    const long long i3 = thread;
+                    const int v9 = (int)(i3);
+                    const int v10 = stepc_rem(v9, v6);
+                    const int v11 = stepc_div(v9, v6);
+                    const int v12 = (int)(64ll * i2 + (long long)v11 + 128ll * (long long)v4);
+                    const bool v14 = v12 < v13;
+                    stepc_copy(&b4[stepc_swizzled<64>(16ll * (long long)v11 + 4ll * (long long)v10) + 1024ll * i2 + 2048ll * (long long)v8], b0 + (32ll * i1 + 96ll * (long long)v12 + 8ll * (long long)v10), v14);
+                }
+            }
+            #pragma unroll
+            for (long long i4 = 0; i4 < 2ll; i4++) {
+                 {
+                    const long long i5 = 0;
                      {
-                        const long long i20 = 0;
+                        const long long i6 = thread;
+                        const int v17 = (int)(i6);
+                        const int v18 = stepc_rem(v17, v16);
+                        const int v19 = stepc_div(v17, v16);
+                        const int v20 = (int)(8ll * i4 + (long long)v18 + 16ll * (long long)v3);
+                        const bool v22 = v20 < v21;
+                        stepc_copy(&b5[stepc_swizzled<128>(4ll * (long long)v18 + 32ll * (long long)v19) + 1024ll * i4 + 2048ll * (long long)v8], b1 + (5120ll * i1 + 8ll * (long long)v20 + 160ll * (long long)v19), v22);
+                    }
+                }
+            }
+            stepc_copies_end();
+        }
+        for (long long i7 = 0; i7 < 3ll; i7++) {
+            const int v24 = (int)(i7);
+            const int v25 = stepc_rem(v24, v6);
+            stepc_warpgroup_wait<64, 1>(r0);
+            stepc_copies_wait<1>();
+            stepc_warpgroup_ready();
+            __syncthreads();
+            stepc_warpgroup_bf16<128, 32, true, false>(r0, b4 + (2048ll * (long long)v25), b5 + (2048ll * (long long)v25));
+            const bool v27 = v24 < v26;
+            const int v28 = (int)(i7 + 2);
+            const int v29 = (int)((long long)v28);
+            const int v30 = stepc_rem(v29, v6);
+            if (v27) {
+                #pragma unroll
+                for (long long i8 = 0; i8 < 2ll; i8++) {
+                     {
+                        const long long i9 = thread;
+                        const int v31 = (int)(i9);
+                        const int v32 = stepc_rem(v31, v6);
+                        const int v33 = stepc_div(v31, v6);
+                        const int v34 = (int)(64ll * i8 + (long long)v33 + 128ll * (long long)v4);
+                        const bool v35 = v34 < v13;
+                        stepc_copy(&b4[stepc_swizzled<64>(16ll * (long long)v33 + 4ll * (long long)v32) + 1024ll * i8 + 2048ll * (long long)v30], b0 + (96ll * (long long)v34 + 8ll * (long long)v32 + 32ll * (long long)v28), v35);
+                    }
+                }
+                #pragma unroll
+                for (long long i10 = 0; i10 < 2ll; i10++) {
+                     {
+                        const long long i11 = 0;
                          {
-                            const long long i21 = thread;
-                            const int v179 = (int)(i21);
-                            const int v180 = stepc_div(v179, v178);
-                            const int v181 = stepc_div(v179, v7);
-                            const int v182 = stepc_rem(v181, v47);
-                            const int v183 = stepc_rem(v179, v7);
-                            const int v184 = (int)(8ll * i18 + 16ll * (long long)v180 + (long long)v182 + 128ll * (long long)v4);
-                            const bool v185 = v184 < v12;
-                            const int v186 = (int)(4ll * i19 + (long long)v183 + 64ll * (long long)v3);
-                            const bool v188 = v186 < v187;
-                            const bool v189 = v185 && v188;
-                            const float v190 = r0[2ll * i18 + 4ll * i19];
-                            const float v191 = stepc_bf16_round((float)v190);
-                            const auto wide192 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v186)), v189);
-                            const float v192 = stepc_bf16_value(stepc_half<0>(wide192.item[0]));
-                            const float v193 = stepc_bf16_add(v191, v192);
-                            const float v194 = stepc_bf16_round(tanhf(v193));
-                            const float v196 = stepc_bf16_mul(v194, v195);
-                            const float v197 = r0[2ll * i18 + 4ll * i19 + 1];
-                            const float v198 = stepc_bf16_round((float)v197);
-                            const float v199 = stepc_bf16_value(stepc_half<1>(wide192.item[0]));
-                            const float v200 = stepc_bf16_add(v198, v199);
-                            const float v201 = stepc_bf16_round(tanhf(v200));
-                            const float v202 = stepc_bf16_mul(v201, v195);
-                            if (v189) b3[2ll * (long long)v186 + 160ll * (long long)v184] = stepc_bf16_bits(v196);
-                            if (v189) b3[2ll * (long long)v186 + 160ll * (long long)v184 + 1] = stepc_bf16_bits(v202);
+                            const long long i12 = thread;
+                            const int v37 = (int)(i12);
+                            const int v38 = stepc_rem(v37, v16);
+                            const int v39 = stepc_div(v37, v16);
+                            const int v40 = (int)(8ll * i10 + (long long)v38 + 16ll * (long long)v3);
+                            const bool v41 = v40 < v21;
+                            stepc_copy(&b5[stepc_swizzled<128>(4ll * (long long)v38 + 32ll * (long long)v39) + 1024ll * i10 + 2048ll * (long long)v30], b1 + (8ll * (long long)v40 + 160ll * (long long)v39 + 5120ll * (long long)v28), v41);
                         }
                     }
+                }
+            }
+            stepc_copies_end();
+        }
+        stepc_warpgroup_wait<64, 0>(r0);
+        #pragma unroll 1
+        for (long long i13 = 0; i13 < 2ll; i13++) {
+             {
+                const long long i14 = 0;
+                #pragma unroll
+                for (long long i15 = 0; i15 < 2ll; i15++) {
+                    #pragma unroll
+                    for (long long i16 = 0; i16 < 8ll; i16++) {
+                         {
+                            const long long i17 = 0;
+                             {
+                                const long long i18 = thread;
+                                const int v44 = (int)(i18);
+                                const int v45 = stepc_div(v44, v43);
+                                const int v46 = stepc_div(v44, v6);
+                                const int v47 = stepc_rem(v46, v16);
+                                const int v48 = stepc_rem(v44, v6);
+                                const int v49 = (int)(8ll * i15 + 16ll * (long long)v45 + (long long)v47 + 128ll * (long long)v4);
+                                const bool v50 = v49 < v13;
+                                const int v51 = (int)(32ll * i13 + 4ll * i16 + (long long)v48 + 64ll * (long long)v3);
+                                const bool v53 = v51 < v52;
+                                const bool v54 = v50 && v53;
+                                const float v55 = r0[2ll * i15 + 4ll * i16];
+                                const float v56 = stepc_bf16_round((float)v55);
+                                const auto wide57 = stepc_load_whole<1>((const unsigned *)(b2 + (2ll * (long long)v51)), v54);
+                                const float v57 = stepc_bf16_value(stepc_half<0>(wide57.item[0]));
+                                const float v58 = stepc_bf16_add(v56, v57);
+                                const float v59 = stepc_bf16_round(tanhf(v58));
+                                const float v61 = stepc_bf16_mul(v59, v60);
+                                const float v62 = r0[2ll * i15 + 4ll * i16 + 1];
+                                const float v63 = stepc_bf16_round((float)v62);
+                                const float v64 = stepc_bf16_value(stepc_half<1>(wide57.item[0]));
+                                const float v65 = stepc_bf16_add(v63, v64);
+                                const float v66 = stepc_bf16_round(tanhf(v65));
+                                const float v67 = stepc_bf16_mul(v66, v60);
+                                if (v54) b3[2ll * (long long)v51 + 160ll * (long long)v49] = stepc_bf16_bits(v61);
+                                if (v54) b3[2ll * (long long)v51 + 160ll * (long long)v49 + 1] = stepc_bf16_bits(v67);
+                            }
+                        }
+                    }
+                }
+            }
+            #pragma unroll
+            for (long long i19 = 0; i19 < 32ll; i19++) {
+                 {
+                    const long long i20 = thread;
+                    const float v68 = r0[i19 + 32];
+                    r0[i19] = v68;
                 }
             }
         }

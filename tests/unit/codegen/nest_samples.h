@@ -176,6 +176,8 @@ static inline void warpgroups(enum ir_dtype dtype, uint32_t columns, int64_t ste
         panels.from[i] = nest_panel(&b, 2 * words[i], panels.steps_first[i] ? steps : NEST_PANEL);
     nest_var i = nest_open(&b, NEST_PARALLEL, 3);
     uint32_t sum = nest_reg(&b, IR_F32, sums, true, 1);
+    nest_warpgroup_wait(&b, sum, 0);
+    nest_arrived(&b, 0);
     nest_var block = nest_open(&b, NEST_SERIAL, 2);
     for (int which = 0; which < 2; which++) {
         nest_var k = nest_open(&b, NEST_UNROLL, words[which] / threads), lane = nest_open(&b, NEST_VECTOR, threads);
@@ -186,10 +188,11 @@ static inline void warpgroups(enum ir_dtype dtype, uint32_t columns, int64_t ste
         nest_close_to(&b, 2);
         panels.at[which] = AT(&arena, 0, {block, words[which]});
     }
-    nest_warpgroup_wait(&b, sum);
+    nest_warpgroup_wait(&b, sum, 1);
+    nest_arrived(&b, 0);
     nest_warpgroup(&b, dtype, sum, &panels);
     nest_close_to(&b, 1);
-    nest_warpgroup_wait(&b, sum);
+    nest_warpgroup_wait(&b, sum, 0);
     nest_var k = nest_open(&b, NEST_UNROLL, sums), lane = nest_open(&b, NEST_VECTOR, threads);
     nest_store(&b, z, AT(&arena, 0, {i, threads * sums}, {lane, sums}, {k, 1}),
                nest_get(&b, sum, AT(&arena, 0, {k, 1})), 0);
