@@ -193,8 +193,10 @@ void fuse_dependencies(struct fuse *);
 void fuse_store_masks(struct fuse *);
 /* fuse_prepare.c: rewrites what has no template of its own. */
 struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
-/* fuse_taps.c: is a concatenation one of taps, and of which? */
+/* fuse_taps.c: is a concatenation one of taps, and of which? Is an operand one, in whatever shape, as a convolution's,
+ * which is multiplied by the lines of its image? */
 bool fuse_find_taps(const struct ir_func *, ir_value concat, struct plan_taps *, struct arena *);
+bool fuse_of_parts(const struct ir_func *, ir_value);
 /* fuse_attention.c: marks tiles and sinks; the cluster that a sink joins, UINT32_MAX: a new one. */
 void fuse_find_attention(struct fuse *);
 /* By value: scores of attention, which take no memory unless something else reads them too; `readers`: and products

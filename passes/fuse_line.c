@@ -34,6 +34,7 @@ static uint32_t lines_of(const struct ir_func *f, const struct ir_node *n)
 bool fuse_wants_lines(uint32_t blocks, const struct ir_func *f, const struct ir_node *n)
 {
     if (blocks || n->op != OP_dot || (n->type.dtype != IR_F32 && n->type.dtype != IR_F64)) return false;
+    if (fuse_of_parts(f, n->args[0]) || fuse_of_parts(f, n->args[1])) return false;
     return !n->attr[4].n && !n->attr[5].n && !n->attr[6].n && lines_of(f, n) < 2;
 }
 

@@ -6,7 +6,8 @@
  *
  * Of few columns, whose rows lie side by side (the gradient of a layer with few features): the other way round. As rows
  * they fill vectors, and each step of the contraction reads them as they lie; columns would leave most of a vector's
- * lanes empty and read a few rows in each of many lines of memory. */
+ * lanes empty and read a few rows in each of many lines of memory. The taps of a convolution, which are read where they
+ * stand in the image, lie in shorter lines: so are those of fewer columns than a vector has. */
 #include "passes/fuse.h"
 
 enum { LEAST_SIDE = 32, LEAST_STEPS = 64 };
@@ -16,17 +17,9 @@ struct products {
     struct fuse_panels panels;
 };
 
-/* The taps of a convolution are multiplied by the lines of their image. */
-static bool is_taps(const struct ir_func *f, ir_value v)
+static bool is_plain(const struct ir_node *n)
 {
-    while (ir_get(f, v)->op == OP_reshape || ir_get(f, v)->op == OP_transpose) v = ir_get(f, v)->args[0];
-    return ir_get(f, v)->op == OP_concat;
-}
-
-static bool is_plain(const struct ir_func *f, const struct ir_node *n)
-{
-    return n->op == OP_dot && !n->attr[4].n && !n->attr[5].n && !n->attr[6].n && !is_taps(f, n->args[0]) &&
-           !is_taps(f, n->args[1]);
+    return n->op == OP_dot && !n->attr[4].n && !n->attr[5].n && !n->attr[6].n;
 }
 
 /* Its operands are 16-bit numbers that have no products of their own. (Panels are widened as they are packed, those of
@@ -36,7 +29,8 @@ static bool is_of_halves(struct products *p, const struct ir_func *f, ir_value v
     const struct ir_node *n = ir_get(f, v);
     enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
     bool half = dtype == IR_F16 || (dtype == IR_BF16 && !p->panels.pairs);
-    return half && ir_type(f, n->args[0])->dtype == dtype && ir_type(f, n->args[1])->dtype == dtype &&
+    return half && !fuse_of_parts(f, n->args[0]) && !fuse_of_parts(f, n->args[1]) &&
+           ir_type(f, n->args[0])->dtype == dtype && ir_type(f, n->args[1])->dtype == dtype &&
            !fuse_wants_panels(&p->panels, f, v);
 }
 
@@ -46,6 +40,8 @@ static bool has_few_columns(const struct products *p, const struct ir_func *f, c
     if (n->type.dtype == IR_BF16 && p->panels.pairs) return false;
     if (n->attr[0].n || !x->rank || x->dim[x->rank - 1] < LEAST_SIDE || pass_has(n->attr[2], x->rank - 1)) return false;
     int64_t steps = pass_extent(x, n->attr[2]), most = p->panels.columns;
+    if (fuse_of_parts(f, n->args[1])) return false;
+    if (fuse_of_parts(f, n->args[0])) most = most * 3 / 8;
     return steps >= LEAST_STEPS && ir_type_elements(y) <= most * steps &&
            2 * ir_type_elements(y) <= ir_type_elements(x);
 }
@@ -63,7 +59,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
 {
     struct products *p = user;
     const struct ir_node *n = ir_get(f, old);
-    bool plain = is_plain(f, n), widened = plain && is_of_halves(p, f, old), turns = plain && has_few_columns(p, f, n);
+    bool plain = is_plain(n), widened = plain && is_of_halves(p, f, old), turns = plain && has_few_columns(p, f, n);
     if (!(widened || turns) || fuse_is_attention(&p->panels, f, old)) return pass_remake(p->pass, b, n, map);
     ir_value x = map[n->args[0]], y = map[n->args[1]];
     if (widened) x = ir_cast(b, x, IR_F32), y = ir_cast(b, y, IR_F32);
@@ -79,7 +75,7 @@ struct ir_module *fuse_products(struct pass *pass, struct ir_module *m)
         const struct ir_func *f = m->funcs.items[i];
         for (ir_value v = 1; v < f->count && !any; v++) {
             const struct ir_node *n = ir_get(f, v);
-            any = is_plain(f, n) && (is_of_halves(&p, f, v) || has_few_columns(&p, f, n));
+            any = is_plain(n) && (is_of_halves(&p, f, v) || has_few_columns(&p, f, n));
         }
     }
     return any ? pass_rebuild(pass, m, rewrite, &p) : m;

@@ -87,3 +87,9 @@ bool fuse_find_taps(const struct ir_func *f, ir_value v, struct plan_taps *t, st
     for (uint32_t i = 0; i < t->outer; i++) vec_push(arena, &t->outer_steps, step_of(slice, i));
     return true;
 }
+
+bool fuse_of_parts(const struct ir_func *f, ir_value v)
+{
+    while (ir_get(f, v)->op == OP_reshape || ir_get(f, v)->op == OP_transpose) v = ir_get(f, v)->args[0];
+    return ir_get(f, v)->op == OP_concat;
+}

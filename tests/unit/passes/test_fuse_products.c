@@ -296,6 +296,39 @@ START_TEST(few_columns_become_rows)
 }
 END_TEST
 
+/* A convolution of few features: its taps stay in the image with a single one, too (nothing else reads them), and the
+ * rows of its kernel's gradient are what fills vectors, if columns leave some of one empty. */
+START_TEST(few_features)
+{
+    static const struct {
+        int64_t features, rows;
+        uint32_t panel;
+    } cases[] = {{1, 1, 32}, {3, 3, 32}, {12, 12, 32}, {13, 40, 32}, {6, 6, 16}, {7, 40, 16}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_columns = cases[i].panel;
+        int64_t n = cases[i].features, limit[] = {6, 9, 9, 20}, from[4] = {0}, by[] = {1, 1, 1, 1};
+        ir_value image = param(&x, IR_ROLE_INPUT, F32(6, 9, 9, 20)), part[2];
+        for (int64_t k = 0; k < 2; k++) {
+            from[2] = k, limit[2] = 8 + k;
+            part[k] = ir_slice(&x.b, image, from, limit, by);
+        }
+        ir_value taps = ir_concat(&x.b, part, 2, 3);
+        struct ir_ints none = {NULL, 0}, pixels = {(int64_t[]){0, 1, 2}, 3};
+        output(&x, ir_dot(&x.b, taps, param(&x, IR_ROLE_INPUT, F32(6, 9, 8, n)), none, none, pixels, pixels));
+        output(&x, product(&x, taps, param(&x, IR_ROLE_PARAM, F32(40, n)), 3, 0));
+        const struct plan *p = finish(&x);
+        ck_assert_uint_eq(kinds(p, GROUP_DOT), 2);
+        for (size_t g = 0; g < p->groups.count; g++)
+            for (size_t k = 0; k < p->groups.items[g].nodes.count && p->groups.items[g].kind != GROUP_DOT; k++)
+                ck_assert(ir_get(p->groups.items[g].func, p->groups.items[g].nodes.items[k])->op != OP_slice);
+        ck_assert_msg(rows_of_product(p) == cases[i].rows, "%zu: %lld", i, (long long)rows_of_product(p));
+        drop(&x);
+    }
+}
+END_TEST
+
 /* Taps of bfloat16 are read in bfloat16, where the CPU multiplies pairs: two channels, and of the kernel's gradient two
  * images, in a copy. Else they are widened first. */
 START_TEST(taps_of_pairs)
@@ -411,6 +444,6 @@ int main(void)
                     CASE_OF(30, large_operands_lie_in_panels, small_panels, shared_rows_lie_in_panels,
                             rows_in_ragged_runs_are_copied, panels_of_pairs, products_of_halves, halves_in_runs,
                             few_columns_become_rows, long_sums_have_parts, sums_of_pairs_have_parts,
-                            sums_of_groups_have_parts, large_transpositions_are_stored, taps_of_pairs, padding_of_a_gpu,
-                            operands_of_loops_lie_in_panels));
+                            sums_of_groups_have_parts, large_transpositions_are_stored, few_features, taps_of_pairs,
+                            padding_of_a_gpu, operands_of_loops_lie_in_panels));
 }
