@@ -428,6 +428,10 @@ void ir_eval_watched(const struct ir_func *, const struct ir_tensor *params, str
                      struct arena *arena, ir_eval_see *see, void *user);
 /* What a value is called in messages: op and place, or the slot that it is. `source` may be NULL. */
 void ir_site_text(struct str *, const struct ir_func *, ir_value, const struct diag_source *source);
+/* site.c: what --check-finite names where a value is read that is not finite, and whether it was only moved on the way.
+ * Values of which the second gives one number are checked by the same code where a group reads them. */
+ir_value ir_made_by(const struct ir_func *, ir_value, bool *moved);
+uint64_t ir_checked_as(const struct ir_func *, ir_value);
 /* One node that calls no function, with at most IR_EVAL_OPERANDS operands: op, arg_count, type and attr count, operands
  * are `args`, and its own are set to their numbers. Fills `out`, whose type is the node's. Floats are rounded to their
  * dtypes. */

@@ -65,3 +65,40 @@ void ir_site_text(struct str *out, const struct ir_func *f, ir_value v, const st
         add_place(out, f->module, node->place, source);
     }
 }
+
+static enum ir_emit emit_of(const struct ir_func *f, ir_value v) { return (enum ir_emit)ir_ops[ir_get(f, v)->op].emit; }
+
+/* What devices sent each other, nobody has checked as it was sent: it is what was sent that made it, unless devices
+ * have added it up and their addends were. */
+static ir_value sent_from(const struct ir_func *f, ir_value v, bool *added)
+{
+    *added = false;
+    while (emit_of(f, v) == EMIT_comm || (emit_of(f, v) == EMIT_view && ir_get(f, v)->arg_count == 1)) {
+        enum ir_op op = (enum ir_op)ir_get(f, v)->op;
+        *added |= op == OP_all_reduce || op == OP_reduce_scatter;
+        v = ir_get(f, v)->args[0];
+    }
+    return v;
+}
+
+ir_value ir_made_by(const struct ir_func *f, ir_value v, bool *moved)
+{
+    bool added;
+    *moved = emit_of(f, v) == EMIT_view || emit_of(f, v) == EMIT_index;
+    if (emit_of(f, v) != EMIT_comm) return v;
+    ir_value from = sent_from(f, v, &added);
+    bool checked = ir_is_ewise((enum ir_op)ir_get(f, from)->op);
+    *moved = checked && !added;
+    return checked ? v : from;
+}
+
+uint64_t ir_checked_as(const struct ir_func *f, ir_value v)
+{
+    bool moved;
+    const struct ir_node *n = ir_get(f, v);
+    if (ir_is_ewise((enum ir_op)n->op) || !ir_dtype_is_float((enum ir_dtype)n->type.dtype)) return 0;
+    n = ir_get(f, ir_made_by(f, v, &moved));
+    int32_t slot = n->op == OP_param ? f->params.items[n->attr[0].v[0]].slot : -1;
+    uint64_t given = slot < 0 ? 0 : 1 + 2 * (uint64_t)f->module->slots.items[slot].role + !n->type.rank;
+    return 1 + 2 * given + moved;
+}

@@ -116,6 +116,7 @@ uint64_t fuse_likeness(const struct fuse *z, const struct plan_group *g, uint32_
         if (ir_type_elements(type) > largest) return 0;
         number[g->inputs.items[i]] = ++next;
         h = hash_u64(hash_type(h, type, one_run), g->input_level.items[i]);
+        if (z->pass->options->check_finite) h = hash_u64(h, ir_checked_as(z->f, g->inputs.items[i]));
     }
     for (size_t i = 0; i < g->nodes.count; i++) {
         number[g->nodes.items[i]] = ++next;

@@ -182,20 +182,12 @@ static void add_copy(struct memplan *mp, const struct ir_func *f, ir_value from,
 
 /* A result that is filled with a number or copied. An initialisation has one per tensor of state: those of one number,
  * and the copies of one dtype, are one command. None reads what another one writes: see copy_results. */
-/* With --check-finite what is read is checked here if nothing checked it where it was made, and a single number of the
- * state otherwise than a tensor (codegen/lower/lower_check.c): copies of both are no one code. */
-static uint64_t checked_as(const struct memplan *mp, const struct ir_func *f, const struct ir_node *node)
-{
-    if (!mp->pass->options->check_finite || ir_is_ewise((enum ir_op)node->op)) return 0;
-    int32_t slot = node->op == OP_param ? f->params.items[node->attr[0].v[0]].slot : -1;
-    return slot < 0 ? 1 : 2 + 2 * (uint64_t)f->module->slots.items[slot].role + !node->type.rank;
-}
-
 static void add_result(struct memplan *mp, const struct ir_func *f, ir_value from, uint32_t from_buffer, uint32_t to,
                        struct map *alike)
 {
     const struct ir_node *node = ir_get(f, from);
-    uint64_t key = hash_u64(hash_u64(node->type.dtype, from_buffer == NO_BUFFER), checked_as(mp, f, node));
+    uint64_t checked = mp->pass->options->check_finite ? ir_checked_as(f, from) : 0;
+    uint64_t key = hash_u64(hash_u64(node->type.dtype, from_buffer == NO_BUFFER), checked);
     if (from_buffer == NO_BUFFER) key = hash_bytes(key, node->data, ir_dtype_bytes((enum ir_dtype)node->type.dtype));
     int64_t elements = ir_type_elements(&node->type);
     uint32_t known = map_get_number(alike, key);

@@ -25,24 +25,6 @@ static enum nest_given given_of(const struct ir_func *f, ir_value v)
     return NEST_MADE;
 }
 
-static enum ir_emit emit_of(const struct lower *l, ir_value v)
-{
-    return (enum ir_emit)ir_ops[ir_get(l->f, v)->op].emit;
-}
-
-/* What devices sent each other, nobody has checked as it was sent: it is what was sent that made it, unless devices
- * have added it up and their addends were. */
-static ir_value sent_from(const struct lower *l, ir_value v, bool *added)
-{
-    *added = false;
-    while (emit_of(l, v) == EMIT_comm || (emit_of(l, v) == EMIT_view && ir_get(l->f, v)->arg_count == 1)) {
-        enum ir_op op = (enum ir_op)ir_get(l->f, v)->op;
-        *added |= op == OP_all_reduce || op == OP_reduce_scatter;
-        v = ir_get(l->f, v)->args[0];
-    }
-    return v;
-}
-
 void lower_check(struct lower *l, ir_value v, nest_value is, const struct lower_pos *p, const nest_value *operands,
                  uint32_t count)
 {
@@ -51,13 +33,8 @@ void lower_check(struct lower *l, ir_value v, nest_value is, const struct lower_
     if (!l->sites || !ir_dtype_is_float(nest_dtype(&l->b, is)) || !ir_dtype_is_float(ir_type(l->f, v)->dtype)) return;
     for (uint32_t i = 0; i < count; i++)
         if (ir_dtype_is_float(nest_dtype(&l->b, operands[i]))) args[n++] = operands[i];
-    bool moved = emit_of(l, v) == EMIT_view || emit_of(l, v) == EMIT_index, added;
-    if (emit_of(l, v) == EMIT_comm) {
-        ir_value from = sent_from(l, v, &added);
-        moved = ir_is_ewise((enum ir_op)ir_get(l->f, from)->op);
-        if (!moved) v = from;
-        moved &= !added;
-    }
+    bool moved;
+    v = ir_made_by(l->f, v, &moved);
     if (moved) args[n < 4 ? n++ : 3] = is; /* what moves makes none, -inf to pad with */
     nest_check(&l->b, lower_site(l, v), lower_pos_index(l, p), args, n, l->cond, l->tile_mask, given_of(l->f, v));
 }

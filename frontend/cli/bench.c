@@ -232,11 +232,9 @@ static int measure(struct bench *b)
     return code;
 }
 
-enum { TRACED_STEPS = 50 };
-
 static uint64_t traced_steps(const struct object *o)
 {
-    return o->per_round < 3 ? 3 : o->per_round > TRACED_STEPS ? TRACED_STEPS : o->per_round;
+    return o->per_round < 3 ? 3 : o->per_round > BENCH_TRACED_STEPS ? BENCH_TRACED_STEPS : o->per_round;
 }
 
 static int run_traced(void *object)

@@ -36,6 +36,11 @@ struct run_parts {
     uint32_t workers;
     double seconds, waiting; /* of a step; of that, what a worker waits for others between kernels */
 };
+/* bench_by.c: what the text of a trace of so many steps says, with the work that the object's manifest tells. NULL, or
+ * why not. */
+enum { BENCH_TRACED_STEPS = 50 }; /* no more than that */
+const char *bench_parts(struct arena *, const char *manifest, const char *trace, size_t length, uint64_t steps,
+                        struct run_parts *);
 struct run;
 /* bench_by.c: traces what some_steps(user) runs, so many steps. 0 or an exit code after a message. */
 int run_take_apart(struct run *, bool layers, int (*some_steps)(void *user), void *user, uint64_t steps,

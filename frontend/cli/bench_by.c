@@ -51,7 +51,43 @@ static struct run_row *row_of(struct run_parts *by, struct arena *a, uint32_t co
     return &by->rows.items[by->rows.count - 1];
 }
 
-static void read_events(struct run_parts *by, struct arena *a, const cJSON *trace)
+/* Those that count are the steps whose calls, of all workers together, took no longer than the middle one: a step that
+ * something else interrupted would give all of that to the kernel that ran then. What parts of whole steps take adds
+ * up. */
+struct steps {
+    double seconds[BENCH_TRACED_STEPS]; /* of a step's calls */
+    double longest;                     /* of one that counts */
+    uint64_t first, count, counted;
+};
+
+static uint64_t step_at(const cJSON *event)
+{
+    return (uint64_t)number(cJSON_GetObjectItemCaseSensitive(event, "args"), "step");
+}
+
+static bool of_step(const cJSON *event)
+{
+    return strcmp(text(cJSON_GetObjectItemCaseSensitive(event, "args"), "entry"), "step") == 0;
+}
+
+static struct steps read_steps(const cJSON *trace, uint64_t count)
+{
+    struct steps s = {.first = UINT64_MAX, .count = count};
+    const cJSON *e, *all = cJSON_GetObjectItemCaseSensitive(trace, "traceEvents");
+    cJSON_ArrayForEach(e, all) if (of_step(e) && step_at(e) < s.first) s.first = step_at(e);
+    cJSON_ArrayForEach(e, all)
+    {
+        if (of_step(e) && strcmp(text(e, "cat"), "call") == 0 && step_at(e) - s.first < s.count)
+            s.seconds[step_at(e) - s.first] += number(e, "dur") * 1e-6;
+    }
+    double sorted[BENCH_TRACED_STEPS];
+    memcpy(sorted, s.seconds, sizeof sorted);
+    s.longest = bench_quantile(sorted, (uint32_t)s.count, 0.5);
+    for (uint64_t i = 0; i < s.count; i++) s.counted += s.seconds[i] <= s.longest;
+    return s;
+}
+
+static void read_events(struct run_parts *by, struct arena *a, const cJSON *trace, const struct steps *steps)
 {
     const cJSON *e;
     cJSON_ArrayForEach(e, cJSON_GetObjectItemCaseSensitive(trace, "traceEvents"))
@@ -60,12 +96,13 @@ static void read_events(struct run_parts *by, struct arena *a, const cJSON *trac
         const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(e, "args");
         double seconds = number(e, "dur") * 1e-6;
         if (strcmp(text(e, "name"), "thread_name") == 0) by->workers++;
-        if (strcmp(text(arguments, "entry"), "step") != 0) continue;
-        if (strcmp(category, "call") == 0) by->seconds += seconds;
-        if (strcmp(category, "wait") == 0) by->waiting += seconds;
+        if (!of_step(e)) continue;
+        bool counts = steps->seconds[step_at(e) - steps->first] <= steps->longest;
+        if (strcmp(category, "call") == 0 && counts) by->seconds += seconds;
+        if (strcmp(category, "wait") == 0 && counts) by->waiting += seconds;
         if (strcmp(category, "kernel") != 0 && strcmp(category, "collective") != 0) continue;
         struct run_row *row = row_of(by, a, (uint32_t)number(arguments, "command"));
-        row->seconds += seconds;
+        if (counts) row->seconds += seconds;
         if (!row->name) {
             row->name = arena_string(a, text(e, "name"));
             row->place = arena_string(a, text(arguments, "place"));
@@ -111,20 +148,32 @@ static int longer(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
+const char *bench_parts(struct arena *a, const char *manifest, const char *trace, size_t length, uint64_t steps,
+                        struct run_parts *by)
+{
+    const cJSON *events = json_read(a, trace, length), *work = json_read(a, manifest, strlen(manifest));
+    if (!events || !work) return "it is no JSON";
+    if (number(cJSON_GetObjectItemCaseSensitive(events, "otherData"), "lost") > 0)
+        return "it has no room for all commands of its steps";
+    struct steps s = read_steps(events, steps);
+    read_work(by, a, work);
+    read_events(by, a, events, &s);
+    double parts = (double)by->workers * (double)s.counted;
+    for (size_t i = 0; i < by->rows.count; i++) by->rows.items[i].seconds /= parts;
+    by->seconds /= parts, by->waiting /= parts;
+    return NULL;
+}
+
 /* The file is gone when this returns. */
-static int read_trace(struct run *r, const char *path, struct run_parts *by)
+static int read_trace(struct run *r, const char *path, uint64_t steps, struct run_parts *by)
 {
     char *bytes;
     size_t length;
     int code = cli_read(r->cli, path, (size_t)1 << 31, &bytes, &length);
     unlink(path);
     if (code) return code;
-    const cJSON *trace = json_read(r->cli->arena, bytes, length);
-    const cJSON *manifest = json_read(r->cli->arena, r->manifest, strlen(r->manifest));
-    if (!trace || !manifest) return cli_failed(r->cli, EXIT_DEFECT, "--by: the trace of %s is no JSON", r->path);
-    read_work(by, r->cli->arena, manifest);
-    read_events(by, r->cli->arena, trace);
-    return 0;
+    const char *why = bench_parts(r->cli->arena, r->manifest, bytes, length, steps, by);
+    return why ? cli_failed(r->cli, EXIT_ENVIRONMENT, "--by: the trace of %s: %s", r->path, why) : 0;
 }
 
 int run_take_apart(struct run *r, bool layers, int (*some_steps)(void *), void *user, uint64_t steps,
@@ -141,14 +190,9 @@ int run_take_apart(struct run *r, bool layers, int (*some_steps)(void *), void *
     int code = status ? run_status(r, status, "--by") : some_steps(user);
     if (!status && r->api->trace(r->instance, NULL) && !code) code = run_status(r, STEP_EIO, "--by");
     if (code) unlink(path);
-    else code = read_trace(r, path, by);
+    else code = read_trace(r, path, steps, by);
     if (code) return code;
-    for (size_t i = 0; i < by->rows.count; i++) { /* of one step of the mesh; workers work at the same time */
-        struct run_row *row = &by->rows.items[i];
-        row->seconds /= (double)by->workers * (double)steps;
-        row->flops *= devices, row->bytes *= devices;
-    }
-    by->seconds /= (double)by->workers * (double)steps, by->waiting /= (double)by->workers * (double)steps;
+    for (size_t i = 0; i < by->rows.count; i++) by->rows.items[i].flops *= devices, by->rows.items[i].bytes *= devices;
     if (layers) by_layer(by, r->cli->arena);
     qsort(by->rows.items, by->rows.count, sizeof *by->rows.items, longer);
     return 0;

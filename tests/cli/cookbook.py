@@ -44,6 +44,13 @@ class Cookbook(runner.Case):
                 code, _, error = runner.attempt(self.program, "compile", document(name), "-o", self.path(name + ".so"))
                 self.assertEqual((code, error), (0, ""))
 
+    def test_options_exist(self):
+        """What a recipe says of the command line is there."""
+        helps = "".join(runner.attempt(self.program, command, "--help")[1] for command in ("compile", "run"))
+        options = set(re.findall(r"(?m)^ +(?:-\w, )? *(--[a-z-]+)", helps))
+        for _, name, text, *_ in rows():
+            self.assertEqual((name, set(re.findall(r"--[a-z][a-z-]*", text)) - options), (name, set()))
+
     def test_is_shown(self):
         for _, name, text, size, _ in rows():
             shown = runner.attempt(self.program, "doc", "cookbook", name)[1]

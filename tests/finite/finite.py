@@ -279,6 +279,30 @@ def summed(options):
     return "sums", None
 
 
+def crowd(layers, mesh, kernels, penalty=""):
+    return {"stepc": 1, "inputs": {"x": {"shape": [8, 4], "axes": ["batch", None]}}, "model": {"type": "repeat", "count": layers, "input": "x", "block": {
+        "type": "residual", "layers": [{"type": "linear", "features": 4}, {"type": "tanh"}]}}, "loss": "mean(model**2)" + penalty,
+        "optimizer": {"type": "lbfgs"}, "mesh": {"axes": mesh}, "sharding": {"rules": [["batch", "data"]], "params": kernels}}
+
+
+def alike(options):
+    """Copies and sums of many tensors that are one command, of which some were moved or sent by devices, and others made where they are."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, data, so = (os.path.join(folder, n) for n in ("m.json", "data.safetensors", "m.so"))
+        for document in (crowd(20, {"data": 2, "model": 2}, {"**.kernel": ["model"], "**": []}, " + 0.1 * global_norm(params)"), crowd(2, {"data": 2, "model": 4}, {"0.layers.0.bias": [["model", "data"]], "**": []})):
+            with open(model, "w") as f:
+                json.dump(document, f)
+            runner.call(options.stepc, "compile", model, "--check-finite", "--remat", "1", "-o", so)
+            for value, begin in ((np.nan, "input x, element 9, as it was given"), (3e38, r"\w+ at .*, made from finite inputs")):
+                x = np.ones((1, 8, 4), "f4")
+                x[0].flat[9] = value
+                safetensors.write(data, {"x": x})
+                said = runner.attempt(options.stepc, "run", so, "--steps", "1", "--data", data).stderr
+                if not re.search("the first value that is not finite: (%s)\n" % begin, said):
+                    return "%g given to %d devices" % (value, np.prod(list(document["mesh"]["axes"].values()))), said
+    return "alike", None
+
+
 def bits(t):
     """Of numbers; which sign a NaN has that comes of two is up to the order of an instruction's operands."""
     value = safetensors.array(t)
@@ -360,7 +384,7 @@ def main():
     # random_conv_2300 pads with -inf
     cases = [(options, n, v) for i, n in enumerate(names) if i % options.every == 0 or n == "random_conv_2300" for v in recorded.load(n).variants]
     with concurrent.futures.ProcessPoolExecutor(options.j) as pool:
-        for what, why in [*pool.map(one_op, [(options, o, i) for o in ops for i in (False, True)]), *(f(options) for f in (left_out, elsewhere, product, summed) if not options.only), *pool.map(one_case, cases)]:
+        for what, why in [*pool.map(one_op, [(options, o, i) for o in ops for i in (False, True)]), *(f(options) for f in (left_out, elsewhere, product, summed, alike) if not options.only), *pool.map(one_case, cases)]:
             if why:
                 print("%s: %s" % (what, why))
                 wrong += 1
