@@ -96,7 +96,7 @@ static void read_events(struct run_parts *by, struct arena *a, const cJSON *trac
         const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(e, "args");
         double seconds = number(e, "dur") * 1e-6;
         if (strcmp(text(e, "name"), "thread_name") == 0) by->workers++;
-        if (!of_step(e)) continue;
+        if (!of_step(e) || step_at(e) - steps->first >= steps->count) continue;
         bool counts = steps->seconds[step_at(e) - steps->first] <= steps->longest;
         if (strcmp(category, "call") == 0 && counts) by->seconds += seconds;
         if (strcmp(category, "wait") == 0 && counts) by->waiting += seconds;
