@@ -2,6 +2,7 @@
  */
 #include "runtime/rt.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Where the next indices and ends go. */
@@ -107,8 +108,12 @@ bool rt_unpack_commands(struct step_instance *t, struct stepc_entry *entries, co
 enum { RT_CHUNKS_PER_WORKER = 4 };
 #define RT_WORK_PER_CHUNK (2 * RT_WORK_PER_WORKER)
 /* Work of an entry that makes a team worth while: about 40 us on one thread. Workers stay awake for as long between two
- * calls of the host; where the host takes longer, waking them up (30 to 60 us) may cost what they save. */
+ * calls of the host; where the host takes longer, waking them up (30 to 60 us) may cost what they save. Of it, what two
+ * workers save at least. */
 #define RT_WORK_OF_TEAM 3e6
+#define RT_SAVED_BY_TEAM 1e6
+/* In an iteration of a loop what one worker has made is what the others want next: they meet and fetch it. */
+#define RT_WORK_PER_MEETING (3.5 * RT_WORK_PER_WORKER)
 
 static int64_t command_pieces(const struct stepc_command *c)
 {
@@ -128,27 +133,46 @@ static uint32_t command_workers(const struct stepc_command *c, uint32_t most)
     return (int64_t)n > pieces ? (uint32_t)pieces : n;
 }
 
+/* Work that up to `most` workers save between commands `first` and `end`, and how often they meet there: of a loop that
+ * is worth a team itself, whose iterations are not known, any amount. */
+static double saved_work(const struct stepc_entry *e, uint32_t first, uint32_t end, uint32_t most, double *meetings)
+{
+    double saved = 0;
+    for (uint32_t i = first; i < end; i++) {
+        const struct stepc_command *c = &e->commands[i];
+        double of_loop = 0;
+        if (c->kind == STEPC_COLLECTIVE) return INFINITY;
+        *meetings += c->barrier;
+        if (c->kind == STEPC_KERNEL) saved += c->work * (1 - 1.0 / command_workers(c, most));
+        if (c->kind != STEPC_LOOP_BEGIN) continue;
+        if (saved_work(e, i + 1, c->other, most, &of_loop) > of_loop * RT_WORK_PER_MEETING) return INFINITY;
+        i = c->other;
+    }
+    return saved;
+}
+
 uint32_t rt_useful_workers(const struct stepc_program *p, uint32_t most)
 {
     uint32_t n = 1;
-    for (uint32_t e = 0; e < p->entry_count; e++)
-        for (uint32_t i = 0;
-             !p->entries[e].whole && p->entries[e].work >= RT_WORK_OF_TEAM && i < p->entries[e].command_count; i++) {
-            const struct stepc_command *c = &p->entries[e].commands[i];
-            uint32_t w = c->kind == STEPC_KERNEL ? command_workers(c, most) : 1;
+    for (const struct stepc_entry *e = p->entries; e < p->entries + p->entry_count; e++) {
+        double meetings = 0;
+        if (e->whole || e->work < RT_WORK_OF_TEAM) continue;
+        if (saved_work(e, 0, e->command_count, most, &meetings) < RT_SAVED_BY_TEAM) continue;
+        for (uint32_t i = 0; i < e->command_count; i++) {
+            uint32_t w = e->commands[i].kind == STEPC_KERNEL ? command_workers(&e->commands[i], most) : 1;
             if (w > n) n = w;
         }
+    }
     return n;
 }
 
-/* A loop that holds nothing worth a team is run by worker 0 without any meeting. */
-static void mark_solo(const struct stepc_entry *e, struct rt_command *commands)
+/* A loop in which a team saves less than its meetings cost is run by worker 0 without any. */
+static void mark_solo(const struct stepc_entry *e, struct rt_command *commands, uint32_t most)
 {
     for (uint32_t i = 0; i < e->command_count; i++) {
+        double meetings = 0;
         if (e->commands[i].kind != STEPC_LOOP_BEGIN) continue;
-        bool solo = true;
-        for (uint32_t k = i + 1; k < e->commands[i].other; k++)
-            if (commands[k].workers > 1 || e->commands[k].kind == STEPC_COLLECTIVE) solo = false;
+        bool solo = saved_work(e, i + 1, e->commands[i].other, most, &meetings) <= meetings * RT_WORK_PER_MEETING;
         commands[i].solo = commands[e->commands[i].other].solo = solo;
     }
 }
@@ -215,7 +239,7 @@ bool rt_plan_commands(struct step_instance *t, struct rt_entry *e)
                                       c->place && strncmp(c->place, "/accumulate", 11) == 0;
         if (c->kind == STEPC_LOOP_BEGIN) depth++;
     }
-    mark_solo(table, e->commands);
+    mark_solo(table, e->commands, t->threads);
     mark_chunks(table, e->commands);
     mark_parts(t, e);
     return true;

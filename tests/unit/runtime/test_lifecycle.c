@@ -221,6 +221,35 @@ START_TEST(team_on_trial)
 }
 END_TEST
 
+/* A loop whose iterations are small is one worker's, and so is a step that has little beside it. */
+START_TEST(team_that_saves)
+{
+    static const struct {
+        double inside, outside; /* work of two kernels of a loop each, and of one behind it */
+        uint32_t workers;
+        bool solo;
+    } cases[] = {
+        {2e5, 1e5, 1, true}, {2e5, 6e6, 2, true}, {4e5, 1e5, 1, true}, {6e5, 1e5, 2, false}, {6e5, 6e6, 2, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct step_instance *t = toy_create(toy_build(&toy, 1, true, false), 2);
+        struct stepc_command commands[] = {
+            {.kind = STEPC_LOOP_BEGIN, .barrier = 1, .other = 3, .flag = UINT32_MAX},
+            {.kind = STEPC_KERNEL, .barrier = 1, .extent = 64, .grain = 1, .work = cases[i].inside},
+            {.kind = STEPC_KERNEL, .barrier = 1, .extent = 64, .grain = 1, .work = cases[i].inside},
+            {.kind = STEPC_LOOP_END, .barrier = 1, .other = 0, .flag = UINT32_MAX},
+            {.kind = STEPC_KERNEL, .barrier = 1, .extent = 64, .grain = 1, .work = cases[i].outside}};
+        struct stepc_entry table = {.commands = commands, .command_count = 5, .work = 1e7};
+        struct stepc_program program = {.entries = &table, .entry_count = 1};
+        struct rt_entry entry = {.table = &table};
+        ck_assert_uint_eq(rt_useful_workers(&program, 2), cases[i].workers);
+        ck_assert(rt_plan_commands(t, &entry));
+        ck_assert_msg(entry.commands[0].solo == cases[i].solo && entry.commands[3].solo == cases[i].solo, "%zu", i);
+        ck_assert_uint_eq(entry.commands[1].chunks != 0, !cases[i].solo);
+        rt_destroy(t);
+    }
+}
+END_TEST
+
 START_TEST(many_steps)
 { /* step_n over a leading dimension equals single steps; also with strides */
     enum { N = 5 };
@@ -562,8 +591,8 @@ END_TEST
 
 int main(void)
 {
-    return run_case("lifecycle",
-                    CASE_OF(120, single, whole, team, mesh_of_two, mesh_of_four_teams, eval_single, eval_team,
-                            eval_mesh, same_bits, team_on_trial, many_steps, staged, hypers, non_finite, veto_single,
-                            veto_mesh, commits_single, commits_mesh, memory_and_tensors, destroyed_while_busy));
+    return run_case("lifecycle", CASE_OF(120, single, whole, team, mesh_of_two, mesh_of_four_teams, eval_single,
+                                         eval_team, eval_mesh, same_bits, team_on_trial, team_that_saves, many_steps,
+                                         staged, hypers, non_finite, veto_single, veto_mesh, commits_single,
+                                         commits_mesh, memory_and_tensors, destroyed_while_busy));
 }

@@ -249,7 +249,7 @@ static inline struct stepc_command toy_kernel(stepc_kernel_fn *kernel, const uin
                                   .kernel = kernel,
                                   .extent = extent,
                                   .grain = 1,
-                                  .work = big ? 1e6 : 10,
+                                  .work = big ? 1e7 : 10,
                                   .flag = UINT32_MAX};
 }
 #define TOY_KERNEL(kernel, args, extent, big) toy_kernel(kernel, args, sizeof(args) / sizeof *(args), extent, big)
