@@ -7,7 +7,7 @@
  * Of few columns, whose rows lie side by side (the gradient of a layer with few features): the other way round. As rows
  * they fill vectors, and each step of the contraction reads them as they lie; columns would leave most of a vector's
  * lanes empty and read a few rows in each of many lines of memory. The taps of a convolution, which are read where they
- * stand in the image, lie in shorter lines: so are those of fewer columns than a vector has. */
+ * stand in the image, lie in shorter lines: so are those of at most three quarters of a vector's columns. */
 #include "passes/fuse.h"
 
 enum { LEAST_SIDE = 32, LEAST_STEPS = 64 };
