@@ -213,8 +213,7 @@ static int read_head(struct csv *c, const char *name)
     if (!name && !head)
         return wrong(
             c, arena_format(a, "the table has no head that names inputs; NAME=%s takes it as one input", c->f->path));
-    if (head) c->at = next_line(c->at), c->line++;
-    else if (counts_up(c))
+    if (!head && counts_up(c))
         fprintf(
             stderr,
             "stepc: warning: %s:1: 0,1,2,... is taken as a row of numbers; a head has names: pandas writes this one "
@@ -225,6 +224,7 @@ static int read_head(struct csv *c, const char *name)
         if (code) return code;
     }
     for (size_t i = 0; !head && i < c->count; i++) c->columns[i].name = NULL;
+    if (head) c->at = next_line(c->at), c->line++;
     return check_widths(c);
 }
 

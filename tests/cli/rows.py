@@ -386,7 +386,7 @@ class Rows(runner.SharedCase):
                            ((table("mac", "\n".join(lines[:4]) + "\r" + "\n".join(lines[4:])),), "mac.csv:4: a carriage return within the line"),
                            ((table("head", "\n".join(lines[:1])),), "holds no row"), ((table("behind", "\n".join(lines[:1] + [""] + lines[1:])),), "behind.csv:2: the line is empty, and more lines follow"),
                            ((table("before", "\n".join([""] + lines)),), "before.csv:1: the line is empty, and more lines follow"), ((table("none", ""),), "empty"), ((table("bare", "\n".join(lines[1:])),), "no head"),
-                           ((table("lost", cells(0, 2, "x.5")),), "a row of this input has 4 numbers"), ((table("twice", cells(0, 2, "x.1")),), "is there twice"),
+                           ((table("lost", cells(0, 2, "x.5")),), "lost.csv:1: column \"x.5\": a row of this input has 4 numbers"), ((table("twice", cells(0, 2, "x.1")),), "twice.csv:1: column \"x.1\" is there twice"),
                            ((table("other", cells(0, 4, "Y")),), '"Y" is no input of this step'), (("z=" + p("x.csv"), "y=" + p("y.csv")), '"z" is no input of this step'),
                            (("x=" + p("y.csv"), "y=" + p("y.csv")), '1 column for input "x", of which a row has 4 numbers'),
                            (("x=" + p("few.npy"), "y=" + p("fewer.npy")), "has 5 rows, fewer than a batch of 8"), (("x=" + p("x.npy"), "y=" + p("fewer.npy")), "5 rows in batches of 8; others have 27"),
