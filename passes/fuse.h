@@ -193,10 +193,9 @@ void fuse_dependencies(struct fuse *);
 void fuse_store_masks(struct fuse *);
 /* fuse_prepare.c: rewrites what has no template of its own. */
 struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
-/* fuse_taps.c: is a concatenation one of taps, and of which? Is an operand one, in whatever shape, as a convolution's,
- * which is multiplied by the lines of its image? */
+/* fuse_taps.c: is a concatenation one of taps, and of which? Is an operand one, in whatever shape? */
 bool fuse_find_taps(const struct ir_func *, ir_value concat, struct plan_taps *, struct arena *);
-bool fuse_of_parts(const struct ir_func *, ir_value);
+bool fuse_of_taps(const struct ir_func *, ir_value, struct arena *scratch);
 /* fuse_attention.c: marks tiles and sinks; the cluster that a sink joins, UINT32_MAX: a new one. */
 void fuse_find_attention(struct fuse *);
 /* By value: scores of attention, which take no memory unless something else reads them too; `readers`: and products
@@ -236,7 +235,7 @@ bool fuse_is_narrow(const struct pass_options *, int64_t inputs, int64_t columns
 bool fuse_wants_split(const struct pass_options *, const struct ir_func *, ir_value, struct arena *scratch);
 ir_value fuse_split(const struct pass_options *, struct ir_builder *, const struct ir_node *, const ir_value *map);
 /* fuse_line.c: products of one row or column as sums along lines of memory. */
-bool fuse_wants_lines(uint32_t blocks, const struct ir_func *, const struct ir_node *);
+bool fuse_wants_lines(uint32_t blocks, const struct ir_func *, const struct ir_node *, struct arena *scratch);
 ir_value fuse_lines(struct ir_builder *, const struct ir_func *from, const struct ir_node *, const ir_value *map);
 /* fuse_widen.c: 16-bit numbers are widened where a GPU multiplies them, not before. The module, or a new one. */
 struct ir_module *fuse_widen(struct pass *, struct ir_module *);

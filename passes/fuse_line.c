@@ -31,11 +31,11 @@ static uint32_t lines_of(const struct ir_func *f, const struct ir_node *n)
     return 2;
 }
 
-bool fuse_wants_lines(uint32_t blocks, const struct ir_func *f, const struct ir_node *n)
+bool fuse_wants_lines(uint32_t blocks, const struct ir_func *f, const struct ir_node *n, struct arena *scratch)
 {
     if (blocks || n->op != OP_dot || (n->type.dtype != IR_F32 && n->type.dtype != IR_F64)) return false;
-    if (fuse_of_parts(f, n->args[0]) || fuse_of_parts(f, n->args[1])) return false;
-    return !n->attr[4].n && !n->attr[5].n && !n->attr[6].n && lines_of(f, n) < 2;
+    if (n->attr[4].n || n->attr[5].n || n->attr[6].n || lines_of(f, n) == 2) return false;
+    return !fuse_of_taps(f, n->args[0], scratch) && !fuse_of_taps(f, n->args[1], scratch); /* their lines are short */
 }
 
 ir_value fuse_lines(struct ir_builder *b, const struct ir_func *f, const struct ir_node *n, const ir_value *map)

@@ -105,7 +105,8 @@ static bool wants_split(struct preparing *p, const struct ir_func *f, ir_value v
 
 static bool wants_lines(struct preparing *p, const struct ir_func *f, ir_value v)
 {
-    return fuse_wants_lines(p->pass->options->blocks, f, ir_get(f, v)) && !fuse_is_attention(&p->panels, f, v);
+    return fuse_wants_lines(p->pass->options->blocks, f, ir_get(f, v), &p->pass->scratch) &&
+           !fuse_is_attention(&p->panels, f, v);
 }
 
 static bool wants_rows_first(struct preparing *p, const struct ir_func *f, ir_value v)

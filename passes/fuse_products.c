@@ -17,6 +17,12 @@ struct products {
     struct fuse_panels panels;
 };
 
+static bool is_joined(const struct ir_func *f, ir_value v)
+{
+    while (ir_get(f, v)->op == OP_reshape || ir_get(f, v)->op == OP_transpose) v = ir_get(f, v)->args[0];
+    return ir_get(f, v)->op == OP_concat;
+}
+
 static bool is_plain(const struct ir_node *n)
 {
     return n->op == OP_dot && !n->attr[4].n && !n->attr[5].n && !n->attr[6].n;
@@ -29,9 +35,8 @@ static bool is_of_halves(struct products *p, const struct ir_func *f, ir_value v
     const struct ir_node *n = ir_get(f, v);
     enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
     bool half = dtype == IR_F16 || (dtype == IR_BF16 && !p->panels.pairs);
-    return half && !fuse_of_parts(f, n->args[0]) && !fuse_of_parts(f, n->args[1]) &&
-           ir_type(f, n->args[0])->dtype == dtype && ir_type(f, n->args[1])->dtype == dtype &&
-           !fuse_wants_panels(&p->panels, f, v);
+    return half && !is_joined(f, n->args[0]) && !is_joined(f, n->args[1]) && ir_type(f, n->args[0])->dtype == dtype &&
+           ir_type(f, n->args[1])->dtype == dtype && !fuse_wants_panels(&p->panels, f, v);
 }
 
 static bool has_few_columns(const struct products *p, const struct ir_func *f, const struct ir_node *n)
@@ -40,8 +45,8 @@ static bool has_few_columns(const struct products *p, const struct ir_func *f, c
     if (n->type.dtype == IR_BF16 && p->panels.pairs) return false;
     if (n->attr[0].n || !x->rank || x->dim[x->rank - 1] < LEAST_SIDE || pass_has(n->attr[2], x->rank - 1)) return false;
     int64_t steps = pass_extent(x, n->attr[2]), most = p->panels.columns;
-    if (fuse_of_parts(f, n->args[1])) return false;
-    if (fuse_of_parts(f, n->args[0])) most = most * 3 / 8;
+    if (fuse_of_taps(f, n->args[1], &p->pass->scratch)) return false;
+    if (fuse_of_taps(f, n->args[0], &p->pass->scratch)) most = most * 3 / 8;
     return steps >= LEAST_STEPS && ir_type_elements(y) <= most * steps &&
            2 * ir_type_elements(y) <= ir_type_elements(x);
 }

@@ -88,8 +88,9 @@ bool fuse_find_taps(const struct ir_func *f, ir_value v, struct plan_taps *t, st
     return true;
 }
 
-bool fuse_of_parts(const struct ir_func *f, ir_value v)
+bool fuse_of_taps(const struct ir_func *f, ir_value v, struct arena *scratch)
 {
+    struct plan_taps t;
     while (ir_get(f, v)->op == OP_reshape || ir_get(f, v)->op == OP_transpose) v = ir_get(f, v)->args[0];
-    return ir_get(f, v)->op == OP_concat;
+    return fuse_find_taps(f, v, &t, scratch);
 }

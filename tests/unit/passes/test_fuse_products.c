@@ -274,21 +274,25 @@ START_TEST(sums_of_groups_have_parts)
 }
 END_TEST
 
-/* Few columns become rows, where rows lie side by side: not where there are as few of these, or they do not. */
+/* Few columns become rows, where rows lie side by side: not where there are as few of these, or they do not. So
+ * do those of several tensors side by side. */
 START_TEST(few_columns_become_rows)
 {
     static const struct {
         int64_t m, n, rows;
-        bool by_steps;
-    } cases[] = {
-        {512, 10, 10, true}, {512, 17, 512, true}, {512, 10, 512, false}, {16, 10, 16, true}, {40, 1, 1, true}};
+        bool by_steps, joined;
+    } cases[] = {{512, 10, 10, true, false}, {512, 17, 512, true, false}, {512, 10, 512, false, false},
+                 {16, 10, 16, true, false},  {40, 1, 1, true, false},     {512, 10, 10, true, true},
+                 {512, 10, 512, false, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fixture x;
         start(&x);
         x.options.panel_columns = 16;
         int64_t m = cases[i].m, n = cases[i].n;
         bool by_steps = cases[i].by_steps;
-        ir_value a = param(&x, IR_ROLE_INPUT, by_steps ? F32(256, m) : F32(m, 256));
+        int64_t half = cases[i].joined ? m / 2 : m;
+        ir_value a = param(&x, IR_ROLE_INPUT, by_steps ? F32(256, half) : F32(half, 256));
+        if (cases[i].joined) a = ir_concat(&x.b, (ir_value[]){a, ir_unary(&x.b, OP_neg, a)}, 2, by_steps);
         output(&x, product(&x, a, param(&x, IR_ROLE_INPUT, F32(256, n)), !by_steps, 0));
         ck_assert_int_eq(rows_of_product(finish(&x)), cases[i].rows);
         drop(&x);
