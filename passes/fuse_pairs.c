@@ -147,11 +147,21 @@ static ir_value by_images(struct ir_builder *b, const struct ir_node *dot, const
     return ir_reshape(b, product, dot->type.rank, dot->type.dim);
 }
 
+/* A view of something widened, its first part at least. */
+static bool is_wide(const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    while (n->op == OP_reshape || n->op == OP_transpose || n->op == OP_slice || n->op == OP_concat || n->op == OP_pad)
+        n = ir_get(f, n->args[0]);
+    return n->op == OP_cast && ir_type(f, n->args[0])->dtype == IR_BF16;
+}
+
 bool fuse_may_pair(const struct ir_func *f, const struct ir_node *n, struct arena *arena)
 {
     struct plan_taps t;
     return n->op == OP_dot && n->type.dtype == IR_F32 && n->attr[2].n && !n->attr[0].n && !n->attr[4].n &&
-           !n->attr[5].n && !n->attr[6].n && find(&t, f, n->args[0], arena);
+           !n->attr[5].n && !n->attr[6].n && is_wide(f, n->args[0]) && is_wide(f, n->args[1]) &&
+           find(&t, f, n->args[0], arena);
 }
 
 ir_value fuse_pair(struct ir_builder *b, const struct ir_node *dot, const ir_value *map, struct arena *arena)

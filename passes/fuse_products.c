@@ -43,6 +43,7 @@ static bool has_few_columns(const struct products *p, const struct ir_func *f, c
 {
     const struct ir_type *x = ir_type(f, n->args[0]), *y = ir_type(f, n->args[1]);
     if (n->type.dtype == IR_BF16 && p->panels.pairs) return false;
+    if (p->pass->options->tap_pairs && fuse_may_pair(f, n, &p->pass->scratch)) return false;
     if (n->attr[0].n || !x->rank || x->dim[x->rank - 1] < LEAST_SIDE || pass_has(n->attr[2], x->rank - 1)) return false;
     int64_t steps = pass_extent(x, n->attr[2]), most = p->panels.columns;
     if (fuse_of_taps(f, n->args[1], &p->pass->scratch)) return false;
