@@ -17,6 +17,7 @@ struct products {
     struct fuse_panels panels;
 };
 
+/* Of several tensors side by side, as taps are, which are widened where they stand in their image (fuse_nodes.c). */
 static bool is_joined(const struct ir_func *f, ir_value v)
 {
     while (ir_get(f, v)->op == OP_reshape || ir_get(f, v)->op == OP_transpose) v = ir_get(f, v)->args[0];

@@ -108,8 +108,8 @@ bool rt_unpack_commands(struct step_instance *t, struct stepc_entry *entries, co
 enum { RT_CHUNKS_PER_WORKER = 4 };
 #define RT_WORK_PER_CHUNK (2 * RT_WORK_PER_WORKER)
 /* Work of an entry that makes a team worth while: about 40 us on one thread. Workers stay awake for as long between two
- * calls of the host; where the host takes longer, waking them up (30 to 60 us) may cost what they save. Of it, what two
- * workers save at least. */
+ * calls of the host; where the host takes longer, waking them up (30 to 60 us) may cost what they save. Of it, what a
+ * team saves at least. */
 #define RT_WORK_OF_TEAM 3e6
 #define RT_SAVED_BY_TEAM 1e6
 /* In an iteration of a loop what one worker has made is what the others want next: they meet and fetch it. */

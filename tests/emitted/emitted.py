@@ -119,6 +119,15 @@ class Emitted(runner.Case):
                     self.stepc("compile", self.write("row.json", o), "-q", "-o", self.path("row.so"), "--cpu", cpu, "--save-temps=" + self.path(""))
                     self.assertNotIn(" div int32 ", self.read("row.nests"))
 
+    def test_long_functions(self):
+        """Few of them stand side by side in a GPU's row: the slow path of a cosine is a hundred lines."""
+        for function, wanted in ("cos", "#pragma unroll 4"), ("abs", "#pragma unroll"):
+            o = {"stepc": 1, "inputs": {"x": {"shape": [1024, 16384], "dtype": "bfloat16"}}, "loss": "mean(model)", "optimizer": {"type": "sgd", "learning_rate": 0.1},
+                 "model": {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [1024, 1]}], "output": "sum(astype(x * %s(x), 'float32') * w, axis=1)" % function}}
+            self.stepc("compile", self.write("long.json", o), "-q", "-o", self.path("long.so"), "--target", "cuda", "--cuda-arch", "text", "--save-temps=" + self.path(""))
+            unrolled = re.findall(r"(#pragma .*)\n +for \(long long from = thread \* 8;", self.read("long.cu"))
+            self.assertEqual(set(unrolled), {wanted}, function)
+
     def test_equal_layers(self):
         """The last one makes again what the others make again: none of 12 has its GELU, or that of the gradients, in a kernel of its own."""
         with open(os.path.join(HERE, "..", "..", "samples", "shakespeare", "model.json"), encoding="utf-8") as f:
