@@ -4,6 +4,15 @@
 #define FRONTEND_EXPR_FUNCTIONS_LINEAR_H
 #include "frontend/expr/makers.h"
 
+/* What einsum contracts (linear_path.c): two operands, or from `count` on what earlier pairs have become. `labels`: of
+ * each operand as bits, whose extents are `extent`; those in no other operand and not in the result are summed before.
+ * Where no order keeps to the dimensions that a tensor may have the path goes from left to right. */
+struct fe_contraction {
+    uint32_t first, second;
+};
+void fe_contraction_path(const uint64_t *labels, uint32_t count, uint64_t result, const double *extent,
+                         struct fe_contraction *path);
+
 struct fe_val fe_turned(struct fe_site *, struct fe_val);                 /* the matrices transposed */
 struct fe_val fe_product(struct fe_site *, struct fe_val, struct fe_val); /* matmul */
 struct fe_val fe_row_numbers(struct fe_site *, struct fe_val x);          /* int32 [.., n, 1] */

@@ -1,6 +1,6 @@
-/* Products of expressions: einsum contracts its operands from left to right, pair by pair, into OP_dot; the other
- * products are written as einsums. */
-#include "frontend/expr/makers.h"
+/* Products of expressions: einsum contracts its operands pair by pair, in the order that takes least (linear_path.c),
+ * into OP_dot; the other products are written as einsums. */
+#include "frontend/expr/functions/linear.h"
 #include <string.h>
 
 /* A tensor whose dimensions carry labels; an ellipsis has become labels 1, 2, ... counted from the right. */
@@ -231,10 +231,49 @@ static void drop_ones(struct fe_site *s, struct labelled *x, uint32_t count)
         }
 }
 
+static uint32_t bit_of(char label)
+{
+    return (uint32_t)(label < 'A' ? 51 + label : label < 'a' ? label - 'A' : label - 'a' + 26);
+}
+
+static uint64_t bits_of(const char *labels, uint32_t count)
+{
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < count; i++) bits |= UINT64_C(1) << bit_of(labels[i]);
+    return bits;
+}
+
+/* x has room for as many again. */
+static struct labelled contract(struct fe_site *s, struct labelled *x, uint32_t count, const char *out, uint32_t n)
+{
+    struct fe_contraction path[FE_MAX_ARGS];
+    uint64_t labels[FE_MAX_ARGS];
+    double extent[64] = {0};
+    bool used[2 * FE_MAX_ARGS] = {false};
+    for (uint32_t i = 0; i < count; i++) {
+        struct ir_type t = fe_type_at(s, &x[i].v);
+        labels[i] = bits_of(x[i].label, x[i].rank);
+        for (uint32_t d = 0; d < x[i].rank; d++) extent[bit_of(x[i].label[d])] = (double)t.dim[d];
+    }
+    fe_contraction_path(labels, count, bits_of(out, n), extent, path);
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        const struct labelled *a = &x[path[i].first], *b = &x[path[i].second];
+        char keep[IR_MAX_RANK * (FE_MAX_ARGS + 1)];
+        uint32_t m = 0, made = count + i;
+        used[path[i].first] = used[path[i].second] = true;
+        for (uint32_t j = 0; j < n; j++) keep[m++] = out[j];
+        for (uint32_t j = 0; j < made; j++)
+            for (uint32_t d = 0; !used[j] && d < x[j].rank; d++) keep[m++] = x[j].label[d];
+        x[made] = pair(s, *a, *b, keep, m);
+        if (x[made].v.bad) return x[made];
+    }
+    return x[count > 1 ? 2 * count - 2 : 0];
+}
+
 struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val *operands, uint32_t count)
 {
     struct formula f;
-    struct labelled x[FE_MAX_ARGS];
+    struct labelled x[2 * FE_MAX_ARGS];
     uint32_t dots = 0, n;
     char out[IR_MAX_RANK];
     if (!split_formula(s, text, &f)) return fe_bad();
@@ -266,18 +305,10 @@ struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val
             return fe_fail(s, "E0310", "einsum: label '%c' of the result %s", out[i],
                            known ? "stands twice" : "is in no operand");
     }
-    struct labelled all = x[0];
-    struct fe_kind_of kind = fe_kind(s, &all.v);
-    for (uint32_t i = 1; i < count; i++) {
-        kind = fe_promote(kind, fe_kind(s, &x[i].v));
-        char keep[IR_MAX_RANK * FE_MAX_ARGS];
-        uint32_t m = 0;
-        for (uint32_t j = 0; j < n; j++) keep[m++] = out[j];
-        for (uint32_t j = i + 1; j < count; j++)
-            for (uint32_t d = 0; d < x[j].rank; d++) keep[m++] = x[j].label[d];
-        all = pair(s, all, x[i], keep, m);
-        if (all.v.bad) return all.v;
-    }
+    struct fe_kind_of kind = fe_kind(s, &x[0].v);
+    for (uint32_t i = 1; i < count; i++) kind = fe_promote(kind, fe_kind(s, &x[i].v));
+    struct labelled all = contract(s, x, count, out, n);
+    if (all.v.bad) return all.v;
     for (uint32_t i = all.rank; i-- > 0;)
         if (!has(out, n, all.label[i])) drop(s, &all, i);
     if (!all.v.bad && !ir_dtype_is_float(kind.dtype))
