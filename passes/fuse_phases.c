@@ -9,9 +9,10 @@
 
 enum {
     LANES = 128 /* columns of a block */,
-    MORE_BLOCKS = 4 /* times as many for these, whose threads have a column each */,
+    MORE_BLOCKS = 4 /* times as many for these, whose threads have a column each, and for long parts of neighbours */,
     LEAST_ROWS = 32 /* of a part, where neighbours are kept */,
     LEAST_ELEMENTS = 4096 /* of a part, where neighbours are reduced */,
+    LONG_ELEMENTS = 4 * LEAST_ELEMENTS /* of so many blocks that what they wait for is always under way */,
     LEAST_PARTS = 4 /* that are worth another launch */
 };
 
@@ -51,7 +52,8 @@ static int64_t parts_wanted(uint32_t blocks, const struct ir_type *x, const stru
     if (!blocks) return tall_parts(x, n);
     bool rows = reduces(n, last - 1);
     int64_t busy = rows ? kept : (kept + LANES - 1) / LANES, wanted = blocks / (busy ? busy : 1);
-    if (!rows) wanted *= MORE_BLOCKS;
+    int64_t more = rows ? reduced / LONG_ELEMENTS : wanted * MORE_BLOCKS;
+    if (more > wanted) wanted = more < wanted * MORE_BLOCKS ? more : wanted * MORE_BLOCKS;
     int64_t most = reduced / (rows ? LEAST_ELEMENTS : LEAST_ROWS);
     wanted = wanted < most ? wanted : most;
     while (!rows && wanted > 1 && wanted * wanted > 2 * reduced) wanted--; /* nor too much for the second phase */

@@ -67,11 +67,15 @@ struct rt_cuda_rows {
     X(graph_launch, "cuGraphLaunch", (void *, void *)) \
     X(graph_destroy, "cuGraphDestroy", (void *)) \
     X(exec_destroy, "cuGraphExecDestroy", (void *))
-/* clang-format on */
+/* Those that not every driver has: NULL. */
+#define CUDA_LATER_FUNCTIONS(X) \
+    X(function_load, "cuFuncLoad", (void *)) \
+    /* clang-format on */
 
 #define CUDA_MEMBER(member, name, parameters) int(*member) parameters;
 struct rt_cuda_driver {
     CUDA_FUNCTIONS(CUDA_MEMBER)
+    CUDA_LATER_FUNCTIONS(CUDA_MEMBER)
 };
 
 enum { CUDA_MOST_DEVICES = 64, CUDA_TEXT = 320 };

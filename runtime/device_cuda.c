@@ -58,6 +58,8 @@ static step_status load_image(struct rt_cuda_device *g, const struct stepc_cuda 
         if (!cuda->kernels[i].part) status = u->function(&g->functions[i], module, kernel);
         if (!status && cuda->kernels[i].dynamic_bytes)
             status = u->function_set(g->functions[i], DYNAMIC_SHARED, (int)cuda->kernels[i].dynamic_bytes);
+        /* Not when it is launched first: that would wait for the device, whose kernels may wait for a peer's. */
+        if (!status && g->functions[i] && u->function_load) status = u->function_load(g->functions[i]);
     }
     return status ? rt_fail(NULL, STEP_EDEVICE, "cuda:%d does not take this object's code for %s%s%s: %s%s%s",
                             g->ordinal, image->arch, kernel ? ", " : "", kernel ? kernel : "",

@@ -138,7 +138,7 @@ def cuda_lines():
     rows = "from_x:srcXInBytes from_y:srcY from_kind:srcMemoryType from_host:srcHost from:srcDevice from_array:srcArray from_pitch:srcPitch to_x:dstXInBytes to_y:dstY to_kind:dstMemoryType to_host:dstHost to:dstDevice to_array:dstArray to_pitch:dstPitch width:WidthInBytes height:Height"
     return ([structure(source, "rt_cuda_rows"), 'static_assert(sizeof(rt_cuda_rows) == sizeof(CUDA_MEMCPY2D), "rows");']
             + offsets("rt_cuda_rows", "CUDA_MEMCPY2D", rows)
-            + signatures(functions(source, "CUDA_FUNCTIONS")) + numbers(CUDA_NUMBERS)
+            + signatures([*functions(source, "CUDA_FUNCTIONS"), *functions(source, "CUDA_LATER_FUNCTIONS")]) + numbers(CUDA_NUMBERS)
             + ['static_assert(CUDA_ERROR_%s == %d, "advice");' % (name, n) for n, name in ADVICE.items()])
 
 
@@ -184,7 +184,7 @@ class Headers(unittest.TestCase):
 
     def test_names(self):
         """Every function is in the library of the toolkit: of the driver it has a stub, which only holds the names."""
-        for table, file, patterns in ("CUDA_FUNCTIONS", "cuda_driver.h", ["stubs/libcuda.so"]), ("NCCL_FUNCTIONS", "nccl_library.h", ["libnccl.so.2"]), ("LT_FUNCTIONS", "cublaslt.h", ["libcublasLt.so.13", "libcublasLt.so.12"]):
+        for table, file, patterns in ("CUDA_FUNCTIONS", "cuda_driver.h", ["stubs/libcuda.so"]), ("CUDA_LATER_FUNCTIONS", "cuda_driver.h", ["stubs/libcuda.so"]), ("NCCL_FUNCTIONS", "nccl_library.h", ["libnccl.so.2"]), ("LT_FUNCTIONS", "cublaslt.h", ["libcublasLt.so.13", "libcublasLt.so.12"]):
             with self.subTest(library=patterns[0]):
                 found = [path for folder in FOLDERS for lib in ("lib64", "lib") for p in patterns if os.path.exists(path := os.path.join(folder, "..", lib, p))]
                 if not found or not shutil.which("nm"):

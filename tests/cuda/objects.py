@@ -203,7 +203,7 @@ class Objects(runner.SharedCase):
         self.assertIn("opened", self.host("import os\n" + child))
 
     def test_a_call_fails(self):
-        for name in ("cuInit", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuModuleLoadDataEx", "cuModuleGetFunction",
+        for name in ("cuInit", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncLoad",
                      "cuStreamCreate", "cuMemsetD8Async", "cuStreamSynchronize", "cuMemcpyHtoDAsync"):
             self.refused("CUDA_ERROR_SYSTEM_NOT_READY" if name in ("cuInit", "cuDevicePrimaryCtxRetain", "cuStreamCreate") else "STEP_E",
                          STAND_IN_FAIL=name + ":1:802")

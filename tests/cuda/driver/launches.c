@@ -54,15 +54,22 @@ API cuModuleGetFunction(void **function, void *module, const char *name)
 }
 
 /* The module that a function is of, if it is in the current context. */
-static bool has_function(const void *function)
+static bool has_function(const char *name, const void *function)
 {
     for (struct thing *m = things; m; m = m->next)
         if (m->kind == MODULE && !m->gone && m->context == current_context() &&
             (const char *)function >= (char *)m->functions &&
             (const char *)function < (char *)(m->functions + m->function_count))
             return true;
-    report("cuLaunchKernel: no function of a module of device %d", current_context()->ordinal);
+    report("%s: no function of a module of device %d", name, current_context()->ordinal);
     return false;
+}
+
+API cuFuncLoad(void *function)
+{
+    BEGIN("cuFuncLoad");
+    if (capturing("cuFuncLoad")) return end(CAPTURE_UNSUPPORTED);
+    return end(has_function("cuFuncLoad", function) ? SUCCESS : INVALID_HANDLE);
 }
 
 /* Of a block ("Technical Specifications per Compute Capability"). */
@@ -80,7 +87,7 @@ API cuFuncSetAttribute(void *function, int attribute, int value)
 {
     enum { MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
     BEGIN("cuFuncSetAttribute");
-    if (!has_function(function)) return end(INVALID_HANDLE);
+    if (!has_function("cuFuncSetAttribute", function)) return end(INVALID_HANDLE);
     if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > most_shared()) return end(INVALID_VALUE);
     ((struct function *)function)->most_shared = (unsigned)value;
     return end(SUCCESS);
@@ -91,7 +98,7 @@ API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
 {
     enum { MOST_PARAMETERS = 4096 };
     BEGIN("cuLaunchKernel");
-    if (!has_function(function)) return end(INVALID_HANDLE);
+    if (!has_function("cuLaunchKernel", function)) return end(INVALID_HANDLE);
     struct function *f = function;
     if (shared > 48 << 10 && shared > f->most_shared) {
         report("%s: %u bytes of shared memory, for which it was not asked", f->name, shared);
