@@ -44,6 +44,42 @@ START_TEST(row_masked_softmax)
 }
 END_TEST
 
+/* Rows of few columns, many at once: a lane has one. Whole vectors of rows, and some that stick out. */
+START_TEST(short_rows)
+{
+    static const int64_t columns[] = {1, 2, 3, 6, 8, 10, 16};
+    for (uint32_t i = 0; i < 2 * sizeof columns / sizeof *columns; i++) {
+        struct fixture x = fixture_new();
+        int64_t rows = i % 2 ? 35 : 48, last = 1;
+        ir_value a = input(&x, F32(rows, columns[i / 2])), bias = input(&x, F32(columns[i / 2]));
+        ir_value y = ir_binary(&x.b, OP_add, a, bcast(&x, bias, a, 1)), p = softmax(&x, y);
+        ir_value sum = ir_reduce(&x.b, OP_reduce_sum, ir_binary(&x.b, OP_mul, p, y), &last, 1);
+        output(&x, p);
+        output(&x, ir_unary(&x.b, OP_exp, sum));
+        CHECK_BOTH(x, 2e-6, 0);
+    }
+}
+END_TEST
+
+/* What is made of the sums of rows waits until a vector has enough of them: rows that share an operand and are walked
+ * by fours, others, and as many as no vector divides. */
+START_TEST(rows_wait)
+{
+    static const int64_t size[][3] = {{24, 48, 70}, {7, 96, 33}, {20, 12, 65}, {3, 257, 64}};
+    for (uint32_t i = 0; i < sizeof size / sizeof *size; i++) {
+        struct fixture x = fixture_new();
+        const int64_t *n = size[i], first[] = {0, 2}, second[] = {1, 2}, last = 2;
+        ir_value a = ir_broadcast(&x.b, input(&x, F32(n[0], n[2])), DIMS(n[0], n[1], n[2]), first);
+        ir_value b = ir_broadcast(&x.b, input(&x, F32(n[1], n[2])), DIMS(n[0], n[1], n[2]), second);
+        ir_value apart = ir_binary(&x.b, OP_sub, a, b), more = input(&x, F32(n[0], n[1]));
+        ir_value sum = ir_reduce(&x.b, OP_reduce_sum, ir_binary(&x.b, OP_mul, apart, apart), &last, 1);
+        output(&x, ir_binary(&x.b, OP_mul, more,
+                             ir_unary(&x.b, OP_exp, ir_binary(&x.b, OP_mul, sum, number_like(&x, sum, -0.01)))));
+        CHECK_BOTH(x, 2e-6, 0);
+    }
+}
+END_TEST
+
 /* Layer norm forward and what its backward reduces. */
 START_TEST(row_layer_norm)
 {
@@ -711,6 +747,8 @@ static void add_cases(Suite *suite)
     TCase *reductions = tcase_create("reduction");
     tcase_add_test(reductions, row_softmax);
     tcase_add_test(reductions, row_masked_softmax);
+    tcase_add_test(reductions, short_rows);
+    tcase_add_test(reductions, rows_wait);
     tcase_add_test(reductions, row_layer_norm);
     tcase_add_test(reductions, row_cross_entropy);
     tcase_add_test(reductions, reduce_any_dims);
