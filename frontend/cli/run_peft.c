@@ -151,7 +151,7 @@ static const bool *find_trained(const struct run_naming *n)
     for (uint32_t i = 0; i < all->count; i++) {
         const char *dot = all->tensors[i].name;
         const struct st_tensor *of = NULL;
-        if (strncmp(dot, "opt_state.", 10) != 0) continue;
+        if (strcmp(run_role_of(n->cli, n->source->c, &all->tensors[i]), "opt_state") != 0) continue;
         while (!of && (dot = strchr(dot, '.'))) of = st_find(all, ++dot);
         if (of) trained[of - all->tensors] = true;
     }
@@ -170,7 +170,8 @@ static int check_rest(const struct run_naming *n)
     for (uint32_t i = 0; i < n->count; i++) {
         const struct run_exported *e = &n->all[i];
         const char *name = e->from->name;
-        const struct st_tensor *own = st_find(all, strncmp(name, "ema.", 4) == 0 ? name + 4 : name);
+        bool average = strcmp(run_role_of(n->cli, n->source->c, e->from), "ema") == 0;
+        const struct st_tensor *own = st_find(all, average ? name + strlen("ema.") : name);
         bool changed = e->item || (own && (own->trained || trained[own - all->tensors]));
         known |= own && own->trained;
         if (!changed || run_is_adapter(e->t.name)) continue;

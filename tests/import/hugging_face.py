@@ -595,8 +595,8 @@ class HuggingFace(HfCase):
         _, init, values, _ = self.adapted("llama")
         averages = {**{"ema." + n: v + 1 for n, v in init.items()}, **{"ema." + n: 2 * v for n, v in values.items()}}
         for more, weights in (({}, "params"), (averages, "params"), (averages, "ema"), ({n: v for n, v in averages.items() if "lora" in n}, "ema")):
-            all_of_it = {**init, **values, **more, "opt_state.0.mu.norm.scale": init["norm.scale"]}
-            tensors.write(saved, [(n, "F32", v.shape, lambda v=v: v) for n, v in all_of_it.items()])
+            all_of_it = {**init, **values, **more, "opt_state.0.mu.norm.scale": init["norm.scale"], "step": np.array(3, np.int32)}
+            tensors.write(saved, [(n, "I32" if n == "step" else "F32", v.shape, lambda v=v: v) for n, v in all_of_it.items()])
             for dtype, names in (("F32", ()), ("BF16", ("--dtype", "bfloat16"))):
                 shutil.rmtree(back, ignore_errors=True)
                 original = self.copy("llama")
