@@ -2,8 +2,9 @@
  * the model stand lora_A [rank, in] and lora_B [out, rank], added alpha / rank times. `checkpoint export --peft` writes
  * such a folder, `run --peft DIR` begins with one; a table of names (run_names.c) says which layers a module is. One
  * that is several layers here (GPT-2's c_attn: query, key and value) has one lora_A for all of them: coming in, each
- * layer gets it and its part of lora_B; going out, ranks are put beside each other and lora_B has blocks, so that no
- * number changes. What is in a folder and not used is an error; samples/import/peft_adapters.py does the same. */
+ * layer gets a copy of its own, which is said, since training moves them apart, and its part of lora_B; going out,
+ * ranks are put beside each other and lora_B has blocks, so that no number changes. What is in a folder and not used is
+ * an error; samples/import/peft_adapters.py does the same. */
 #include "frontend/cli/run_names.h"
 #include "ir/ir.h"
 
@@ -309,6 +310,7 @@ struct incoming {
     const char *folder;
     const cJSON *config;
     bool *used;
+    struct run_listed divided; /* modules that are several layers here */
 };
 
 static int wrong(const struct incoming *x, const char *text)
@@ -556,6 +558,7 @@ static int put_module(struct incoming *x, const struct st_tensor *first)
     x->used[first - x->file.tensors] = x->used[second - x->file.tensors] = true;
     double *v[2] = {numbers_of(x, first), numbers_of(x, second)};
     uint64_t at = 0;
+    if (rule->parts > 1) run_listed_add(&x->divided, module);
     int code = v[0] && v[1] ? 0 : wrong(x, arena_format(arena, "\"%s\" cannot be read", first->name));
     for (uint32_t k = 0; k < rule->parts && !code; k++) {
         st_map_source(x->names.by_part[k], weight, source);
@@ -661,7 +664,7 @@ static int put_all(struct incoming *x)
 
 int run_peft(struct run *r, const char *folder)
 {
-    struct incoming x = {.r = r, .names = {.cli = r->cli}, .folder = folder};
+    struct incoming x = {.r = r, .names = {.cli = r->cli}, .folder = folder, .divided = {.text = STR(r->cli->arena)}};
     char error[ST_TEXT];
     if (!cli_count(r->cli, "hf") && !cli_count(r->cli, "names"))
         return cli_usage(r->cli,
@@ -673,6 +676,11 @@ int run_peft(struct run *r, const char *folder)
     code = run_names_open(&x.names);
     if (!code) code = put_all(&x);
     if (!code) code = load_all(&x);
+    if (!code && x.divided.count && !r->cli->quiet)
+        cli_show(arena_format(r->cli->arena,
+                              "stepc: note: --peft %s: each of these is several layers here, with a lora_A of their "
+                              "own: they compute the same, and are trained otherwise than one for all: %s\n",
+                              folder, run_listed(&x.divided)));
     run_names_close(&x.names);
     st_close(&x.file);
     return code;

@@ -287,6 +287,13 @@ class HuggingFace(HfCase):
                     coarse = 0.05 if name.endswith("bfloat16") else 1e-4  # the file's dtype
                     np.testing.assert_allclose(m.infer(tokens=tokens), recorded.array("logits"), rtol=1e-4, atol=coarse)
 
+    def with_peft(self, source, adapter):
+        """A folder of PEFT comes in; what one lora_A there is several of here is said."""
+        code, said = run("import", source, "--peft", adapter, "-o", self.folder, "--batch", "2", "--length", "12")
+        fused = sorted({n.split(".lora_")[0] for n in tensors.open_model(os.path.join(adapter, "adapter_model.safetensors")).names() if ".c_attn." in n})
+        self.assertEqual(code, 0, said)
+        self.assertEqual(["\"%s\"" % n.removeprefix("base_model.model.") for n in fused], said.strip().split(" for all: ")[1].split(", ") if said else [])
+
     def through_peft(self, source, saved, tokens):
         """The adapters as a folder of PEFT, imported again: its logits."""
         adapter = os.path.join(self.folder, "adapter")
@@ -295,7 +302,7 @@ class HuggingFace(HfCase):
         return self.through(adapter, source, tokens)
 
     def through(self, adapter, source, tokens):
-        self.assertEqual(run("import", source, "--peft", adapter, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+        self.with_peft(source, adapter)
         with stepc.Step(compiled(self.folder)) as m:
             m.load(os.path.join(self.folder, "init.safetensors"))
             return m.infer(tokens=tokens)
@@ -359,7 +366,7 @@ class HuggingFace(HfCase):
                 model.save_pretrained(theirs_folder)
                 with torch.no_grad():
                     theirs = model(torch.tensor(np.asarray(tokens, np.int64))).logits.numpy()
-                self.assertEqual(run("import", source, "--peft", theirs_folder, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+                self.with_peft(source, theirs_folder)
                 with stepc.Step(compiled(self.folder)) as m:
                     m.load(os.path.join(self.folder, "init.safetensors"))
                     np.testing.assert_allclose(m.infer(tokens=tokens), theirs, rtol=1e-4, atol=1e-4)
@@ -374,6 +381,8 @@ class HuggingFace(HfCase):
         for part in says:
             self.assertIn(part, said)
         self.assertEqual(code, 1 if says else 0, said)
+        if not says:
+            self.assertEqual("trained otherwise than one for all: \"transformer.h.0.attn.c_attn\", " in said, name == "gpt2", said)
         return None if says else tensors.open_model(out).array("model").reshape(-1)
 
     def test_peft_by_the_program(self):
@@ -386,7 +395,7 @@ class HuggingFace(HfCase):
                 tensors.write(os.path.join(source, "model.safetensors"), [(n.removeprefix("transformer.").removeprefix("model."), whole.dtype(n), whole.shape(n), lambda n=n: whole.array(n)) for n in whole.names()])
             recorded = tensors.open_model(os.path.join(theirs, "expected.safetensors"))
             tokens, logits = recorded.array("tokens"), recorded.array("logits")
-            self.assertEqual(run("import", source, "--peft", theirs, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+            self.with_peft(source, theirs)
             np.testing.assert_allclose(self.begun(theirs, name, tokens), logits.reshape(-1), rtol=1e-4, atol=1e-4)
             path, steps = os.path.join(self.folder, "model.json"), os.path.join(self.folder, "averages.safetensors")
             with open(path, encoding="utf-8") as f:
@@ -470,7 +479,7 @@ class HuggingFace(HfCase):
         theirs, broken = os.path.join(HERE, "peft", "llama"), os.path.join(self.folder, "broken")
         tokens = tensors.open_model(os.path.join(theirs, "expected.safetensors")).array("tokens")
         source = os.path.join(HERE, "models", "llama")
-        self.assertEqual(run("import", source, "--peft", theirs, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+        self.with_peft(source, theirs)
         weights, path = tensors.open_model(os.path.join(theirs, "adapter_model.safetensors")), os.path.join(self.folder, "model.json")
         with open(os.path.join(theirs, "adapter_config.json"), encoding="utf-8") as f:
             config = json.load(f)
