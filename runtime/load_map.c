@@ -192,6 +192,7 @@ const char *st_map_idle(const struct st_map *m, uint32_t index, bool *met)
 
 /* ---------------------------------------------------------------- loading */
 
+#ifndef STEPC_IN_OBJECT
 uint32_t st_role_of(const struct st_file *f, const struct st_tensor *t)
 {
     const struct st_tensor *step = st_find(f, "step"), *of = NULL;
@@ -203,6 +204,7 @@ uint32_t st_role_of(const struct st_file *f, const struct st_tensor *t)
     bool hyper = !t->rank && glob_match("hyperparameters.*", t->name);
     return hyper || !st_is_statistic(t->name, t->rank) ? STEP_STATE : STEP_PARAM;
 }
+#endif
 
 /* Whether a tensor that nobody asked for belongs to what is asked for: of parameters alone those that are some, of a
  * checkpoint by the item that they lie in, of a file by their names. */
@@ -211,7 +213,7 @@ static bool is_wanted(const struct rt_load_plan *l, const struct st_tensor *t)
     const struct st_checkpoint *c = l->checkpoint;
     if (!(l->flags & STEP_LOAD_PARAMS_ONLY)) return true;
     if (c && t->offset < c->piece_count) return *c->members[c->pieces[t->offset].member].name == 'p';
-    return st_role_of(l->file, t) == STEP_PARAM;
+    return st_is_statistic(t->name, t->rank) && !glob_match("{opt_state,ema,slow,eval,hyperparameters}.**", t->name);
 }
 
 static bool map_unknown(struct rt_load_plan *l, const struct st_tensor *t)

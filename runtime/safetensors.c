@@ -218,12 +218,6 @@ static void add_roles(struct st_text *h, const struct st_tensor *tensors, uint32
     else st_add_quoted(h, roles.at);
     free(roles.at);
 }
-#else
-static step_status read_roles(struct st_check *c) { return (void)c, STEP_OK; }
-static void add_roles(struct st_text *h, const struct st_tensor *tensors, uint32_t count)
-{
-    (void)h, (void)tensors, (void)count;
-}
 #endif
 
 static int by_offset(const void *a, const void *b)
@@ -279,8 +273,12 @@ static step_status check_header(struct st_check *c, uint64_t length)
         if (status) return status;
     }
     if (c->scan.fault || !scan_end(&c->scan)) return syntax(c);
+#ifdef STEPC_IN_OBJECT
+    return check_ranges(c);
+#else
     step_status status = check_ranges(c);
     return status ? status : read_roles(c);
+#endif
 }
 
 static step_status check_sum(struct st_check *c)
@@ -373,13 +371,13 @@ step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t
 bool st_header(struct st_text *h, const struct st_tensor *tensors, uint32_t count, uint64_t step)
 {
     uint64_t at = 0;
-#ifndef STEPC_IN_OBJECT
+#ifdef STEPC_IN_OBJECT
+    st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"}", step);
+#else
     if (step == ST_FOREIGN) st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"format\":\"pt\"");
-    else
-#endif
-        st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"", step);
-    if (step != ST_FOREIGN) add_roles(h, tensors, count);
+    else st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"", step), add_roles(h, tensors, count);
     st_add(h, "}");
+#endif
     for (uint32_t i = 0; i < count; i++) {
         const struct st_tensor *t = &tensors[i];
         const char *dtype = "";

@@ -106,14 +106,15 @@ bool rt_slot_made_by(const struct stepc_entry *e, const struct stepc_slot *s)
     return false;
 }
 
-/* A block may be called as they are: the others are single numbers, of these very names. */
+/* A block may be called as they are: the others are single numbers. */
 bool st_is_statistic(const char *name, int32_t rank)
 {
-    static const char others[][21] = {"step", "data.cursor", "loss_scale.scale", "loss_scale.fin_steps"};
-    size_t n = strlen(name);
-    bool other = n > 10 && strncmp(name, "rng.", 4) == 0 && strcmp(name + n - 6, ".count") == 0;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) other |= strcmp(name, others[i]) == 0;
-    return rank || !other;
+    static const char others[][12] = {"step", "data.cursor", "loss_scale", "rng"};
+    for (size_t i = 0; !rank && i < sizeof others / sizeof *others; i++) {
+        size_t n = strlen(others[i]);
+        if (strncmp(name, others[i], n) == 0 && (!name[n] || name[n] == '.')) return false;
+    }
+    return true;
 }
 
 /* Not a hyper-parameter, whose role is its own. */
