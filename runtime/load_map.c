@@ -192,6 +192,20 @@ const char *st_map_idle(const struct st_map *m, uint32_t index, bool *met)
 
 /* ---------------------------------------------------------------- loading */
 
+#ifndef STEPC_IN_OBJECT
+uint32_t st_role_of(const struct st_file *f, const struct st_tensor *t)
+{
+    const struct st_tensor *step = st_find(f, "step"), *of = NULL;
+    if (t->role) return t->role;
+    if (glob_match("{ema,slow,eval}.**", t->name)) of = st_find(f, strchr(t->name, '.') + 1);
+    if (of && of->rank == t->rank && memcmp(of->shape, t->shape, sizeof t->shape) == 0) return STEP_EMA;
+    if (!step || step->rank || step->dtype != STEP_I32) return STEP_PARAM;
+    if (glob_match("opt_state.**", t->name)) return STEP_OPT_STATE;
+    bool hyper = !t->rank && glob_match("hyperparameters.*", t->name);
+    return hyper || !st_is_statistic(t->name, t->rank) ? STEP_STATE : STEP_PARAM;
+}
+#endif
+
 /* Whether a tensor that nobody asked for belongs to what is asked for: of parameters alone those that are some, of a
  * checkpoint by the item that they lie in, of a file by their names. */
 static bool is_wanted(const struct rt_load_plan *l, const struct st_tensor *t)
@@ -199,7 +213,7 @@ static bool is_wanted(const struct rt_load_plan *l, const struct st_tensor *t)
     const struct st_checkpoint *c = l->checkpoint;
     if (!(l->flags & STEP_LOAD_PARAMS_ONLY)) return true;
     if (c && t->offset < c->piece_count) return *c->members[c->pieces[t->offset].member].name == 'p';
-    return st_is_statistic(t->name) && !glob_match("{opt_state,ema,slow,eval,hyperparameters}.**", t->name);
+    return st_is_statistic(t->name, t->rank) && !glob_match("{opt_state,ema,slow,eval,hyperparameters}.**", t->name);
 }
 
 static bool map_unknown(struct rt_load_plan *l, const struct st_tensor *t)

@@ -162,12 +162,63 @@ static step_status check_metadata(struct st_check *c)
 {
     if (!scan_open(&c->scan, '{')) return corrupt(c, NULL, "\"__metadata__\" must be an object of strings");
     while (scan_more(&c->scan, '}')) {
-        const char *key = scan_key(&c->scan), *value = key ? scan_string(&c->scan) : NULL;
+        const char *key = scan_key(&c->scan);
+        char *value = key ? scan_string(&c->scan) : NULL;
         if (key && !value) return corrupt(c, NULL, "\"__metadata__\" must be an object of strings");
         if (key && strcmp(key, "step") == 0) c->file->step = value;
+#ifndef STEPC_IN_OBJECT
+        if (key && strcmp(key, "stepc.roles") == 0) c->file->roles = value;
+#endif
     }
     return c->scan.fault ? syntax(c) : STEP_OK;
 }
+
+/* By their names, what of the tensors is no parameter. A name that is not there is one of a tensor that somebody took
+ * out. An object knows the roles of its own tensors. */
+#ifndef STEPC_IN_OBJECT
+static const char *const st_roles[STEP_STATE + 1] = {
+    [STEP_PARAM] = "params", [STEP_EMA] = "ema", [STEP_OPT_STATE] = "opt_state", [STEP_STATE] = "state"};
+
+static step_status read_roles(struct st_check *c)
+{
+    struct st_file *f = c->file;
+    struct rt_scan s = {.at = f->roles, .end = f->roles ? f->roles + strlen(f->roles) : NULL};
+    if (!f->roles) return STEP_OK;
+    for (uint32_t i = 0; i < f->count; i++) f->tensors[i].role = STEP_PARAM;
+    bool good = scan_open(&s, '{');
+    while (good && scan_more(&s, '}')) {
+        const char *name = scan_key(&s), *said = name ? scan_string(&s) : NULL;
+        uint32_t role = STEP_STATE;
+        while (said && role && (!st_roles[role] || strcmp(st_roles[role], said) != 0)) role--;
+        if (!(good = said && role)) break;
+        const struct st_tensor *t = st_find(f, name);
+        if (t) f->tensors[t - f->tensors].role = role;
+    }
+    return good && !s.fault && scan_end(&s)
+               ? STEP_OK
+               : corrupt(c, NULL, "\"stepc.roles\" must be the text of an object, {\"NAME\": \"ema\", ...}");
+}
+
+static void add_roles(struct st_text *h, const struct st_tensor *tensors, uint32_t count)
+{
+    struct st_text roles = {0};
+    const char *comma = "";
+    for (uint32_t i = 0; i < count; i++)
+        if (!tensors[i].role) return;
+    st_add(&roles, "{");
+    for (uint32_t i = 0; i < count; i++) {
+        if (tensors[i].role == STEP_PARAM) continue;
+        st_add(&roles, "%s", comma), comma = ",";
+        st_add_quoted(&roles, tensors[i].name);
+        st_add(&roles, ":\"%s\"", st_roles[tensors[i].role]);
+    }
+    st_add(&roles, "}");
+    st_add(h, ",\"stepc.roles\":");
+    if (roles.lacking) h->lacking = true;
+    else st_add_quoted(h, roles.at);
+    free(roles.at);
+}
+#endif
 
 static int by_offset(const void *a, const void *b)
 {
@@ -222,7 +273,12 @@ static step_status check_header(struct st_check *c, uint64_t length)
         if (status) return status;
     }
     if (c->scan.fault || !scan_end(&c->scan)) return syntax(c);
+#ifdef STEPC_IN_OBJECT
     return check_ranges(c);
+#else
+    step_status status = check_ranges(c);
+    return status ? status : read_roles(c);
+#endif
 }
 
 static step_status check_sum(struct st_check *c)
@@ -315,11 +371,13 @@ step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t
 bool st_header(struct st_text *h, const struct st_tensor *tensors, uint32_t count, uint64_t step)
 {
     uint64_t at = 0;
-#ifndef STEPC_IN_OBJECT
-    if (step == ST_FOREIGN) st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"format\":\"pt\"}");
-    else
+#ifdef STEPC_IN_OBJECT
+    st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"}", step);
+#else
+    if (step == ST_FOREIGN) st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"format\":\"pt\"");
+    else st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"", step), add_roles(h, tensors, count);
+    st_add(h, "}");
 #endif
-        st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"}", step);
     for (uint32_t i = 0; i < count; i++) {
         const struct st_tensor *t = &tensors[i];
         const char *dtype = "";

@@ -106,10 +106,11 @@ bool rt_slot_made_by(const struct stepc_entry *e, const struct stepc_slot *s)
     return false;
 }
 
-bool st_is_statistic(const char *name)
+/* A block may be called as they are: the others are single numbers. */
+bool st_is_statistic(const char *name, int32_t rank)
 {
     static const char others[][12] = {"step", "data.cursor", "loss_scale", "rng"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    for (size_t i = 0; !rank && i < sizeof others / sizeof *others; i++) {
         size_t n = strlen(others[i]);
         if (strncmp(name, others[i], n) == 0 && (!name[n] || name[n] == '.')) return false;
     }
@@ -117,7 +118,10 @@ bool st_is_statistic(const char *name)
 }
 
 /* Not a hyper-parameter, whose role is its own. */
-bool rt_slot_statistic(const struct stepc_slot *s) { return s->role == STEP_STATE && st_is_statistic(s->name); }
+bool rt_slot_statistic(const struct stepc_slot *s)
+{
+    return s->role == STEP_STATE && st_is_statistic(s->name, s->rank);
+}
 
 static void tensor_fill(const struct step_instance *t, const struct stepc_slot *s, struct step_tensor *out)
 {

@@ -1062,7 +1062,8 @@ class Step:
         """A file of the parameters, which have a prefix in `path`, and running statistics."""
         head, data = _open(path)
         wanted = {n: prefix + n for n in self.names(PARAM)}
-        wanted.update((n, n) for n in self.names(STATE) if n.split(".")[0] not in ("step", "data", "loss_scale", "rng", "hyperparameters"))
+        numbers = {t.name.decode() for t in self._tensors(STATE) if not t.rank}  # a block may be called as these are
+        wanted.update((n, n) for n in self.names(STATE) if n not in numbers or n.split(".")[0] not in ("step", "data", "loss_scale", "rng", "hyperparameters"))
         new, parts, at = {}, [], 0
         for name, source in wanted.items():
             if source in head:

@@ -9,7 +9,7 @@
 
 static bool is_initial(const struct ir_slot *s)
 {
-    return s->role == IR_ROLE_PARAM || (s->role == IR_ROLE_STATE && st_is_statistic(s->name));
+    return s->role == IR_ROLE_PARAM || (s->role == IR_ROLE_STATE && st_is_statistic(s->name, (int32_t)s->type.rank));
 }
 
 /* Floats may have another dtype. */

@@ -246,7 +246,7 @@ int run_import(struct cli *, const char *path);
 /* run_init.c: what --init, --params-only, --init-partial and --cast say. 0 or an exit code after a message. */
 int run_init_options(struct run *);
 int run_init(struct run *, const char *path);
-bool run_is_statistic(const char *name); /* a running statistic, by the name of a slot of role state */
+bool run_is_statistic(const char *name, int32_t rank); /* a running statistic, of a slot of role state */
 /* Names for a message: the first ones, and how many more there are. */
 struct run_listed {
     struct str text;

@@ -181,11 +181,13 @@ int run_export(struct cli *cli, const char *path)
     for (uint32_t i = 0; i < c->all.count; i++) {
         const struct st_tensor *t = &c->all.tensors[i], *other = NULL;
         const char *role = run_role_of(cli, c, t);
-        bool statistic = strcmp(role, "state") == 0 && run_is_statistic(t->name);
+        bool statistic = strcmp(role, "state") == 0 && run_is_statistic(t->name, t->rank);
         if (strcmp(role, "params") != 0 && !statistic) continue;
         if (averages && !statistic) other = st_find(&c->all, arena_format(cli->arena, "ema.%s", t->name));
+        if (other && strcmp(run_role_of(cli, c, other), "ema") != 0) other = NULL; /* a block may be called so */
         averaged += other != NULL;
-        all[count++] = (struct run_exported){.t = *t, .from = other ? other : t, .item = statistic ? 3 : 0};
+        all[count] = (struct run_exported){.t = *t, .from = other ? other : t, .item = statistic ? 3 : 0};
+        all[count++].t.role = statistic ? STEP_STATE : STEP_PARAM;
     }
     if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c->all.path);
     if (!code) code = as_asked(cli, all, &count);
@@ -242,15 +244,6 @@ int run_convert(struct cli *cli, const char *path)
     return code;
 }
 
-static uint32_t item_of(const char *name)
-{
-    static const char prefixes[][16] = {"ema.", "slow.", "eval.", "opt_state.", "hyperparameters."};
-    static const unsigned char item[] = {1, 1, 1, 2, 3};
-    for (size_t i = 0; i < sizeof item; i++)
-        if (strncmp(name, prefixes[i], strnlen(prefixes[i], sizeof prefixes[i])) == 0) return item[i];
-    return st_is_statistic(name) ? 0 : 3;
-}
-
 /* A file; an index and its files; or a folder that holds one of both. */
 static int open_files(struct cli *cli, const char *path, struct st_file **files, uint32_t *count)
 {
@@ -276,13 +269,27 @@ static int open_files(struct cli *cli, const char *path, struct st_file **files,
     return status ? run_file_failed(cli, status, error) : 0;
 }
 
-/* By the names, as `--save` and `--all-state` write them; what tells nothing by its name is a parameter. */
+/* All tensors of some files, by name. */
+static struct st_file together(struct cli *cli, const struct st_file *files, uint32_t file_count)
+{
+    struct st_file f = {.path = files->path};
+    for (uint32_t k = 0; k < file_count; k++) f.count += files[k].count;
+    f.tensors = arena_new_array(cli->arena, struct st_tensor, f.count + 1);
+    for (uint32_t k = 0, at = 0; k < file_count; at += files[k++].count)
+        if (files[k].count) memcpy(f.tensors + at, files[k].tensors, files[k].count * sizeof *f.tensors);
+    if (f.count) qsort(f.tensors, f.count, sizeof *f.tensors, st_by_name);
+    return f;
+}
+
+/* As the file says what its tensors are. Of another one names and shapes tell; what they take for no parameter, which
+ * `export` would leave out, is said. */
 int run_import(struct cli *cli, const char *path)
 {
     struct st_file *files;
     uint32_t file_count = 0, count = 0;
     uint64_t step = 0;
     const char *to;
+    struct run_listed guessed = {STR(cli->arena), 0};
     int code = output(cli, "import", &to);
     if (code) return code;
     code = open_files(cli, path, &files, &file_count);
@@ -296,13 +303,21 @@ int run_import(struct cli *cli, const char *path)
     for (int i = 0; i < 2 && !code; i++)
         if (cli_count(cli, i ? "define" : "like"))
             code = cli_usage(cli, "checkpoint import: --%s goes with --hf or --names", i ? "define" : "like");
-    for (uint32_t k = 0; k < file_count; k++) count += files[k].count;
-    struct run_exported *all = arena_new_array(cli->arena, struct run_exported, count + 1);
+    struct st_file whole = code ? (struct st_file){0} : together(cli, files, file_count);
+    struct run_exported *all = arena_new_array(cli->arena, struct run_exported, whole.count + 1);
     struct run_source s = {.all = all, .read = read_one};
-    count = 0;
     for (const struct st_file *f = files; !code && f < files + file_count; f++)
-        for (uint32_t i = 0; i < f->count; i++)
-            all[count++] = (struct run_exported){f->tensors[i], &f->tensors[i], item_of(f->tensors[i].name), f};
+        for (uint32_t i = 0; i < f->count; i++) {
+            const struct st_tensor *t = &f->tensors[i];
+            uint32_t item = st_role_of(&whole, t) - STEP_PARAM;
+            all[count++] = (struct run_exported){*t, t, item, f};
+            if (item && !t->role && strcmp(t->name, "step") != 0) run_listed_add(&guessed, t->name);
+        }
+    if (guessed.count && !cli->quiet)
+        cli_show(arena_format(cli->arena,
+                              "stepc: note: %s does not say which of its tensors are parameters; by their names these "
+                              "are averages or state of a training, and not exported: %s\n",
+                              path, run_listed(&guessed)));
     for (const char *c = code ? NULL : files->step; c && *c >= '0' && *c <= '9' && step < UINT64_C(1) << 53; c++)
         step = step * 10 + (uint64_t)(*c - '0');
     if (!code) code = write_checkpoint(cli, &s, all, count, step, to);

@@ -39,14 +39,16 @@ int run_init_options(struct run *r)
     return 0;
 }
 
-bool run_is_statistic(const char *name) { return st_is_statistic(name) && strncmp(name, "hyperparameters.", 16) != 0; }
+bool run_is_statistic(const char *name, int32_t rank)
+{
+    return st_is_statistic(name, rank) && (rank || strncmp(name, "hyperparameters.", 16) != 0);
+}
 
-/* By its item in a checkpoint; in a file by its name. */
+/* By its item in a checkpoint; in a file by what that says. */
 static bool is_parameter(struct run *r, const struct st_checkpoint *c, const struct st_tensor *t)
 {
     const char *role = run_role_of(r->cli, c, t);
-    return *role ? strcmp(role, "params") == 0
-                 : run_is_statistic(t->name) && !glob_match("{opt_state,ema,slow,eval}.**", t->name);
+    return *role ? strcmp(role, "params") == 0 : st_role_of(&c->all, t) == STEP_PARAM;
 }
 
 static void note(const struct run *r, struct run_listed *n, const char *path, const char *verb, const char *then)
@@ -67,16 +69,18 @@ static int compare(struct run *r, const struct st_checkpoint *c, bool *whole)
         t = (struct step_tensor){.size = sizeof t};
         bool known = r->api->tensor_find(r->instance, name, &t) == STEP_OK && t.role <= STEP_STATE;
         adapts |= known && !fnmatch(ADAPTER, name, 0);
-        *whole |= known && !only && (t.role == STEP_OPT_STATE || (t.role == STEP_STATE && !run_is_statistic(name)));
+        *whole |= known && !only &&
+                  (t.role == STEP_OPT_STATE || (t.role == STEP_STATE && !run_is_statistic(name, t.rank)));
         if (!known && (!only || is_parameter(r, c, &c->all.tensors[i]))) run_listed_add(&unknown, name);
     }
     for (uint32_t role = STEP_PARAM; role <= STEP_STATE; role++)
         for (size_t i = 0; i < r->api->tensor_count(r->instance, role); i++) {
             t = (struct step_tensor){.size = sizeof t};
             if (r->api->tensor_at(r->instance, role, i, &t)) continue;
-            bool statistic = role == STEP_STATE && run_is_statistic(t.name), begins = role == STEP_PARAM || statistic;
+            bool statistic = role == STEP_STATE && run_is_statistic(t.name, t.rank),
+                 begins = role == STEP_PARAM || statistic;
             if (only && statistic) run_listed_add(&left, t.name);
-            else if ((!begins && !*whole) || strncmp(t.name, "eval.", 5) == 0) continue;
+            else if ((!begins && !*whole) || (role == STEP_EMA && strncmp(t.name, "eval.", 5) == 0)) continue;
             else if (!st_find(&c->all, t.name))
                 run_listed_add(!fnmatch(ADAPTER, t.name, 0) && !adapts ? &adapters : &lacking, t.name);
         }

@@ -202,7 +202,7 @@ static int place_all(struct import *im, struct run *like)
         uint32_t part;
         char there[ST_MAPPED];
         like->api->tensor_at(like->instance, STEP_STATE, i, &of);
-        if (!run_is_statistic(of.name)) continue;
+        if (!run_is_statistic(of.name, of.rank)) continue;
         if (rule_of(im, of.name, &part, there)) code = place(im, &of, like);
         else run_listed_add(&im->unnamed, of.name);
     }

@@ -2,8 +2,9 @@
  * the model stand lora_A [rank, in] and lora_B [out, rank], added alpha / rank times. `checkpoint export --peft` writes
  * such a folder, `run --peft DIR` begins with one; a table of names (run_names.c) says which layers a module is. One
  * that is several layers here (GPT-2's c_attn: query, key and value) has one lora_A for all of them: coming in, each
- * layer gets it and its part of lora_B; going out, ranks are put beside each other and lora_B has blocks, so that no
- * number changes. What is in a folder and not used is an error; samples/import/peft_adapters.py does the same. */
+ * layer gets a copy of its own, which is said, since training moves them apart, and its part of lora_B; going out,
+ * ranks are put beside each other and lora_B has blocks, so that no number changes. What is in a folder and not used is
+ * an error; samples/import/peft_adapters.py does the same. */
 #include "frontend/cli/run_names.h"
 #include "ir/ir.h"
 
@@ -19,6 +20,40 @@
 #define BEGIN "base_model.model."
 #define CONFIG "adapter_config.json"
 #define WEIGHTS "adapter_model.safetensors"
+
+/* ---------------------------------------------------------------- the model that PEFT stands around */
+
+/* "peft" of the table: what is said of it there; NULL: nothing. */
+static const char *said(const struct run_naming *n, const char *key)
+{
+    const cJSON *peft = cJSON_GetObjectItemCaseSensitive(n->root, "peft"),
+                *value = cJSON_GetObjectItemCaseSensitive(peft, key);
+    return cJSON_IsString(value) ? value->valuestring : NULL;
+}
+
+/* Files of a bare model have its names; PEFT has those of the model with its head, in which the bare one has a prefix,
+ * and the head, which stands beside it, has none. */
+static bool is_beside(const struct run_naming *n, const char *name)
+{
+    const cJSON *peft = cJSON_GetObjectItemCaseSensitive(n->root, "peft"),
+                *beside = cJSON_GetObjectItemCaseSensitive(peft, "beside");
+    for (const cJSON *c = cJSON_IsArray(beside) ? beside->child : NULL; c; c = c->next)
+        if (cJSON_IsString(c) && strcmp(c->valuestring, name) == 0) return true;
+    return !said(n, "prefix");
+}
+
+static const char *name_of(const struct run_naming *n, const char *there)
+{
+    return is_beside(n, there) ? there : arena_format(n->cli->arena, "%s%s", said(n, "prefix"), there);
+}
+
+/* The other way; NULL: it is no name of that model. */
+static const char *name_there(const struct run_naming *n, const char *name)
+{
+    if (is_beside(n, name)) return name;
+    size_t length = strlen(said(n, "prefix"));
+    return strncmp(name, said(n, "prefix"), length) == 0 ? name + length : NULL;
+}
 
 /* ---------------------------------------------------------------- out */
 
@@ -95,26 +130,40 @@ static int module_of(struct run_naming *n, const struct run_target *t, struct mo
     if (!m->rank) return 0;
     if (length < 8 || strcmp(t->t.name + length - 7, ".weight") != 0)
         return cli_failed(n->cli, EXIT_WRONG, "--peft: \"%s\" has adapters and is no weight of a module", t->t.name);
-    m->name = arena_format(n->cli->arena, "%.*s", (int)length - 7, t->t.name);
+    const char *name = name_of(n, t->t.name);
+    m->name = arena_format(n->cli->arena, "%.*s", (int)strlen(name) - 7, name);
     return 0;
 }
 
-/* Whether the table's configuration is that of a model of transformers which tells the next token. */
-static bool is_causal(const struct run_naming *n)
+/* As the table says, or by its configuration: that of a model of transformers which tells the next token. */
+static const char *task_of(const struct run_naming *n)
 {
+    if (said(n, "task_type")) return said(n, "task_type");
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(n->root, "config"),
                 *named = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(config, "architectures"), 0);
-    return cJSON_IsString(named) && (strstr(named->valuestring, "ForCausalLM") || strstr(named->valuestring, "LMHead"));
+    bool causal = cJSON_IsString(named) &&
+                  (strstr(named->valuestring, "ForCausalLM") || strstr(named->valuestring, "LMHead"));
+    return causal ? "CAUSAL_LM" : NULL;
+}
+
+/* The folder of --config, or that which the table was made of. */
+static const char *base_of(const struct run_naming *n)
+{
+    const char *config = cli_text(n->cli, "config", NULL), *slash = config ? strrchr(config, '/') : NULL;
+    if (!config) return said(n, "base_model_name_or_path");
+    char *folder = arena_format(n->cli->arena, "%.*s", slash ? (int)(slash + 1 - config) : 1, slash ? config : "."),
+         *whole = realpath(folder, NULL);
+    const char *out = arena_string(n->cli->arena, whole ? whole : folder);
+    free(whole);
+    return out;
 }
 
 static void write_config(struct run_naming *n, const struct module *all, uint32_t count, struct json_tree c)
 {
-    const char *base = cli_text(n->cli, "config", NULL), *slash = base ? strrchr(base, '/') : NULL;
     struct json_tree targets, ranks, alphas;
     json_add_text(c, "peft_type", "LORA");
-    json_add(c, "task_type", json_text(n->cli->arena, is_causal(n) ? "CAUSAL_LM" : NULL));
-    json_add(c, "base_model_name_or_path",
-             json_text(n->cli->arena, slash ? arena_format(n->cli->arena, "%.*s", (int)(slash - base), base) : NULL));
+    json_add(c, "task_type", json_text(n->cli->arena, task_of(n)));
+    json_add(c, "base_model_name_or_path", json_text(n->cli->arena, base_of(n)));
     json_add_integer(c, "r", (int64_t)all->rank);
     json_add_number(c, "lora_alpha", all->scale * (double)all->rank, false);
     json_add_number(c, "lora_dropout", 0, false);
@@ -151,7 +200,7 @@ static const bool *find_trained(const struct run_naming *n)
     for (uint32_t i = 0; i < all->count; i++) {
         const char *dot = all->tensors[i].name;
         const struct st_tensor *of = NULL;
-        if (strncmp(dot, "opt_state.", 10) != 0) continue;
+        if (strcmp(run_role_of(n->cli, n->source->c, &all->tensors[i]), "opt_state") != 0) continue;
         while (!of && (dot = strchr(dot, '.'))) of = st_find(all, ++dot);
         if (of) trained[of - all->tensors] = true;
     }
@@ -162,28 +211,29 @@ static const bool *find_trained(const struct run_naming *n)
 static int check_rest(const struct run_naming *n)
 {
     const struct st_file *all = &n->source->c->all;
-    const char *said = cli_text(n->cli, "peft", ""), *lost = NULL;
+    const char *asked = cli_text(n->cli, "peft", ""), *lost = NULL;
     const bool *trained = find_trained(n);
     bool known = false;
     uint32_t more = 0;
-    if (*said && strcmp(said, "adapters") != 0) return cli_usage(n->cli, "--peft=%s: expected adapters", said);
+    if (*asked && strcmp(asked, "adapters") != 0) return cli_usage(n->cli, "--peft=%s: expected adapters", asked);
     for (uint32_t i = 0; i < n->count; i++) {
         const struct run_exported *e = &n->all[i];
         const char *name = e->from->name;
-        const struct st_tensor *own = st_find(all, strncmp(name, "ema.", 4) == 0 ? name + 4 : name);
+        bool average = strcmp(run_role_of(n->cli, n->source->c, e->from), "ema") == 0;
+        const struct st_tensor *own = st_find(all, average ? name + strlen("ema.") : name);
         bool changed = e->item || (own && (own->trained || trained[own - all->tensors]));
         known |= own && own->trained;
         if (!changed || run_is_adapter(e->t.name)) continue;
         if (lost) more++;
         else lost = e->t.name;
     }
-    if (lost && !*said)
+    if (lost && !*asked)
         return cli_failed(
             n->cli, EXIT_WRONG,
             "--peft: \"%s\"%s changed in the training and is no adapter: it would be lost; without --peft "
             "all is written, --peft=adapters leaves out what is none",
             lost, more ? arena_format(n->cli->arena, " (and %u more)", more) : "");
-    if (!known && !*said && !n->cli->quiet)
+    if (!known && !*asked && !n->cli->quiet)
         fprintf(stderr,
                 "stepc: note: --peft: %s does not tell whether anything else was trained than the adapters, which "
                 "alone are written\n",
@@ -235,8 +285,13 @@ int run_export_peft(struct run_naming *n, const char *folder)
     code = cli_write(n->cli, arena_format(arena, "%s/" CONFIG, folder), text, strlen(text));
     if (code) unlink(arena_format(arena, "%s/" WEIGHTS, folder));
     if (code || n->cli->quiet) return code;
-    const char *said = arena_format(arena, "%s: adapters of %u modules\n", folder, count);
-    return cli_print(n->cli, said, strlen(said));
+    if (cJSON_GetObjectItemCaseSensitive(n->root, "config") && !cJSON_GetObjectItemCaseSensitive(n->root, "peft"))
+        fprintf(stderr,
+                "stepc: note: --peft: %s does not say which names PEFT has for them (\"peft\"); they are those of the "
+                "table\n",
+                n->what);
+    const char *done = arena_format(arena, "%s: adapters of %u modules\n", folder, count);
+    return cli_print(n->cli, done, strlen(done));
 }
 
 /* ---------------------------------------------------------------- in */
@@ -255,6 +310,7 @@ struct incoming {
     const char *folder;
     const cJSON *config;
     bool *used;
+    struct run_listed divided; /* modules that are several layers here */
 };
 
 static int wrong(const struct incoming *x, const char *text)
@@ -482,8 +538,8 @@ static int put_module(struct incoming *x, const struct st_tensor *first)
     const char *other = arena_format(arena, BEGIN "%s.lora_B.weight", module);
     const struct st_tensor *second = st_find(&x->file, other);
     char number[ST_MAPPED], source[ST_MAPPED];
-    const char *weight = arena_format(arena, "%s.weight", module);
-    if (st_map_source(x->names.by_rule, weight, number) != ST_SOURCE)
+    const char *weight = name_there(&x->names, arena_format(arena, "%s.weight", module));
+    if (!weight || st_map_source(x->names.by_rule, weight, number) != ST_SOURCE)
         return wrong(x, arena_format(arena, "\"%s\" stands beside no layer of %s", first->name, x->names.what));
     const struct run_rule *rule = &x->names.rules[strtoul(number, NULL, 10)];
     double rank = NAN, alpha = NAN;
@@ -502,6 +558,7 @@ static int put_module(struct incoming *x, const struct st_tensor *first)
     x->used[first - x->file.tensors] = x->used[second - x->file.tensors] = true;
     double *v[2] = {numbers_of(x, first), numbers_of(x, second)};
     uint64_t at = 0;
+    if (rule->parts > 1) run_listed_add(&x->divided, module);
     int code = v[0] && v[1] ? 0 : wrong(x, arena_format(arena, "\"%s\" cannot be read", first->name));
     for (uint32_t k = 0; k < rule->parts && !code; k++) {
         st_map_source(x->names.by_part[k], weight, source);
@@ -571,7 +628,8 @@ static int put_base(struct incoming *x, const struct st_tensor *t)
         return wrong(x, arena_format(arena, "\"%s\" is not used: it would be lost", t->name));
     size_t length = strlen(t->name) - (sizeof end - 1) - strlen(BEGIN);
     const char *weight = arena_format(arena, "%.*s.weight", (int)length, t->name + strlen(BEGIN));
-    return is_weight(x, t, weight)
+    const char *there = name_there(&x->names, weight);
+    return there && is_weight(x, t, there)
                ? 0
                : wrong(x,
                        arena_format(arena, "\"%s\" is not the \"%s\" of the model: it would be lost", t->name, weight));
@@ -595,9 +653,10 @@ static int put_all(struct incoming *x)
         bool met = false;
         const char *kernel = arena_format(arena, "%.*s.kernel", (int)strlen(t.name) - 7, t.name);
         for (int k = 0; k < RUN_PARTS && !met; k++)
-            if (st_map_target(x->names.by_part[k], kernel, target) == ST_SOURCE)
-                met = st_find(f, arena_format(arena, BEGIN "%.*s.lora_A.weight", (int)strlen(target) - 7, target)) !=
-                      NULL;
+            if (st_map_target(x->names.by_part[k], kernel, target) == ST_SOURCE) {
+                const char *name = name_of(&x->names, target);
+                met = st_find(f, arena_format(arena, BEGIN "%.*s.lora_A.weight", (int)strlen(name) - 7, name)) != NULL;
+            }
         if (!met) code = wrong(x, arena_format(arena, "it holds nothing for \"%s\"", t.name));
     }
     return code;
@@ -605,7 +664,7 @@ static int put_all(struct incoming *x)
 
 int run_peft(struct run *r, const char *folder)
 {
-    struct incoming x = {.r = r, .names = {.cli = r->cli}, .folder = folder};
+    struct incoming x = {.r = r, .names = {.cli = r->cli}, .folder = folder, .divided = {.text = STR(r->cli->arena)}};
     char error[ST_TEXT];
     if (!cli_count(r->cli, "hf") && !cli_count(r->cli, "names"))
         return cli_usage(r->cli,
@@ -617,6 +676,11 @@ int run_peft(struct run *r, const char *folder)
     code = run_names_open(&x.names);
     if (!code) code = put_all(&x);
     if (!code) code = load_all(&x);
+    if (!code && x.divided.count && !r->cli->quiet)
+        cli_show(arena_format(r->cli->arena,
+                              "stepc: note: --peft %s: each of these is several layers here, with a lora_A of their "
+                              "own: they compute the same, and are trained otherwise than one for all: %s\n",
+                              folder, run_listed(&x.divided)));
     run_names_close(&x.names);
     st_close(&x.file);
     return code;

@@ -149,7 +149,8 @@ struct save {
 static void add_tensor(struct save *s, const struct step_tensor *t)
 {
     struct st_tensor *to = &s->tensors[s->count++];
-    *to = (struct st_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank, .bytes = t->bytes_global};
+    *to = (struct st_tensor){
+        .name = t->name, .dtype = t->dtype, .rank = t->rank, .bytes = t->bytes_global, .role = t->role};
     for (int32_t i = 0; i < t->rank; i++) to->shape[i] = t->shape[i];
 }
 
@@ -243,7 +244,7 @@ int run_save(struct run *r, const char *path, bool all_state)
         for (size_t i = 0, n = r->api->tensor_count(r->instance, roles[k]); i < n; i++) {
             struct step_tensor t = {.size = sizeof t};
             if (r->api->tensor_at(r->instance, roles[k], i, &t)) continue;
-            if (all_state || t.role != STEP_STATE || run_is_statistic(t.name)) add_tensor(&s, &t);
+            if (all_state || t.role != STEP_STATE || run_is_statistic(t.name, t.rank)) add_tensor(&s, &t);
         }
     if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, st_by_name);
     /* Open until it is written: a reader would see an end. */

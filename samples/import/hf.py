@@ -103,7 +103,12 @@ def names_of(folder, weights, prefix, c):
         rule = w.rule()
         rules[star(name)] = {**rule, "from": [star(p) for p in rule["from"]] if type(rule["from"]) is list else star(rule["from"])} if type(rule) is dict else star(rule)
     config = tensors.read_json(os.path.join(folder, "config.json"))
-    return {"tensors": rules, "unused": list(c.unused), **({"tied": {n: prefix + c.table for n in c.head_names}} if c.tied else {}),
+    # PEFT stands around the model with its head: of a bare model's files its names have a prefix more.
+    peft = {"task_type": "CAUSAL_LM", "base_model_name_or_path": os.path.abspath(folder)}
+    if prefix != c.prefixes[0]:
+        peft.update(prefix=c.prefixes[0], beside=list(c.head_names))
+    unused = [prefix + n.removeprefix(c.prefixes[0]) for n in c.unused]
+    return {"tensors": rules, "unused": unused, "peft": peft, **({"tied": {n: prefix + c.table for n in c.head_names}} if c.tied else {}),
             "config": {k: v for k, v in config.items() if k not in ("dtype", "torch_dtype")}}  # what is written has a dtype of its own
 
 

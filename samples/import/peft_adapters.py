@@ -2,12 +2,13 @@
 lora_A [rank, in] and lora_B [out, rank], added alpha / rank times (rslora: alpha / sqrt(rank)).
 
 A module that is several layers here (GPT-2's c_attn: query, key and value) has one lora_A for all of them. Coming in, each layer gets
-that matrix and its part of lora_B; going out, ranks are put beside each other: lora_B has blocks, and no number changes.
+a copy of that matrix, which is said, since training moves them apart, and its part of lora_B; going out, ranks are put beside each other: lora_B has blocks, and no number changes.
 """
 import json
 import math
 import os
 import re
+import sys
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def read(folder, table, base):
         raise Bad("%s: \"init_lora_weights\": \"%s\" changes the model's own weights, which are not those of its folder" % (path, config["init_lora_weights"]))
     if config.get("peft_type") != "LORA":
         raise Bad("%s: \"peft_type\" is %s; there is LORA" % (path, json.dumps(config.get("peft_type"))))
-    file, values, groups, used = tensors.open_model(os.path.join(folder, WEIGHTS)), {}, {}, set()
+    file, values, groups, used, divided = tensors.open_model(os.path.join(folder, WEIGHTS)), {}, {}, set(), []
     for name in file.names():
         if not name.endswith(".lora_A.weight"):
             continue
@@ -90,6 +91,8 @@ def read(folder, table, base):
         if a.ndim != 2 or b.ndim != 2 or b.shape[1] != rank or rank != _pattern(config.get("rank_pattern"), module, config["r"]):
             raise Bad("%s: \"%s\" %s and \"%s\" %s are no adapter of the rank that %s has for them" % (folder, name, list(a.shape), other, list(b.shape), CONFIG))
         at = 0
+        if len(w.parts) > 1:
+            divided.append(module)
         for p, shape in w.parts:
             inputs, outputs = _divided(p, shape, a.shape[1])
             width = math.prod(outputs)
@@ -110,6 +113,9 @@ def read(folder, table, base):
         tensors.need_float(file, name)
         if not np.array_equal(tensors.widen(file.array(name), file.dtype(name)), base(weight)):
             raise Bad("%s: \"%s\" is not the \"%s\" of the model: it would be lost" % (file.files[0].path, name, weight))
+    if divided:
+        print("hf.py: note: --peft %s: each of these is several layers here, with a lora_A of their own: they compute the same, and are trained otherwise than one for all: %s%s"
+              % (folder, ", ".join('"%s"' % m for m in divided[:10]), " and %d more" % (len(divided) - 10) if len(divided) > 10 else ""), file=sys.stderr)
     more = {**({"rslora": True} if config.get("use_rslora") else {}), **({"dropout": config["lora_dropout"]} if config.get("lora_dropout") else {})}
     return [{"type": "lora", "rank": rank, "alpha": alpha, **more, "match": sorted(layers)} for (rank, alpha), layers in groups.items()], values
 

@@ -202,6 +202,53 @@ class Checkpoint(runner.Case):
         self.train("--save-dir", "i", "--resume", "auto", steps=1)
         self.assertEqual(sorted(os.listdir(self.path("i"))), ["latest", "step-0", "step-1"])
 
+    def test_blocks_called_as_state(self):
+        """A file says what its tensors are, so that nothing is lost of blocks called as averages and state are; of an older one names and
+        shapes tell, and what they take for no parameter is said."""
+        names = "slow", "eval", "ema", "rng", "opt_state", "loss_scale", "hyperparameters", "step", "data"
+        block = lambda name: {"type": "sequential", "name": name, "input": "x", "layers": [
+            {"type": "linear", "name": "one", "features": 3}, {"type": "batch_norm", "name": "norm"}, {"type": "dropout", "rate": 0.1}]}
+        graph = {"type": "graph", "nodes": [block(n) for n in names], "output": " + ".join(names)}
+        beside = dict(graph, nodes=[{"type": "linear", "name": "one", "features": 3, "input": "x"}] + graph["nodes"], output=graph["output"] + " + one")
+        averaged = {"ema": {"decay": 0.9}, "precision": {"loss_scale": {"type": "dynamic_scale"}}}
+        for model, more in ((graph, {}), (graph, averaged), (beside, {})):
+            shutil.rmtree(self.path("k"), ignore_errors=True)
+            self.stepc("compile", self.write("named.json", dict({k: v for k, v in MODEL.items() if k != "ema"}, model=model, **more)), "-o", "named.so", "-q")
+            for state in ([], ["--all-state"]):
+                self.train("--save", "a.safetensors", *state, "--save-dir", "k/native", what="named.so", steps=3)
+                self.tool("export", "k/native", "-o", "native.safetensors")
+                wanted = safetensors.raw(self.path("native.safetensors"))
+                self.assertEqual(len(wanted), 6 * len(names) + 2 * (model is beside))
+                with open(self.path("a.safetensors"), "rb") as f:
+                    text = f.read()
+                stripped = bytearray(text.replace(b"stepc.roles", b"other.roles"))
+                stripped[40:48] = b"00000000"  # no checksum
+                with open(self.path("old.safetensors"), "wb") as f:
+                    f.write(stripped)
+                for file in "a", "old":
+                    told = self.tool("import", file + ".safetensors", "-o", "k/" + file)
+                    self.tool("export", "k/" + file, "-o", "out.safetensors")
+                    out = safetensors.raw(self.path("out.safetensors"))
+                    guessed = {n for n in wanted if n not in out}
+                    self.assertEqual(out, {n: t for n, t in wanted.items() if n not in guessed} if file == "old" else wanted)
+                    if file == "old":
+                        said = told.stderr.split("exported: ")[-1]
+                        self.assertTrue(all('"%s"' % n in said for n in guessed) or " more" in said, told.stderr)
+                        self.assertLessEqual({n.split(".")[0] for n in guessed}, {"ema", "slow", "eval"} if model is beside and not state else {"ema", "slow", "eval", "opt_state"})
+                    else:
+                        self.assertNotIn("note", told.stderr)
+                        shown = [json.loads(self.tool("show", k, "--json").stdout)["slots"] for k in ("k/a", "k/native")]
+                        items = [{n["name"]: n["item"] for n in slots} for slots in shown]
+                        self.assertEqual(items[0], {n: i for n, i in items[1].items() if n in items[0]})
+                    shutil.rmtree(self.path("k/" + file))
+                self.train("--init", "a.safetensors", "--save", "again.safetensors", *state, what="named.so", steps=0)
+                self.assertEqual(safetensors.raw(self.path("again.safetensors")), safetensors.raw(self.path("a.safetensors")))
+                shutil.rmtree(self.path("k"))
+        self.tool("import", "out.safetensors", "-o", "k")
+        with open(self.path("bad.safetensors"), "wb") as f:
+            f.write(text[:40] + b"00000000" + text[48:].replace(b'opt_state\\"', b'opt_stage\\"'))
+        self.assertIn('"stepc.roles" must be', self.tool("import", "bad.safetensors", "-o", "b", code=1).stderr)
+
     def lines(self, name):
         with open(self.path(name)) as f:
             return f.read().splitlines()

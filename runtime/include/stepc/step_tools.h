@@ -19,6 +19,7 @@ struct st_tensor {
     int64_t shape[8];
     uint64_t offset, bytes; /* offset in the file */
     uint32_t trained;       /* of a checkpoint: a parameter that is */
+    uint32_t role;          /* STEP_PARAM .. STEP_STATE, 0: not told */
 };
 
 struct st_file {
@@ -28,6 +29,7 @@ struct st_file {
     struct st_tensor *tensors; /* by name, ascending */
     uint32_t count;
     const char *step; /* "__metadata__".step, NULL: none */
+    char *roles;      /* and "stepc.roles" (not in objects): all its tensors have one */
 };
 
 /* CRC-32 as in zlib, of what `crc` is the sum of (0: nothing) and of more bytes. */
@@ -91,7 +93,10 @@ bool st_header(struct st_text *, const struct st_tensor *tensors, uint32_t count
 
 /* Whether a slot of role state is a running statistic of the model: counters, random state and the loss scale are not.
  */
-bool st_is_statistic(const char *name);
+bool st_is_statistic(const char *name, int32_t rank);
+/* What a tensor of a file is, STEP_PARAM .. STEP_STATE (load_map.c): as the file says it. One that does not: an average
+ * only beside what it would be one of, state only beside the counter that every whole state has. */
+uint32_t st_role_of(const struct st_file *, const struct st_tensor *);
 
 /* ---------------------------------------------------------------- files written beside and renamed */
 
