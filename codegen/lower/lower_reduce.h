@@ -1,4 +1,5 @@
-/* What the kernels of reductions share: lower_reduce_rows.c, lower_reduce_columns.c. */
+/* What the kernels of reductions share: lower_reduce_loops.c has it, lower_reduce_rows.c and
+ * lower_reduce_columns.c are the kernels. */
 #ifndef CODEGEN_LOWER_REDUCE_H
 #define CODEGEN_LOWER_REDUCE_H
 #include "codegen/lower/lower.h"
