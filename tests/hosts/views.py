@@ -108,8 +108,9 @@ assert np.allclose(rates, [0.5, 0.25, 0.25, 0.2, 0.1]), rates
 refused(stepc.StepError, "cannot be NaN", lambda: scheduled.set("momentum", np.nan))
 for beyond in (np.inf, -np.inf, 1e300):
     for n in ("momentum", "learning_rate"):
-        refused(stepc.StepError, "infinite", lambda: scheduled.set(n, beyond))
-        refused(stepc.StepError, "infinite", lambda: scheduled.step(x=x, **{n: beyond}))
+        text = "infinite" if np.isinf(beyond) else "beyond float32"
+        refused(stepc.StepError, text, lambda: scheduled.set(n, beyond))
+        refused(stepc.StepError, text, lambda: scheduled.step(x=x, **{n: beyond}))
 # Others see the same memory.
 if importlib.util.find_spec("torch"):
     import torch
