@@ -94,8 +94,9 @@ bool cg_target_init(struct cg_target *, const char *cpu, const char **why, struc
  * (stepc/step_open.h). Returns an exit code (0, 1, 2 for a bad --cuda-arch, 3) with *why. */
 int cg_compile(const struct plan_module *, const struct cg_options *, struct arena *, struct diags *,
                struct cg_bytes *object, const char **why);
-/* describe_kernels.c: how the commands of plans are run, as JSON, and the tile of products (llvm_object.h); NULL: diags
- * say why not. */
+/* describe_kernels.c: whether every group has code; else diags say what has none, as those of cg_compile do. */
+bool cg_has_code(const struct plan_module *, const struct cg_target *, struct arena *, struct diags *);
+/* How the commands of plans are run, as JSON, and the tile of products (llvm_object.h); NULL: diags say why not. */
 const char *cg_kernels(const struct plan_module *, const struct cg_target *, struct arena *, struct diags *);
 /* llvm_open.c: loads LLVM, once; cg_compile does it. NULL, or why it cannot. */
 const char *cg_llvm_open(struct arena *);

@@ -168,6 +168,27 @@ static int check_gradient(struct cli *cli)
     return code;
 }
 
+/* What the kernels of a plan are made for, as far as options that do not change the document say. */
+static struct cg_target target_of(const struct way *w)
+{
+    struct cg_target target = {0};
+    const char *why = NULL;
+    if (!cg_target_init(&target, "native", &why, w->cli->arena)) BUG("native is no processor: %s", why ? why : "");
+    target.blas = w->options.blas;
+    target.invariant = w->options.invariant;
+    target.fast = w->options.fast;
+    target.cuda = w->cuda;
+    return target;
+}
+
+/* What `compile` would refuse for want of code; to lower takes less time than to plan. */
+static int check_code(struct way *w)
+{
+    if (!w->plans || w->cuda != w->plans->launches) return 0;
+    struct cg_target target = target_of(w);
+    return cg_has_code(w->plans, &target, w->cli->arena, &w->diags) ? 0 : EXIT_WRONG;
+}
+
 /* Names that are not known are replaced by the nearest ones, over and over: behind one mistake another may be hidden.
  */
 static int fix(struct cli *cli, const char *path)
@@ -217,7 +238,9 @@ static int check(struct cli *cli)
     for (int i = 0; i < 3 && !against; i++)
         if (cli_count(cli, with_against[i])) return cli_usage(cli, "--%s needs --against STEP.SO", with_against[i]);
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
-    int code = way_finish(&w, way_to_plans(&w, cli->operands.items[0]));
+    int code = way_to_plans(&w, cli->operands.items[0]);
+    if (!code) code = check_code(&w);
+    code = way_finish(&w, code);
     if (!code && w.plans && !cli->quiet) code = cli_summary(cli, w.plans);
     if (!code && w.plans && cli_count(cli, "weights"))
         code = cli_check_weights(cli, w.plans->module, cli_text(cli, "weights", NULL));
@@ -255,13 +278,7 @@ static int explain_object(struct way *w, const char *what, const char *report, s
 /* A report and how its kernels are run; NULL: diagnostics say why not. */
 static const char *with_kernels(struct way *w, const char *report)
 {
-    struct cg_target target = {0};
-    const char *why = NULL;
-    if (!cg_target_init(&target, "native", &why, w->cli->arena)) BUG("native is no processor: %s", why ? why : "");
-    target.blas = w->options.blas;
-    target.invariant = w->options.invariant;
-    target.fast = w->options.fast;
-    target.cuda = w->cuda;
+    struct cg_target target = target_of(w);
     const char *kernels = cg_kernels(w->plans, &target, w->cli->arena, &w->diags);
     return kernels ? arena_format(w->cli->arena, "%.*s,%s", (int)strlen(report) - 1, report, kernels + 1) : NULL;
 }
@@ -312,6 +329,7 @@ int cli_explain(struct cli *cli)
         way_free(&w);
         return cli_fit_mesh(cli, what, text, length);
     }
+    if (!code) code = check_code(&w);
     code = way_finish(&w, code);
     if (!code && w.plans) {
         report = ir_report(w.plans, cli->arena, NULL, NULL);
@@ -334,6 +352,7 @@ static int examine(struct cli *cli, const char *name, const char *text, size_t l
     cli_limits_begin(cli, &w.limits);
     if (!(code = way_plan_text(&w, name, text, length)) && !(code = way_fit_memory(&w, name, text, length)))
         code = way_check_memory(&w);
+    if (!code) code = check_code(&w);
     if (!code && w.plans) *report = ir_report(w.plans, cli->arena, NULL, NULL);
     *diags = w.diags;
     way_free(&w);

@@ -530,6 +530,7 @@ class View:
     they keep its last values, and the memory of the instance until the last one is gone. One thread is inside the step at
     a time: do not read while another one trains. As long as an array is there, a step that may be refused (on_nonfinite, accept,
     compute) copies the state once more."""
+    _handed: Any = None  # the last one: a consumer that refuses it lets go of it with its error pending, when no Python may run (`_unused`)
 
     def __init__(self, step: Step, name: str) -> None:
         t = step._find(name)
@@ -565,7 +566,11 @@ class View:
             raise BufferError('view of "%s": copies are made by reading: m["%s"]' % (self.name, self.name))
         versioned = max_version is not None and max_version[0] >= 1
         managed = self._managed(versioned)
-        return _capsule(managed, _CAPSULES[versioned], ctypes.cast(_unused, _p))
+        capsule = self._handed = _capsule(managed, _CAPSULES[versioned], ctypes.cast(_unused, _p))
+        return capsule
+
+    def __del__(self) -> None:
+        self._handed = None  # here, where Python has put aside an error that is on its way
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         """numpy.asarray(view): a read-only array in the instance's memory; bfloat16 as its bits (see `numbers`). BufferError: on a GPU."""
@@ -595,6 +600,46 @@ def _cast(name: str, a: np.ndarray, want: np.dtype) -> np.ndarray:
         raise StepError(4, 'STEP_ERANGE: "%s": %s does not fit into %s (%d of %d elements)' % (
             name, np.asarray(a)[lost].flat[0], want.name, np.count_nonzero(lost), a.size))
     return out
+
+
+_REFUSALS = (TypeError, ValueError, RuntimeError, BufferError)  # by which libraries say that they do not give an array
+
+
+def _refusal(name: str, e: Exception) -> StepError:
+    """What a library says of an array that it does not give: PyTorch also says what to do (`.detach()`)."""
+    return e if isinstance(e, StepError) else StepError(3, 'STEP_ESHAPE: "%s": not an array: %s' % (name, e))
+
+
+def _read(name: str, value: Any, code: int) -> np.ndarray:
+    """An array of NumPy in the memory of what is given, if that can be; of bfloat16, which NumPy lacks, where it is wanted, its bits."""
+    try:
+        try:
+            a = np.asarray(value)
+        except TypeError:
+            bits16 = _bits_of(value)  # PyTorch's of bfloat16
+            if bits16 is None:
+                raise
+            if code != BFLOAT16:
+                raise StepError(3, 'STEP_ESHAPE: "%s": an array of bfloat16' % name) from None
+            return bits16
+    except _REFUSALS as e:
+        raise _refusal(name, e) from None
+    return a.view(np.uint16) if code == BFLOAT16 and a.dtype.name == "bfloat16" else a
+
+
+def _bits_of(value: Any) -> Optional[np.ndarray]:
+    """An array of bfloat16 that only DLPack shows, as its bits where it lies; None: it is none."""
+    if not hasattr(value, "__dlpack__"):
+        return None
+    capsule = value.__dlpack__()  # gives it back when it goes
+    t = _Managed.from_address(_content(capsule, _CAPSULES[False])).tensor
+    if _OF_DLPACK.get((t.code, t.bits)) != BFLOAT16 or t.device_type != 1:
+        return None
+    shape, strides = t.shape[:t.rank], t.strides[:t.rank] if t.strides else None
+    last = sum((n - 1) * k for n, k in zip(shape, strides)) if strides else int(np.prod(shape, dtype=np.int64)) - 1
+    memory: Any = (ctypes.c_uint16 * (last + 1 if all(shape) else 0)).from_address((t.data or 0) + t.byte_offset)
+    memory._capsule = capsule
+    return np.ndarray(shape, np.uint16, memory, strides=None if strides is None else [2 * k for k in strides])
 
 
 class Step:
@@ -702,17 +747,15 @@ class Step:
             return told
         if isinstance(value, np.ma.MaskedArray):
             raise StepError(1, 'STEP_EINVAL: "%s": a masked array; the object would read what is masked' % name)
-        if getattr(value, "__dlpack_device__", None) and int(value.__dlpack_device__()[0]) == 2:
-            return self._far(name, value, keep)
         try:
-            a = np.asarray(value)
-        except (ValueError, TypeError) as e:
-            raise StepError(3, 'STEP_ESHAPE: "%s": not an array: %s' % (name, e)) from None
+            if getattr(value, "__dlpack_device__", None) and int(value.__dlpack_device__()[0]) == 2:
+                return self._far(name, value, keep)
+        except _REFUSALS as e:
+            raise _refusal(name, e) from None
+        a = _read(name, value, code)
         if not a.dtype.isnative:
             a = a.astype(a.dtype.newbyteorder("="))
-        if code == BFLOAT16 and a.dtype.name == "bfloat16":
-            a = a.view(np.uint16)
-        elif code in (BFLOAT16, FLOAT16) and a.dtype in (np.float16, np.float32, np.float64):
+        if code in (BFLOAT16, FLOAT16) and a.dtype in (np.float16, np.float32, np.float64):
             with np.errstate(over="ignore"):
                 wide, a = a, bits(a) if code == BFLOAT16 else a.astype(np.float16)
             lost = np.isinf(numbers(a) if code == BFLOAT16 else a) & ~np.isinf(wide)
@@ -912,7 +955,7 @@ class Step:
         """infer for as many rows as there are: batches of the size that was compiled are taken from them, zeros fill the last one.
         What has exactly its input's shape is the same for all batches. An output without rows is one per batch, if all are whole.
         STEP_ESHAPE: inputs of different numbers of rows, or none; an output of a row depends on what fills the last batch."""
-        values = {n: np.asarray(v) for n, v in values.items()}
+        values = {n: _read(n, v, self._inputs[n].dtype if n in self._inputs else 0) for n, v in values.items()}
         size = {n: self._inputs[n].shape[0] for n, v in values.items() if n in self._inputs and v.ndim == self._inputs[n].rank > 0}
         split = {n: len(v) for n, v in values.items() if n in size and v.shape[0] != size[n]} or {n: size[n] for n in size}
         if len(set(split.values())) != 1 or len({size[n] for n in split}) != 1:
@@ -1092,7 +1135,8 @@ class Step:
             if code is not None and not (isinstance(v, np.ndarray) and v.dtype == _DTYPES.get(code) and v.dtype.isnative and
                                          not any(s % v.itemsize for s in v.strides)):
                 raise StepError(3, 'STEP_ESHAPE: bind: "%s": expected an array of %s, to be read where it lies; found %s' % (
-                    n, np.dtype(_DTYPES.get(code, np.uint8)).name, getattr(v, "dtype", type(v).__name__)))
+                    n, "bfloat16 (uint16 of its bits)" if code == BFLOAT16 else np.dtype(_DTYPES.get(code, np.uint8)).name,
+                    v.dtype if isinstance(v, np.ndarray) else "%s, which is no array of NumPy" % type(v).__name__))
         keep: List[Any] = [values]
         metrics = (_f64 * max(len(self._metrics), 1))()
         batch, result = self._batch(values, keep), _Result(metrics=metrics, metric_capacity=len(self._metrics))

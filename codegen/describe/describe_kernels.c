@@ -101,22 +101,35 @@ void cg_add_kernels(const struct cg_tables *of, struct json_tree to)
     if (of->cuda && of->cuda->sequences) add_sequence(of->cuda, to);
 }
 
+/* Nests of all entries; false: diags say what has none. */
+static bool lower_all(struct cg_tables *all, struct arena *arena, struct diags *diags)
+{
+    bool ok = true;
+    if (all->target.cuda) cuda_target(&all->target);
+    all->entries = arena_new_array(arena, struct cg_entry, all->count + 1);
+    for (uint32_t i = 0; i < all->count; i++) {
+        const struct plan *plan = all->plans->plans.items[i];
+        struct cg_kernel *kernels = arena_new_array(arena, struct cg_kernel, plan->groups.count + 1);
+        ok = cg_lower(all->plans, plan, &all->target, arena, diags, kernels) && ok;
+        all->entries[i] = (struct cg_entry){.plan = plan, .kernels = kernels};
+    }
+    return ok;
+}
+
+bool cg_has_code(const struct plan_module *plans, const struct cg_target *target, struct arena *arena,
+                 struct diags *diags)
+{
+    struct cg_tables all = {.plans = plans, .target = *target, .count = (uint32_t)plans->plans.count};
+    return lower_all(&all, arena, diags);
+}
+
 const char *cg_kernels(const struct plan_module *plans, const struct cg_target *target, struct arena *arena,
                        struct diags *diags)
 {
     uint32_t count = (uint32_t)plans->plans.count;
     struct cg_cuda cuda;
     struct cg_tables all = {.plans = plans, .target = *target, .count = count, .cuda = target->cuda ? &cuda : NULL};
-    bool ok = true;
-    if (target->cuda) cuda_target(&all.target);
-    all.entries = arena_new_array(arena, struct cg_entry, count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct plan *plan = plans->plans.items[i];
-        struct cg_kernel *kernels = arena_new_array(arena, struct cg_kernel, plan->groups.count + 1);
-        ok = cg_lower(plans, plan, &all.target, arena, diags, kernels) && ok;
-        all.entries[i] = (struct cg_entry){.plan = plan, .kernels = kernels};
-    }
-    if (!ok) return NULL;
+    if (!lower_all(&all, arena, diags)) return NULL;
     if (target->cuda) cuda_print_module(&cuda, plans, all.entries, count, arena);
     struct json_tree to = json_object(arena);
     cg_add_kernels(&all, to);

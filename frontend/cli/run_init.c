@@ -36,6 +36,13 @@ int run_init_options(struct run *r)
         return cli_usage(r->cli, "--hf and --names go with --peft DIR: they say which layers its adapters are for");
     if (resume && strcmp(resume, "auto") != 0 && cli_count(r->cli, "peft"))
         return cli_usage(r->cli, "--peft and --resume PATH: who resumes takes all of the state");
+    /* Also where --resume auto takes another one: a name that is wrong is so in the first run and in the last. */
+    const char *begins[] = {"init", "peft"};
+    for (size_t i = 0; i < 2 && r->place.ranks < 2; i++) { /* of several the first looks */
+        const char *path = cli_text(r->cli, begins[i], NULL);
+        int code = path ? run_path_missing(r->cli, i ? "--peft: " : "--init: ", path) : 0;
+        if (code) return code;
+    }
     return 0;
 }
 
@@ -151,7 +158,6 @@ int run_init(struct run *r, const char *path)
     const char *map, *newest;
     uint64_t below = UINT64_MAX;
     int code = run_map(r->cli, &map);
-    if (!code && r->place.ranks < 2) code = run_path_missing(r->cli, "--init: ", path); /* of several the first looks */
     if (code) return code;
     if (!access(arena_format(r->cli->arena, "%s/adapter_config.json", path), F_OK))
         return cli_failed(r->cli, EXIT_WRONG,

@@ -138,6 +138,16 @@ class Checkpoint(runner.Case):
                 again = self.saved("again.safetensors", "--resume", run + "/step-%d" % k, what=what)
                 self.assertEqual(again, whole, k)
 
+    def test_resume_names(self):
+        """What a run begins with has to be there, also where a checkpoint is taken instead."""
+        run = ("--save-dir", "run", "--resume", "auto")
+        self.train(*run, steps=1)
+        for option in ("--init", "--peft"):
+            said = self.stepc("run", self.so, "--data", self.data, "--steps", "2", "-q", *run, option, "nosuch", code=3).stderr
+            self.assertIn("%s: nosuch: No such file" % option, said)
+        shutil.copytree(self.path("run/step-1"), self.path("start"))
+        self.train(*run, "--init", "start", steps=2)
+
     def test_many_files(self):
         """More than a process may have open, and more than are kept open; also as an object reads them, which has a few of its own open."""
         deep = dict(MODEL, model={"type": "sequential", "input": "x", "layers": [{"type": "repeat", "count": 40, "block": {"type": "linear", "features": 6}}, {"type": "linear", "features": 3}]}, mesh={"axes": {"data": 2}})

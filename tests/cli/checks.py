@@ -34,6 +34,17 @@ class Checks(runner.Case):
         self.stepc("compile", self.document("compiled.json", **change), "-o", self.path(name))
         return self.path(name)
 
+    def test_code(self):
+        """What has no code yet is found without making any."""
+        for count in ("arange(10**12)", "arange(3000000000)", "one_hot(y, 2**40)"):
+            document = self.document(loss="mean(%s) + mean(model)" % count)
+            for command in (["check"], ["explain"], ["explain", "--target", "cuda"], ["compile", "-o", self.path("no.so")]):
+                said = self.stepc(*command, document, code=1).stderr
+                self.assertIn("error[E0111]: counting beyond 2147483647 elements", said)
+                self.assertIn("at /loss", said)
+                self.assertEqual(said.count("error["), 1, said)
+            self.assertFalse(os.path.exists(self.path("no.so")))
+
     # ------------------------------------------------------------ check --against
 
     def test_agree(self):

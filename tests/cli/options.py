@@ -40,7 +40,7 @@ class Options(runner.Case):
         safetensors.write(data, {"x": np.ones((1, 8, 4), np.float32), "y": np.ones((1, 8, 3), np.float32)})
         self.stepc("compile", self.model, "-o", so, "--without", "trace", "--without", "compression", "-q")
         run = ("run", so, "--steps", "1", "--data", data, "-q")
-        self.assertIn("compiled --without trace", self.stepc(*run, "--trace", self.path("t.json"), code=1).stderr)
+        self.assertIn("so small that a step is one function", self.stepc(*run, "--trace", self.path("t.json"), code=1).stderr)
         self.assertIn("compression", self.stepc(*run, "--save-dir", self.path("runs"), "--compress", "all", code=1).stderr)
         passes = self.stepc("compile", self.model, "-o", so, "--disable", "simplify", "--disable", "join", "--time-passes").stderr
         self.assertNotRegex(passes, r"\b(simplify|join)\b")

@@ -35,6 +35,7 @@ for k in (1, 2, 3):
 assert got == want and r.step == 3 and 0 <= r.metrics["accuracy"] <= 1 and r.finite, (got, want)
 refused(stepc.StepError, "expected an array of float32", lambda: m.bind(image=image.astype("f8"), digit=digit))
 refused(stepc.StepError, "expected an array of int32", lambda: m.bind(image=image, digit=digit.tolist()))
+refused(stepc.StepError, "found float32, which is no array of NumPy", lambda: m.bind(image=np.float32(1), digit=digit))
 refused(stepc.StepError, "float32[8, 64]", m.bind(image=image[:, :3], digit=digit))
 # names
 refused(stepc.StepError, 'no tensor "layers.0.kernl"; did you mean "layers.0.kernel"?', lambda: m["layers.0.kernl"])

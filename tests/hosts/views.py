@@ -108,8 +108,9 @@ assert np.allclose(rates, [0.5, 0.25, 0.25, 0.2, 0.1]), rates
 refused(stepc.StepError, "cannot be NaN", lambda: scheduled.set("momentum", np.nan))
 for beyond in (np.inf, -np.inf, 1e300):
     for n in ("momentum", "learning_rate"):
-        refused(stepc.StepError, "infinite", lambda: scheduled.set(n, beyond))
-        refused(stepc.StepError, "infinite", lambda: scheduled.step(x=x, **{n: beyond}))
+        text = "infinite" if np.isinf(beyond) else "beyond float32"
+        refused(stepc.StepError, text, lambda: scheduled.set(n, beyond))
+        refused(stepc.StepError, text, lambda: scheduled.step(x=x, **{n: beyond}))
 # Others see the same memory.
 if importlib.util.find_spec("torch"):
     import torch
@@ -144,6 +145,26 @@ with stepc.compile({"stepc": 1, "name": "dtypes", "inputs": {k: {"shape": [4, 3]
         told.deleter(managed)
         if t is not None:
             assert str(torch.from_dlpack(every.view(kind)).dtype) == "torch." + (kind.split(".")[1] if kind != "w" else "bfloat16")
+# Arrays of PyTorch as inputs: those of bfloat16, which NumPy lacks, in any order of memory; what is not given says how.
+both = {"stepc": 1, "name": "both", "inputs": {"b": {"shape": [4, 3], "dtype": "bfloat16", "axes": ["batch", None]}, "f": {"shape": [4, 3], "axes": ["batch", None]}},
+        "model": {"type": "graph", "output": {"b": "b", "f": "f"}, "nodes": [{"type": "param", "name": "w", "shape": []}]}, "loss": "mean(f) + params.w",
+        "optimizer": {"type": "sgd", "learning_rate": 1.0}}
+if t is not None:
+    with stepc.compile(both, threads=1) as m2:
+        m2.init()
+        grid = torch.arange(24, dtype=torch.bfloat16)
+        plain = torch.ones(4, 3)
+        for b in (grid[:12].reshape(4, 3), grid[:12].reshape(3, 4).t(), grid[12:].reshape(4, 3), grid.reshape(4, 6)[:, ::2]):
+            assert np.array_equal(stepc.numbers(m2.infer(b=b, f=plain)["model.b"]), b.float().numpy())
+            assert np.array_equal(stepc.numbers(m2.infer_rows(b=b, f=plain)["model.b"]), b.float().numpy())
+            refused(3, '"f": an array of bfloat16', lambda: m2.infer(b=b, f=b))
+        for call in (m2.infer, m2.infer_rows, m2.step):
+            for what, text in ((plain.clone().requires_grad_(), "detach()"), (torch.complex(plain, plain).conj().imag, "resolve_neg()"),
+                               (plain.to("meta"), "meta"), (plain.to_sparse(), "")):
+                refused(3, text, lambda: call(b=grid[:12].reshape(4, 3), f=what))
+            for what, text in ((b.clone().requires_grad_(), "detach()"), (torch._neg_view(b), "resolve_neg()"), (b.to("meta"), "meta")):
+                refused(3, text, lambda: call(b=what, f=plain))
+    del m2, grid, plain, b, what
 # A view keeps its step open; arrays keep the memory, also behind close, which frees it with the last one.
 last, view = m[name], views[name]
 del m, views
@@ -179,6 +200,21 @@ begin = resident()
 for _ in range(5):
     once()
 assert resident() < begin + 60e6, (begin, resident())
+# What NumPy does not take it says itself, and lets go of.
+narrow = os.path.join(sys.argv[3], "views_narrow.so")
+document["model"]["layers"][0]["param_dtype"] = "bfloat16"
+stepc.compile(document, output=narrow, target="cpu").close()
+begin = resident()
+for k in range(8):  # of 20 MB
+    with stepc.Step(narrow, threads=1) as step:
+        step.init()
+        seen = step.view("layers.0.kernel")
+        for taken in (seen, step.view("layers.0.kernel")):
+            refused((RuntimeError, BufferError), "", lambda: np.from_dlpack(taken))
+        del seen, taken
+        gc.collect()
+assert resident() < begin + 60e6, (begin, resident())
+del document["model"]["layers"][0]["param_dtype"]
 # What a mesh splits is refused by name; what all devices have is not.
 document["inputs"]["x"]["shape"], document["model"]["layers"][0]["features"] = [4, 8], 16
 mesh = stepc.compile({**document, "mesh": {"axes": {"model": 2}}, "sharding": {"params": {"layers.0.kernel": [None, "model"]}}}, threads=1)

@@ -333,6 +333,7 @@ START_TEST(order_and_null)
     ck_assert_int_eq(rt_init(NULL), STEP_EINVAL);
     ck_assert_int_eq(rt_step(NULL, NULL, NULL), STEP_EINVAL);
     ck_assert_int_eq(rt_step_n(NULL, NULL, 1, NULL), STEP_EINVAL);
+    ck_assert_int_eq(rt_step_n(NULL, NULL, UINT64_MAX, NULL), STEP_EINVAL);
     ck_assert_int_eq(rt_eval(NULL, NULL, NULL, NULL), STEP_EINVAL);
     ck_assert_int_eq(rt_infer(NULL, NULL, NULL, NULL, 0), STEP_EINVAL);
     ck_assert_int_eq(rt_read(NULL, NULL), STEP_EINVAL);

@@ -341,7 +341,8 @@ START_TEST(hypers)
     for (int i = 0; i < 3; i++) { /* nor anything that float32 does not hold */
         ck_assert_int_eq(rt_hyper_set(t, "learning_rate", (double[]){(double)INFINITY, (double)-INFINITY, 1e39}[i]),
                          STEP_EINVAL);
-        ck_assert_msg(strstr(rt_last_error(t), "infinite") != NULL, "%s", rt_last_error(t));
+        ck_assert_msg(strstr(rt_last_error(t), i < 2 ? "infinite" : "1e+39, beyond float32") != NULL, "%s",
+                      rt_last_error(t));
     }
     call.value = (double)INFINITY;
     ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EINVAL);
