@@ -214,9 +214,9 @@ int32_t rt_hyper_find(const struct step_instance *t, const char *name, double va
     *status = rt_fail(t, s ? STEP_EINVAL : STEP_ENOTFOUND,
                       follows           ? "\"%s\" cannot be set: it follows a schedule"
                       : !s              ? "no hyper-parameter \"%s\""
-                      : isfinite(value) ? "\"%s\" cannot be %g, beyond float32"
+                      : isfinite(value) ? "\"%s\" cannot be beyond float32"
                                         : "\"%s\" cannot be NaN or infinite",
-                      name, value);
+                      name);
     return -1;
 }
 

@@ -331,6 +331,22 @@ static bool is_short(const struct lower_dot_product *p, int64_t steps)
     return bytes <= t->l2_bytes / 2;
 }
 
+/* The largest divisor of a part of k that a tile does in one go with what is inside of it, but one of enough steps. */
+static int64_t piece_of(const struct lower_dot_product *p, int64_t whole, int64_t inside)
+{
+    int64_t most = 1, least = whole;
+    for (int turn = 0; turn < 2; turn++)
+        for (int64_t i = 1; i <= whole / i; i++) {
+            const int64_t divisors[] = {i, whole / i};
+            for (int64_t k = 0; k < 2 && whole % i == 0; k++) {
+                int64_t d = divisors[k];
+                if (!turn && d > most && d < whole && is_short(p, inside * d)) most = d;
+                if (turn && d >= most && d < least && inside * d >= LEAST_STEPS) least = d;
+            }
+        }
+    return least;
+}
+
 /* Steps of k that a tile does in one go: leading parts stay outside, the last of these cut in two, as long as what the
  * others read would leave the second cache. */
 static void choose_k(struct lower_dot_product *p)
@@ -339,9 +355,7 @@ static void choose_k(struct lower_dot_product *p)
     int64_t rest = k->extent;
     p->outer_parts = 0;
     while (p->outer_parts + 1 < k->parts && !is_short(p, rest)) {
-        int64_t whole = k->part[p->outer_parts], inside = rest / whole, piece = whole - 1;
-        while (piece > 1 && (whole % piece || !is_short(p, inside * piece))) piece--;
-        while (piece < whole && (whole % piece || inside * piece < LEAST_STEPS)) piece++;
+        int64_t whole = k->part[p->outer_parts], inside = rest / whole, piece = piece_of(p, whole, inside);
         if (piece == whole) break;
         if (piece > 1 && k->parts < AXIS_PARTS) {
             memmove(&k->part[p->outer_parts + 1], &k->part[p->outer_parts],
@@ -393,8 +407,9 @@ static uint32_t largest(const struct lower_axis *axis, uint32_t parts)
 /* Steps, of so many rows each, that a worker takes at once: it packs panels for these, or reads all of y. */
 static int64_t chunk_of(int64_t steps, int64_t rows, int64_t least)
 {
+    enum { TRIED = 1 << 16 /* divisors: more of a row are enough in any case, and the steps may be a prime number */ };
     int64_t chunk = 1;
-    for (int64_t c = 2; c <= steps / least && chunk * rows < LEAST_PACKED / 3 * 2; c++)
+    for (int64_t c = 2; c <= steps / least && c <= TRIED && chunk * rows < LEAST_PACKED / 3 * 2; c++)
         if (steps % c == 0) chunk = c;
     return chunk;
 }
