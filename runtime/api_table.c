@@ -54,9 +54,7 @@ step_status rt_trace(struct step_instance *t, const char *path)
 {
     if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", "trace");
     if (!t->program->trace)
-        return path ? rt_fail(t, STEP_EUNSUPPORTED,
-                              "trace: compiled --without trace, or so small that a step is one function")
-                    : STEP_OK;
+        return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: one function, or compiled --without trace") : STEP_OK;
     step_status status = rt_enter(t, false);
     if (status) return status;
     return rt_leave(t, path ? t->program->trace->begin(t, path) : t->program->trace->stop(t));

@@ -58,16 +58,16 @@ const char *rt_cuda_why(const struct rt_cuda_driver *d, int status, char text[CU
 
 static step_status find_functions(struct rt_cuda_driver *d, void *library, const char *path)
 {
-#define CUDA_SYMBOL(member, name, parameters) {name, &d->member},
-#define CUDA_ONE(member, name, parameters) +1
+#define CUDA_SYMBOL(member, name, parameters) {name, &d->member, true},
+#define CUDA_LATER_SYMBOL(member, name, parameters) {name, &d->member, false},
     const struct {
         const char *name;
         void *to;
-    } symbols[] = {CUDA_FUNCTIONS(CUDA_SYMBOL) CUDA_LATER_FUNCTIONS(CUDA_SYMBOL)};
-    enum { LATER = 0 CUDA_LATER_FUNCTIONS(CUDA_ONE), NEEDED = sizeof symbols / sizeof *symbols - LATER };
+        bool needed;
+    } symbols[] = {CUDA_FUNCTIONS(CUDA_SYMBOL) CUDA_LATER_FUNCTIONS(CUDA_LATER_SYMBOL)};
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *symbol = dlsym(library, symbols[i].name);
-        if (!symbol && i < NEEDED)
+        if (!symbol && symbols[i].needed)
             return rt_fail(NULL, STEP_EDEVICE,
                            "the CUDA driver here (%s) is too old: it lacks %s; one for CUDA %d.0 or later is needed",
                            path, symbols[i].name, OLDEST / 1000);

@@ -69,8 +69,8 @@ struct rt_cuda_rows {
     X(exec_destroy, "cuGraphExecDestroy", (void *))
 /* Those that not every driver has: NULL. */
 #define CUDA_LATER_FUNCTIONS(X) \
-    X(function_load, "cuFuncLoad", (void *)) \
-    /* clang-format on */
+    X(function_load, "cuFuncLoad", (void *))
+/* clang-format on */
 
 #define CUDA_MEMBER(member, name, parameters) int(*member) parameters;
 struct rt_cuda_driver {

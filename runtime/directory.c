@@ -2,7 +2,6 @@
  * loading of such directories. A directory without a writer is removed by the next save. */
 #include "ir/base/str.h"
 #include "runtime/directory.h"
-#include "runtime/header_scan.h"
 #include "runtime/load.h"
 
 #include <fcntl.h>
@@ -102,23 +101,6 @@ static bool add_pair(struct st_text *to, const char *name, double value)
     return true;
 }
 
-/* An item is what JSON can hold: in so many brackets at most, since who reads it does so by recursion. The scanner
- * writes into what it reads. */
-static step_status check_item(struct step_instance *t, const struct step_item *item)
-{
-    enum { BRACKETS = 256 };
-    size_t n = strlen(item->json);
-    char *copy = malloc(n + 1);
-    if (!copy) return no_memory(t);
-    struct rt_scan s = {.at = memcpy(copy, item->json, n + 1), .end = copy + n};
-    step_status status = scan_skip(&s, BRACKETS) && scan_end(&s)
-                             ? STEP_OK
-                             : rt_fail(t, STEP_EINVAL, "save: item \"%s\" is no JSON: byte %td: %s", item->name,
-                                       s.at - copy, s.fault);
-    free(copy);
-    return status;
-}
-
 /* What the host lends until save returns. */
 static step_status take_texts(struct step_instance *t, struct rt_job *j, const struct step_save *save)
 {
@@ -128,8 +110,6 @@ static step_status take_texts(struct step_instance *t, struct rt_job *j, const s
         if (!at || !rt_take(&item, sizeof item, at) || !item.json || !is_name(item.name))
             return rt_fail(t, STEP_EINVAL, "save: item %zu: wrong size, no text, or a name beyond letters, digits, _-.",
                            i);
-        step_status status = check_item(t, &item);
-        if (status) return status;
         for (const char *name = j->documents.at; name && name < j->documents.at + j->documents.length;) {
             size_t n = strlen(item.name);
             if (strncmp(name + 6, item.name, n) == 0 && strcmp(name + 6 + n, ".json") == 0)

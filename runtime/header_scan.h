@@ -11,7 +11,6 @@ struct rt_scan {
     char *at, *end;    /* `end` must be writable: strings are terminated in place */
     const char *fault; /* NULL: none yet; `at` is its place */
     bool first;        /* nothing was read in the innermost object or list */
-    bool skips;        /* nobody reads the strings: they may hold what none of ours can, a zero or half of a pair */
 };
 
 bool scan_open(struct rt_scan *, char bracket); /* '{' or '[' */

@@ -212,10 +212,9 @@ int32_t rt_hyper_find(const struct step_instance *t, const char *name, double va
     bool none = s && !isfinite((float)value) && !(isnan(value) && isnan(s->initial));
     if (s && !follows && !none) return (int32_t)(s - slots);
     *status = rt_fail(t, s ? STEP_EINVAL : STEP_ENOTFOUND,
-                      follows           ? "\"%s\" cannot be set: it follows a schedule"
-                      : !s              ? "no hyper-parameter \"%s\""
-                      : isfinite(value) ? "\"%s\" cannot be beyond float32"
-                                        : "\"%s\" cannot be NaN or infinite",
+                      follows ? "\"%s\" cannot be set: it follows a schedule"
+                      : s     ? "\"%s\" must be finite in float32"
+                              : "no hyper-parameter \"%s\"",
                       name);
     return -1;
 }

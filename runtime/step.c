@@ -355,8 +355,6 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
     if (!status) status = batch_check(t, from, &batch, RT_STEP);
     if (!status && (batch.flags & ~(leading ? 0u : (uint32_t)STEP_COMPUTE)) > STEP_ON_NONFINITE_SKIP)
         status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
-    if (!status && n > INT64_MAX) /* as a dimension it would be less than 0 */
-        status = rt_fail(t, STEP_EINVAL, "step_n: 2^63 steps or more");
     if (t->ranks > 1 && !status) status = rt_interrupted(t, "before", 1);
     if (!status) status = hypers_apply(t, &batch, &hypers);
     status = rt_bind(t, &batch, RT_STEP, leading ? n : 0, status);

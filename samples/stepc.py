@@ -1062,9 +1062,12 @@ class Step:
         return Checkpoints(self, folder, keep, compress)
 
     def item(self, name: str) -> Any:
-        """What was saved under this name beside the state that was loaded last; None: nothing."""
+        """What was saved under this name beside the state that was loaded last; None: nothing. STEP_ECORRUPT: a host saved no JSON."""
         text = self._item(self._instance, _c(name))
-        return None if text is None else json.loads(text)
+        try:
+            return None if text is None else json.loads(text)
+        except (ValueError, RecursionError) as e:
+            raise StepError(7, 'STEP_ECORRUPT: item "%s" is no JSON: %s' % (name, e)) from None
 
     def _save_into(self, folder: Path, keep: Optional[str] = None, items: Optional[Dict[str, Any]] = None, metrics: Optional[Dict[str, float]] = None,
                    compress: Optional[str] = None) -> Any:

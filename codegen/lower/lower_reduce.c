@@ -1,6 +1,7 @@
 /* Reductions with the element-wise work around them. The domain is cut into runs of dimensions that are kept (rows) or
  * reduced (columns). A row kernel gives each row to one iteration and walks its columns with the lanes; a column kernel
- * gives a block of kept elements to one iteration, each element a lane, and walks the reduced ones.
+ * gives a block of kept elements to one iteration, each element a lane, and walks the reduced ones. So it does with
+ * rows of few columns, each a lane.
  *
  * A reduction that needs another one's result comes a pass later over the same columns. What a later pass needs again
  * is computed again, but for expensive operations: those are kept in a local row. Outputs are stored in the last pass,

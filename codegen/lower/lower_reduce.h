@@ -1,5 +1,5 @@
-/* What the kernels of reductions share: lower_reduce_loops.c has it, lower_reduce_rows.c and
- * lower_reduce_columns.c are the kernels. */
+/* What the kernels of reductions (lower_reduce_rows.c, lower_reduce_columns.c) share; most of it is in
+ * lower_reduce_loops.c. */
 #ifndef CODEGEN_LOWER_REDUCE_H
 #define CODEGEN_LOWER_REDUCE_H
 #include "codegen/lower/lower.h"
@@ -44,8 +44,9 @@ bool reduction_is_stepwise(const struct ir_node *node);
 /* Is this one element after the other; does it wait for its neighbour leaf by leaf. */
 bool reduction_in_order(const struct lower_reduction *r, const struct ir_node *node);
 bool reduction_is_tree(const struct lower_reduction *r, const struct ir_node *node);
-/* Columns: lanes are rows, whose columns are the last run. */
+/* In a column kernel: each lane has a whole row, as rows are short. */
 bool reduction_of_lanes(const struct lower_reduction *r);
+/* The last part that is kept of the run before the last. */
 struct lower_kept reduction_last_kept(const struct lower_reduction *r);
 /* Loops: a step of one, all kept parts, all reduced ones with what is inside. */
 void reduction_add_part(struct lower_reduction *r, uint32_t axis, nest_var var, int64_t stride);
@@ -58,7 +59,7 @@ enum ir_op reduction_combines(const struct ir_node *node);
 void reduction_declare(struct lower_reduction *r, uint32_t pass, bool trees);
 void reduction_body(struct lower_reduction *r, uint32_t pass, struct nest_index reg);
 void reduction_store_rows(struct lower_reduction *r);
-/* Kernels, and whether columns are the way for rows. */
+/* Whether rows are for a column kernel, each a lane; the kernels. */
 bool reduction_has_short_rows(const struct lower_reduction *r);
 void reduction_by_rows(struct lower_reduction *r);
 void reduction_by_columns(struct lower_reduction *r);

@@ -289,6 +289,10 @@ static int trace(struct run *r, bool begin)
     if (!path) return 0;
     if (r->place.rank) path = arena_format(r->cli->arena, "%s.%u", path, r->place.rank);
     step_status status = r->api->trace(r->instance, begin ? path : NULL);
+    if (status == STEP_EUNSUPPORTED)
+        return cli_failed(r->cli, EXIT_WRONG,
+                          "--trace: this object was compiled --without trace, or is so small that a step is one "
+                          "function, whose kernels nobody tells apart");
     return status ? run_status(r, status, "--trace") : 0;
 }
 

@@ -116,7 +116,10 @@ struct json_tree json_copy(struct arena *arena, const struct cJSON *from) { retu
 
 const struct cJSON *json_read(struct arena *arena, const char *text, size_t length)
 {
-    struct cJSON *parsed = cJSON_ParseWithLength(text, length);
+    const char *end = text;
+    struct cJSON *parsed = cJSON_ParseWithLengthOpts(text, length, &end, false);
+    while (parsed && end < text + length && *end && strchr(" \t\r\n", *end)) end++;
+    if (parsed && end < text + length) cJSON_Delete(parsed), parsed = NULL; /* and something behind it */
     const struct cJSON *kept = parsed ? copy(arena, parsed, &(struct parsed){text, text + length}).item : NULL;
     cJSON_Delete(parsed);
     return kept;

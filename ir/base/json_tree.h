@@ -25,7 +25,8 @@ void json_add_integer(struct json_tree to, const char *key, int64_t);
 /* The shortest text that reads back as this double or, `single`, float; NaN and infinities as strings. */
 void json_add_number(struct json_tree to, const char *key, double, bool single);
 
-/* For reading; NULL: the text is no JSON. Who looks into it includes cJSON.h. A copy is to be printed. */
+/* For reading; NULL: the text is no JSON, or more than one. Who looks into it includes cJSON.h. A copy is to be
+ * printed. */
 const struct cJSON *json_read(struct arena *, const char *text, size_t length);
 struct json_tree json_copy(struct arena *, const struct cJSON *);
 

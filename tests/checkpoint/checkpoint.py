@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import numpy as np
 
@@ -147,6 +148,22 @@ class Checkpoint(runner.Case):
             self.assertIn("%s: nosuch: No such file" % option, said)
         shutil.copytree(self.path("run/step-1"), self.path("start"))
         self.train(*run, "--init", "start", steps=2)
+
+    def test_items_that_are_no_json(self):
+        """A host may save any text as an item: whoever reads it says what it is not."""
+        for text in ("{bad", "", "{} {}", "[" * 2000 + "]" * 2000, ' {"a": [1, "\\u0000"]} '):
+            shutil.rmtree(self.path("items"), ignore_errors=True)
+            with host.Step(self.path(self.so)) as m, mock.patch.object(host, "_json", lambda value, what: text):
+                m.init()
+                with m.checkpoints(self.path("items")) as runs:
+                    runs.save(items={"note": 1})
+                    runs.resume()
+                    if "u0000" in text:
+                        self.assertEqual(runs.item("note"), {"a": [1, "\0"]})
+                        self.stepc("checkpoint", "verify", "items")
+                    else:
+                        self.assertRaisesRegex(host.StepError, 'STEP_ECORRUPT: item "note" is no JSON', runs.item, "note")
+                        self.assertIn("items/note.json: an item that is no JSON", self.stepc("checkpoint", "verify", "items", code=1).stderr)
 
     def test_many_files(self):
         """More than a process may have open, and more than are kept open; also as an object reads them, which has a few of its own open."""

@@ -518,10 +518,10 @@ class Cli(runner.Case):
         for cpu in ("x86-64-v3", "x86-64-v4"):
             self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "directories")
             alone = os.path.getsize(so)
-            self.assertLessEqual(alone, 64 * 1024 + 384)  # these for what says which number another dtype makes infinite, or float32, and which step is not traced
+            self.assertLessEqual(alone, 64 * 1024 + 192)  # these for what says which number another dtype makes infinite
             self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "retention,compression")
             directories = os.path.getsize(so)
-            self.assertLessEqual(directories, alone + 24 * 1024 + 384)  # these for what finds items that are no JSON
+            self.assertLessEqual(directories, alone + 24 * 1024)
             self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "maps,compression")
             retention = os.path.getsize(so)
             self.assertLessEqual(retention, directories + 2816)

@@ -167,7 +167,7 @@ struct step_save {
     size_t size;
     const char *directory; /* run directory; the checkpoint becomes directory/step-N. NAME.safetensors: one file */
     const char *slots;     /* JSON list of patterns; NULL: every slot */
-    const struct step_item *items; /* JSON texts, at most 256 brackets deep, beside the tensors */
+    const struct step_item *items; /* JSON documents stored beside the tensors */
     size_t item_count;
     const struct step_hyper *metrics; /* recorded for the retention rule best= */
     size_t metric_count;

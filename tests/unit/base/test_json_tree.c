@@ -46,6 +46,8 @@ START_TEST(read_back)
     ck_assert_str_eq(json_print(json_copy(&arena, json_read(&arena, text, strlen(text)))),
                      "{\"1.5\\\"2.5\":-3,\"b\":[30.0,-100.0,0.5,7,\"8.0\",{\"c\":10.0}],\"d\":0}");
     ck_assert_ptr_null(json_read(&arena, "{\"a\":", 5));
+    ck_assert_ptr_null(json_read(&arena, "{} {}", 5));
+    ck_assert_ptr_nonnull(json_read(&arena, " {}\r\n\t ", 7));
     arena_free(&arena);
 }
 END_TEST

@@ -21,7 +21,7 @@ static const struct {
     {{"abcde", "fghij", "ab"},
      "cdefghij",
      {2, 2, 2, 2, 2, 2, 2, 2, 2, 2},
-     {{0, 2}, {1, 3}}}, /* 10 dimensions at most */
+     {{0, 2}, {1, 3}}}, /* both long ones at once would have 10 dimensions */
     {{"abcde", "fghij"}, "abcdefghij", {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, {{0, 1}}},
 };
 

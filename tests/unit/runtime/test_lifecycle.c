@@ -337,12 +337,11 @@ START_TEST(hypers)
     ck_assert_int_eq(rt_hyper_set(t, "learning_rate", 0.75), STEP_OK);
     ck_assert_int_eq(rt_hyper_set(t, "learning_rate", (double)NAN),
                      STEP_EINVAL); /* there is no schedule to go back to */
-    ck_assert_msg(strstr(rt_last_error(t), "cannot be NaN") != NULL, "%s", rt_last_error(t));
+    ck_assert_msg(strstr(rt_last_error(t), "must be finite in float32") != NULL, "%s", rt_last_error(t));
     for (int i = 0; i < 3; i++) { /* nor anything that float32 does not hold */
         ck_assert_int_eq(rt_hyper_set(t, "learning_rate", (double[]){(double)INFINITY, (double)-INFINITY, 1e39}[i]),
                          STEP_EINVAL);
-        ck_assert_msg(strstr(rt_last_error(t), i < 2 ? "infinite" : "cannot be beyond float32") != NULL, "%s",
-                      rt_last_error(t));
+        ck_assert_msg(strstr(rt_last_error(t), "must be finite in float32") != NULL, "%s", rt_last_error(t));
     }
     call.value = (double)INFINITY;
     ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EINVAL);
