@@ -142,6 +142,9 @@ LLVMValueRef emit_call1(struct emit *, const char *intrinsic, LLVMValueRef);
 LLVMValueRef emit_call2(struct emit *, const char *intrinsic, LLVMValueRef, LLVMValueRef);
 LLVMValueRef emit_fma(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef); /* two roundings without the hardware */
 LLVMValueRef emit_fma_pairs(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef); /* of bfloat16, to f32 */
+/* x * 2^n, of whole n, rounded once; for types that have it. */
+bool emit_has_scale(const struct emit *, LLVMTypeRef);
+LLVMValueRef emit_scale(struct emit *, LLVMValueRef x, LLVMValueRef n);
 LLVMValueRef emit_half_of(struct emit *, LLVMValueRef pair, int which); /* of bfloat16: 0 the first, 1; as f32 */
 LLVMValueRef emit_bits(struct emit *, LLVMValueRef);                    /* float to the integer of its size */
 LLVMValueRef emit_from_bits(struct emit *, LLVMValueRef);               /* back: i32 to f32, i64 to f64 */

@@ -155,6 +155,23 @@ LLVMValueRef emit_fma_pairs(struct emit *e, LLVMValueRef x, LLVMValueRef y, LLVM
                           NULL, 0, args, 3);
 }
 
+/* Vectors of f32 of AVX-512. */
+bool emit_has_scale(const struct emit *e, LLVMTypeRef type)
+{
+    return e->target->vector_bytes == 64 && emit_lane_count(type) >= 4;
+}
+
+LLVMValueRef emit_scale(struct emit *e, LLVMValueRef x, LLVMValueRef n)
+{
+    uint32_t lanes = emit_lane_count(LLVMTypeOf(x));
+    LLVMValueRef args[] = {x, n, x, LLVMConstAllOnes(lanes == 16 ? e->i16 : e->i8), emit_int(e->i32, 4)};
+    return emit_intrinsic(e,
+                          lanes == 16  ? "llvm.x86.avx512.mask.scalef.ps.512"
+                          : lanes == 8 ? "llvm.x86.avx512.mask.scalef.ps.256"
+                                       : "llvm.x86.avx512.mask.scalef.ps.128",
+                          NULL, 0, args, lanes == 16 ? 5 : 4);
+}
+
 LLVMValueRef emit_bits(struct emit *e, LLVMValueRef x)
 {
     LLVMTypeRef type = LLVMTypeOf(x);

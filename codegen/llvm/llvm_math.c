@@ -1,11 +1,11 @@
 /* Elementary functions in f32 as inlined polynomials, the same code for a scalar and for a vector; f64 calls libm lane
  * by lane. Largest errors over all floats against a correctly rounded result, measured by
  * tests/unit/codegen/test_math.c, in units in the last place, with FMA (without: about half an ulp more):
- *   exp 1.05  expm1 1.6  log 0.9  log1p 1.5  tanh 1.4  erf 1.05  logistic 2.5  sin, cos 1.6  rsqrt 1.5  log2, pow 0.6
+ *   exp 0.9  expm1 1.6  log 0.9  log1p 1.5  tanh 1.4  erf 1.05  logistic 2.5  sin, cos 1.6  rsqrt 1.5  log2, pow 0.6
  *   atan2 1.7
  * Denormal arguments and results are right where the caller's floating-point mode keeps them, but logistic below -88.7
  * is 0. Sources: S. Moshier's
- * Cephes library (exp, log, tanh, sin, cos), N. Juffa's erff, fdlibm's log1p. */
+ * Cephes library (expm1, log, tanh, sin, cos), N. Juffa's erff, fdlibm's log1p. */
 #include "codegen/llvm/llvm_emit.h"
 
 struct math {
@@ -55,10 +55,17 @@ static LLVMValueRef polynomial(const struct math *m, LLVMValueRef x, const doubl
     polynomial((m), (x), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
 
 /* NaN passes. */
+static LLVMValueRef at_least(const struct math *m, LLVMValueRef x, double low)
+{
+    return pick(m, test(m, LLVMRealOGT, real(m, low), x), real(m, low), x);
+}
+static LLVMValueRef at_most(const struct math *m, LLVMValueRef x, double high)
+{
+    return pick(m, test(m, LLVMRealOLT, real(m, high), x), real(m, high), x);
+}
 static LLVMValueRef clamp(const struct math *m, LLVMValueRef x, double low, double high)
 {
-    x = pick(m, test(m, LLVMRealOGT, real(m, low), x), real(m, low), x);
-    return pick(m, test(m, LLVMRealOLT, real(m, high), x), real(m, high), x);
+    return at_most(m, at_least(m, x, low), high);
 }
 
 static struct math math_of(struct emit *e, LLVMValueRef x)
@@ -74,48 +81,60 @@ static struct math wide_of(const struct math *m)
 
 /* ---------------------------------------------------------------- exponentials */
 
-/* x = n ln2 + r, |r| <= ln2/2. Adding 1.5 * 2^23 rounds to an integer that then stands in the low bits; unlike a
- * conversion it is defined for NaN. */
-static LLVMValueRef reduce_exp(const struct math *m, LLVMValueRef x, LLVMValueRef *n, LLVMValueRef *n_real)
+/* x rounded to a whole number n of ln2. Adding 1.5 * 2^23 rounds to an integer that then stands in the low bits, plus
+ * `bias`, which shall be even; unlike a conversion it is defined for NaN. Shifted to where exponents are, nothing is
+ * left of the rest. */
+static LLVMValueRef whole_ln2(const struct math *m, LLVMValueRef x, double bias, LLVMValueRef *bits)
 {
-    LLVMValueRef magic = real(m, 12582912.0);
-    LLVMValueRef t = fma3(m, x, real(m, 1.44269504088896341), magic);
-    *n_real = sub(m, t, magic);
-    *n = isub(m, emit_bits(m->e, t), whole(m, 0x4b400000));
-    LLVMValueRef r = fma3(m, *n_real, real(m, -0.693359375), x);
-    return fma3(m, *n_real, real(m, 2.12194440e-4), r);
+    LLVMValueRef magic = real(m, 12582912.0 + bias), t = fma3(m, x, real(m, 1.44269504088896341), magic);
+    *bits = emit_bits(m->e, t);
+    return sub(m, t, magic);
 }
 
-static LLVMValueRef power_of_two(const struct math *m, LLVMValueRef n)
+/* x - n ln2, at most ln2/2, with ln2 in two parts: the product with the first one is exact. */
+static LLVMValueRef rest_of_ln2(const struct math *m, LLVMValueRef x, LLVMValueRef n)
 {
-    return emit_from_bits(m->e, shl(m, iadd(m, n, whole(m, 127)), 23));
+    return fma3(m, n, real(m, 2.12194440e-4), fma3(m, n, real(m, -0.693359375), x));
 }
 
-/* (e^r - 1 - r) / r^2 */
-static LLVMValueRef exp_polynomial(const struct math *m, LLVMValueRef r)
+/* e^r for |r| <= ln2/2, to 3e-9: a minimax polynomial whose first two coefficients are 1. */
+static LLVMValueRef exp_of_rest(const struct math *m, LLVMValueRef r)
 {
-    return POLYNOMIAL(m, r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
-                      5.0000001201e-1);
+    return POLYNOMIAL(m, r, 1.38144673e-3, 8.36878084e-3, 4.16683927e-2, 1.66665196e-1, 4.99999940e-1, 1.0, 1.0);
 }
 
 static LLVMValueRef math_exp(const struct math *m, LLVMValueRef x)
 {
-    LLVMValueRef n, n_real;
-    LLVMValueRef r = reduce_exp(m, clamp(m, x, -104.0, 89.0), &n, &n_real);
-    LLVMValueRef y = fma3(m, exp_polynomial(m, r), mul(m, r, r), r);
-    y = add(m, y, real(m, 1.0));
-    /* In two steps, so that neither factor leaves the range while the product may become denormal or infinite. */
-    LLVMValueRef half = sar(m, n, 1);
-    return mul(m, mul(m, y, power_of_two(m, half)), power_of_two(m, isub(m, n, half)));
+    LLVMValueRef bits;
+    x = clamp(m, x, -104.0, 89.0);
+    LLVMValueRef n = whole_ln2(m, x, 254.0, &bits), y = exp_of_rest(m, rest_of_ln2(m, x, n));
+    if (emit_has_scale(m->e, m->f)) return emit_scale(m->e, y, n);
+    /* In two steps, so that neither factor leaves the range while the product may become denormal or infinite. The bias
+     * is that of two exponents. */
+    LLVMValueRef half = shl(m, LLVMBuildLShr(m->e->b, bits, whole(m, 1), ""), 23);
+    y = mul(m, y, emit_from_bits(m->e, half));
+    return mul(m, y, emit_from_bits(m->e, isub(m, shl(m, bits, 23), half)));
+}
+
+/* Of -87 <= x <= 88, where 2^n may be added to the exponent; its relative error grows by n * 2e-9. NaN gives anything.
+ */
+static LLVMValueRef exp_within_range(const struct math *m, LLVMValueRef x)
+{
+    LLVMValueRef bits, n = whole_ln2(m, x, 0.0, &bits);
+    LLVMValueRef y = exp_of_rest(m, fma3(m, n, real(m, -0.69314718055994530942), x));
+    return emit_from_bits(m->e, iadd(m, emit_bits(m->e, y), shl(m, bits, 23)));
 }
 
 static LLVMValueRef math_expm1(const struct math *m, LLVMValueRef x)
 {
-    LLVMValueRef n, n_real;
-    LLVMValueRef r = reduce_exp(m, clamp(m, x, -25.0, 89.0), &n, &n_real);
-    LLVMValueRef p = fma3(m, exp_polynomial(m, r), mul(m, r, r), r);
+    LLVMValueRef bits, limited = clamp(m, x, -25.0, 89.0);
+    LLVMValueRef n = whole_ln2(m, limited, 126.0, &bits), r = rest_of_ln2(m, limited, n);
+    /* (e^r - 1 - r) / r^2 */
+    LLVMValueRef p = POLYNOMIAL(m, r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
+                                1.6666665459e-1, 5.0000001201e-1);
+    p = fma3(m, p, mul(m, r, r), r);
     /* 2^n p + (2^n - 1), all halved because 2^128 is out of range. */
-    LLVMValueRef scale = power_of_two(m, isub(m, n, whole(m, 1)));
+    LLVMValueRef scale = emit_from_bits(m->e, shl(m, bits, 23));
     LLVMValueRef y = fma3(m, scale, p, sub(m, scale, real(m, 0.5)));
     y = add(m, y, y);
     return pick(m, test(m, LLVMRealOLT, absolute(m, x), real(m, 1e-5)), fma3(m, mul(m, x, x), real(m, 0.5), x), y);
@@ -127,8 +146,9 @@ static LLVMValueRef math_tanh(const struct math *m, LLVMValueRef x)
     LLVMValueRef p = POLYNOMIAL(m, z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1,
                                 -3.33332819422e-1);
     LLVMValueRef small = fma3(m, mul(m, p, z), x, x);
-    LLVMValueRef large = sub(m, one, divide(m, real(m, 2.0), add(m, math_exp(m, add(m, a, a)), one)));
-    return pick(m, test(m, LLVMRealOLT, a, real(m, 0.625)), small, with_sign(m, large, x));
+    LLVMValueRef b = at_most(m, a, 9.1), e = exp_within_range(m, add(m, b, b)); /* from there on it is 1 */
+    LLVMValueRef large = sub(m, one, divide(m, real(m, 2.0), add(m, e, one)));
+    return pick(m, test(m, LLVMRealOGE, a, real(m, 0.625)), with_sign(m, large, x), small); /* NaN is small */
 }
 
 /* ---------------------------------------------------------------- logarithms */
@@ -197,7 +217,8 @@ static LLVMValueRef math_erf(const struct math *m, LLVMValueRef x)
     r = fma3(m, r, t, real(m, -6.34846687e-1));
     r = fma3(m, r, t, real(m, -1.28717512e-1));
     r = fma3(m, r, t, LLVMBuildFNeg(m->e->b, t, ""));
-    LLVMValueRef large = with_sign(m, sub(m, real(m, 1.0), math_exp(m, r)), x);
+    r = exp_within_range(m, at_least(m, r, -87.0));
+    LLVMValueRef large = with_sign(m, sub(m, real(m, 1.0), r), x);
     LLVMValueRef p = POLYNOMIAL(m, s, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1,
                                 1.28379166e-1);
     return pick(m, test(m, LLVMRealOGT, t, real(m, 0.927734375)), large, fma3(m, p, x, x));
