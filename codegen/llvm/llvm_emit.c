@@ -461,11 +461,11 @@ static void print_op(struct emit *e, const struct nest_stmt *s)
     for (uint32_t i = 0; i < s->arg_count && s->kind == NEST_OP && ir_ops[s->op].flags & IR_ROUNDS;
          i++) /* nest_wide.c */
         if (e->values[s->args[i]].dtype == IR_F32) operand = IR_F32;
-    e->rounds = e->facts[s->result];
+    e->known = e->facts[s->result];
     LLVMValueRef v = s->kind != NEST_FMA ? emit_op(e, s->op, s->dtype, operand, s->word, args)
                      : operand == IR_U32 ? emit_fma_pairs(e, args[0], args[1], args[2])
                                          : emit_round_to(e, s->dtype, emit_fma(e, args[0], args[1], args[2]));
-    e->rounds = 0;
+    e->known = 0;
     e->values[s->result] = (struct emit_value){v, s->dtype, varies};
 }
 
@@ -546,7 +546,7 @@ void emit_nest(struct emit *e, const struct nest *nest, const LLVMValueRef *buff
         e->buffers[i] = emit_element(e, e->i8, scratch, (int64_t)offset);
         offset += ((uint64_t)buffer->extent * ir_dtype_bytes(buffer->dtype) + 63) / 64 * 64;
     }
-    e->facts = emit_find_facts(e);
+    e->facts = emit_find_facts(e, flat_extent);
     survey(e, nest->body.items, nest->body.count, false, -1);
     emit_apart_survey(e);
     emit_tiles_begin(e);

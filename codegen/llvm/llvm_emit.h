@@ -58,7 +58,7 @@ struct emit {
     struct emit_register *regs;
     LLVMValueRef *buffers;
     const uint8_t *facts;          /* by value (llvm_emit_facts.c) */
-    uint8_t rounds;                /* those of what is rounded now */
+    uint8_t known;                 /* those of what is made now */
     LLVMValueRef *given;           /* by value: a number that is an argument; NULL: there are none */
     const struct nest_stmt *tiles; /* the first statement of tiles: whose the configuration is; NULL: there are none */
     LLVMValueRef lo, hi, scratch;
@@ -102,9 +102,11 @@ struct emit_apart emit_apart_begin(struct emit *, const struct nest_stmt *loop);
 void emit_apart_end(struct emit *, struct emit_apart);
 
 /* llvm_emit_facts.c: what is known of each value of the nest that is printed. It is no denormal; if it is NaN, the
- * lower half of its bits is 0; so it was before it was rounded. */
-enum { EMIT_FLUSHED = 1, EMIT_SHORT = 2, EMIT_ROUNDS_SHORT = 4 };
-const uint8_t *emit_find_facts(struct emit *);
+ * lower half of its bits is 0; so it was before it was rounded; it is a quotient whose divisor stays for some
+ * iterations. */
+enum { EMIT_FLUSHED = 1, EMIT_SHORT = 2, EMIT_ROUNDS_SHORT = 4, EMIT_STEADY_DIVISOR = 8 };
+const uint8_t *emit_find_facts(struct emit *, int64_t flat_extent);        /* -1: not known */
+void emit_find_steady(struct emit *, int64_t flat_extent, uint8_t *facts); /* llvm_emit_steady.c: the last one */
 
 /* llvm_emit_register.c */
 LLVMValueRef emit_slot(struct emit *, uint32_t reg, int64_t element, uint32_t copy); /* its alloca */
@@ -202,6 +204,8 @@ typedef LLVMValueRef emit_rule(const struct emit_scalar *);
 #include "ir/emit.def"
 LLVMValueRef emit_op(struct emit *, enum ir_op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
                      const LLVMValueRef *args);
+bool emit_can_divide_steady(const struct emit_scalar *); /* where EMIT_STEADY_DIVISOR is known: by its reciprocal */
+LLVMValueRef emit_divide_steady(const struct emit_scalar *);
 LLVMValueRef emit_combine(struct emit *, enum ir_op, enum ir_dtype, LLVMValueRef, LLVMValueRef);
 LLVMValueRef emit_round_to(struct emit *, enum ir_dtype, LLVMValueRef); /* f32 to the nearest bf16 or f16, as f32 */
 

@@ -108,7 +108,7 @@ static uint8_t *all(struct emit *e, size_t count)
     return marks;
 }
 
-const uint8_t *emit_find_facts(struct emit *e)
+const uint8_t *emit_find_facts(struct emit *e, int64_t flat_extent)
 {
     const struct nest *nest = e->nest;
     struct facts f = {.e = e,
@@ -120,5 +120,6 @@ const uint8_t *emit_find_facts(struct emit *e)
         f.changed = false;
         walk(&f, nest->body.items, nest->body.count);
     }
+    emit_find_steady(e, flat_extent, f.value);
     return f.value;
 }

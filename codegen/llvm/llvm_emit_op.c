@@ -23,7 +23,7 @@ static LLVMValueRef round_bf16(struct emit *e, LLVMValueRef x)
 {
     uint32_t lanes = emit_lane_count(LLVMTypeOf(x));
     if (e->target->pairs && !e->target->invariant && (lanes == 8 || lanes == 16) &&
-        (e->rounds & EMIT_FLUSHED || is_flushed(x))) {
+        (e->known & EMIT_FLUSHED || is_flushed(x))) {
         const char *name = lanes == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512"
                                        : "llvm.x86.avx512bf16.cvtneps2bf16.256";
         LLVMValueRef half = emit_intrinsic(e, name, NULL, 0, &x, 1);
@@ -34,7 +34,7 @@ static LLVMValueRef round_bf16(struct emit *e, LLVMValueRef x)
     LLVMTypeRef type = LLVMTypeOf(bits);
     LLVMValueRef odd = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, bits, emit_int(type, 16), ""), emit_int(type, 1), "");
     LLVMValueRef up = LLVMBuildAdd(e->b, bits, LLVMBuildAdd(e->b, odd, emit_int(type, 0x7fff), ""), "");
-    if (!(e->rounds & EMIT_ROUNDS_SHORT)) {
+    if (!(e->known & EMIT_ROUNDS_SHORT)) {
         LLVMValueRef quiet = LLVMBuildOr(e->b, bits, emit_int(type, 0x400000), "");
         up = emit_pick(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), quiet, up);
     }
@@ -173,6 +173,7 @@ static LLVMValueRef divide(const struct emit_scalar *c)
     LLVMTypeRef type = LLVMTypeOf(x);
     bool rem = c->op == OP_rem, is_signed = ir_dtype_is_signed(c->operand);
     if (ir_dtype_is_float(c->operand)) {
+        if (!rem && e->known & EMIT_STEADY_DIVISOR && emit_can_divide_steady(c)) return emit_divide_steady(c);
         if (!rem) return LLVMBuildFDiv(e->b, x, y, "");
         LLVMValueRef args[] = {x, y};
         return emit_libm(e, c->operand == IR_F64 ? "fmod" : "fmodf", args, 2);

@@ -402,6 +402,31 @@ LLVMValueRef emit_logistic(const struct emit_scalar *c)
     return divide(&m, one, add(&m, one, is_wide(c) ? emit_libm(c->e, "exp", &minus, 1) : math_exp(&m, minus)));
 }
 
+bool emit_can_divide_steady(const struct emit_scalar *c)
+{
+    uint32_t lanes = emit_lane_count(LLVMTypeOf(c->x[0]));
+    LLVMTypeRef type = LLVMTypeOf(c->x[0]);
+    return c->e->has_fma && lanes >= 4 && LLVMGetElementType(type) == c->e->f32;
+}
+
+/* x / y as x times the reciprocal r of y, which LLVM makes before the loop in which y does not change, and one step
+ * that rounds it as a division is (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000
+ * processor", 1990). The last bit may be another one below 2^-101, where the rest of x is no normal number. Of y above
+ * 2^126, whose reciprocal is none, a fourth is taken, and of x. Where a factor is not finite, or the quotient a zero, x
+ * * r is it. */
+LLVMValueRef emit_divide_steady(const struct emit_scalar *c)
+{
+    struct math m = math_of(c->e, c->x[0]);
+    LLVMValueRef y = c->x[1];
+    LLVMValueRef part = pick(&m, test(&m, LLVMRealOGT, absolute(&m, y), real(&m, 0x1p126)), real(&m, 0.25),
+                             real(&m, 1.0));
+    y = mul(&m, y, part);
+    LLVMValueRef r = divide(&m, real(&m, 1.0), y), x = mul(&m, c->x[0], part), q = mul(&m, x, r);
+    LLVMValueRef rest = fma3(&m, q, y, LLVMBuildFNeg(m.e->b, x, ""));
+    LLVMValueRef better = fma3(&m, LLVMBuildFNeg(m.e->b, rest, ""), r, q);
+    return pick(&m, test(&m, LLVMRealONE, better, real(&m, 0.0)), better, q);
+}
+
 LLVMValueRef emit_sqrt(const struct emit_scalar *c) { return emit_call1(c->e, "llvm.sqrt", c->x[0]); }
 
 LLVMValueRef emit_rsqrt(const struct emit_scalar *c)

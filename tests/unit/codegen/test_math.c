@@ -145,6 +145,60 @@ START_TEST(signs)
 }
 END_TEST
 
+/* By a divisor that stays, in every bit: of all sizes, of what is no number, of zeros with their signs. Below 2^-101
+ * the last bit may differ. */
+static void check_steady(const char *cpu)
+{
+    enum { N = 640, DIVISORS = 3000 };
+    static const float ends[] = {0.0f,      -0.0f,      INFINITY,        -INFINITY, NAN,
+                                 0x1p126f,  0x1.8p126f, 0x1.fffffep126f, -0x1p127f, 0x1.fffffep127f,
+                                 0x1p-126f, -0x1p-125f, 1e-40f,          1};
+    enum { ENDS = sizeof ends / sizeof *ends };
+    static float x[N], y[N], want[N], divisor;
+    struct nest_builder b;
+    struct nest *nest = nest_new(&arena);
+    nest_builder_init(&b, nest);
+    nest->flat = true;
+    uint32_t in = nest_argument(&b, IR_F32, false, "x"), by = nest_argument(&b, IR_F32, false, "divisor");
+    uint32_t out = nest_argument(&b, IR_F32, true, "y");
+    nest_value v[2] = {0, nest_load(&b, by, (struct nest_index){0}, 0)};
+    nest_var i = nest_open(&b, NEST_VECTOR, -1);
+    v[0] = nest_load(&b, in, AT(&arena, 0, {i, 1}), 0);
+    nest_store(&b, out, AT(&arena, 0, {i, 1}), nest_op(&b, OP_div, IR_F32, v, 2), 0);
+    nest_close(&b);
+    struct cg_target target = harness_target(&arena, cpu, 2);
+    struct harness h = harness_open(&arena, &target, &nest, 1);
+    uint32_t bits = 1;
+    for (int k = 0; k < DIVISORS; k++) {
+        for (int j = 0; j < N; j++) {
+            bits = bits * 1664525u + 1013904223u;
+            if (j < ENDS) x[j] = ends[j];
+            else memcpy(&x[j], &bits, sizeof bits);
+        }
+        memcpy(&divisor, &bits, sizeof bits);
+        if (k < ENDS) divisor = ends[k];
+        unsigned before = _mm_getcsr();
+        _mm_setcsr(before | 0x8040);
+        for (int j = 0; j < N; j++) want[j] = *(volatile float *)&x[j] / divisor;
+        h.kernels[0]((void *[]){x, &divisor, y}, 0, N, NULL);
+        _mm_setcsr(before);
+        for (int j = 0; j < N; j++) {
+            bool same = isnan(want[j]) ? isnan(y[j]) : memcmp(&y[j], &want[j], sizeof *y) == 0;
+            if (!same && fabsf(x[j]) < 0x1p-101f) same = fabsf(y[j] - want[j]) <= fabsf(want[j]) * 0x1p-23f;
+            ck_assert_msg(same, "%a / %a is %a, expected %a", (double)x[j], (double)divisor, (double)y[j],
+                          (double)want[j]);
+        }
+    }
+}
+
+START_TEST(steady_divisors)
+{
+    if (__builtin_cpu_supports("fma")) check_steady("x86-64-v3");
+    check_steady("native");
+    check_steady("x86-64-v2");
+}
+END_TEST
+
 /* The ends: infinities, NaN, zeros and their signs, odd and even powers, all octants; and pairs of any size. */
 static void check_pairs(const char *cpu, enum ir_op op, double (*exact)(double, double), double bound)
 {
@@ -189,5 +243,5 @@ int main(void)
 {
     __builtin_cpu_init();
     return run_case("math", CASE_OF(0, native_errors, narrow_errors, every_function_has_a_bound, powers_of_two, signs,
-                                    powers, angles));
+                                    steady_divisors, powers, angles));
 }
