@@ -374,7 +374,7 @@ enum { FACTOR_COUNT = sizeof factor_names / sizeof *factor_names };
 static struct fe_term schedule_t5x_learning_rate_scheduler(struct schedule *s, struct fe_term step)
 {
     const struct fe_value *factors = given(s, "factors");
-    const char *text = factors->string;
+    const char *text = factors->string, *divided = NULL;
     struct fe_term rate = constant(1.0),
                    count = term_max(s->b, since(s, step, whole(s, "step_offset")), term_integer(0));
     for (const char *at = text, *next = text; next; at = next) { /* between stars, as T5X splits them */
@@ -392,7 +392,13 @@ static struct fe_term schedule_t5x_learning_rate_scheduler(struct schedule *s, s
             fe_suggest(s->fe, d, name, factor_names, FACTOR_COUNT);
             return bad();
         }
+        if (strstr(name, "linear") || strstr(name, "rsqrt")) divided = name;
         rate = mul(s, rate, by_entry(s, "factor", name, count));
+    }
+    if (divided && whole(s, "warmup_steps") == 0 && whole(s, "step_offset") >= 0) {
+        fe_error(s->fe, given(s, "warmup_steps")->json, "E0103",
+                 "the factor \"%s\" divides by \"warmup_steps\" at step 0, found 0", divided);
+        return bad();
     }
     return term_cast(s->b, term_max(s->b, rate, constant(num(s, "min_learning_rate"))), IR_F32);
 }
