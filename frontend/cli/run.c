@@ -106,19 +106,23 @@ static int read_steps(struct run *r)
 
 /* ---------------------------------------------------------------- running */
 
-/* What is evaluated is called as the metric, behind eval_. */
+/* What is evaluated is called as the metric, behind eval_; arrays are not. */
 static int check_names(const struct run *r)
 {
-    for (size_t i = 0; cli_count(r->cli, "eval-data") && i < r->metric_count; i++)
+    for (size_t i = 0; cli_count(r->cli, "eval-data") && i < r->metric_count; i++) {
+        const char *own = r->metrics[i].name;
+        if (r->metrics[i].rank && !(r->metrics[i].flags & STEP_NOT_EVALUATED) && !r->cli->quiet && !r->place.rank)
+            cli_show(
+                arena_format(r->cli->arena, "stepc: note: --eval-data reports numbers, not the array \"%s\"\n", own));
         for (size_t k = 0; k < r->metric_count; k++) {
             const char *name = r->metrics[k].name;
-            if (strncmp(name, "eval_", 5) != 0 || strcmp(name + 5, r->metrics[i].name) != 0) continue;
-            if (run_is_evaluated(&r->metrics[i]))
-                return cli_failed(r->cli, EXIT_WRONG,
-                                  "--eval-data: \"%s\" is what an evaluation gives of \"%s\"; the document's metric of "
-                                  "that name needs another one",
-                                  name, r->metrics[i].name);
+            if (!run_is_evaluated(&r->metrics[i]) || strncmp(name, "eval_", 5) || strcmp(name + 5, own)) continue;
+            return cli_failed(r->cli, EXIT_WRONG,
+                              "--eval-data: \"%s\" is what an evaluation gives of \"%s\"; the document's metric of "
+                              "that name needs another one",
+                              name, own);
         }
+    }
     return 0;
 }
 

@@ -73,6 +73,7 @@ static int64_t whole(const struct schedule *s, const char *name) { return given(
 
 /* The value of an error: formulas go on with it. */
 static struct fe_term bad(void) { return term_number(0); }
+static struct fe_term refused(const struct diag *said) { return (void)said, bad(); }
 
 /* Reads the arguments of `json` by the row and computes the schedule at `step`. */
 static struct fe_term run_row(struct fe *fe, struct ir_builder *b, const struct schedule_row *row, fe_json json,
@@ -98,11 +99,9 @@ static struct fe_term run_formula(struct fe *fe, struct ir_builder *b, fe_json j
     if (v.bad) return bad();
     if (v.kind == FE_VAL_NUMBER) return term_number(v.number);
     ir_value x = fe_tensor(fe, &trace, &v, json);
-    if (x && ir_type(b->f, x)->rank) {
-        fe_error(fe, json, "E0410", "a formula of a schedule gives one number, found %s",
-                 ir_type_text(fe->arena, ir_type(b->f, x)));
-        return bad();
-    }
+    if (x && ir_type(b->f, x)->rank)
+        return refused(fe_error(fe, json, "E0410", "a formula of a schedule gives one number, found %s",
+                                ir_type_text(fe->arena, ir_type(b->f, x))));
     return x ? (struct fe_term){.v = ir_cast(b, x, IR_F32), .weak = v.weak} : bad();
 }
 
@@ -246,12 +245,18 @@ static struct fe_term schedule_polynomial_schedule(struct schedule *s, struct fe
     struct schedule_row row = *s->row;
     struct schedule like = {.fe = s->fe, .b = s->b, .row = &row, .args = values};
     size_t i = (size_t)(power - s->args);
-    memcpy(args, row.args, row.count * sizeof *args);
     memcpy(values, s->args, row.count * sizeof *values);
-    row.args = args;
+    row.args = memcpy(args, row.args, row.count * sizeof *args);
     if (power->json && power->json->kind == JSON_NUMBER && fabs(power->number) <= 0x1p53 &&
         !memchr(s->fe->json.text + power->json->offset, '.', power->json->length))
         args[i].kind = FE_INTEGER, values[i].integer = fe_whole(power->number);
+    int64_t steps = whole(s, "transition_steps");
+    float part = 1 / (float)steps;
+    if (steps && 1 - (double)steps * (double)part < 0 && power->number != floor(power->number))
+        fe_warning(s->fe, power->json, "W0410",
+                   "the rate is NaN after %lld steps, as under jax.jit: the rest of the way is a little below 0 there",
+                   (long long)steps)
+            ->hint = "join_schedules with a constant_schedule from there on";
     return schedule_formula(&like, step);
 }
 
@@ -279,11 +284,9 @@ static struct fe_term schedule_linear_onecycle_schedule(struct schedule *s, stru
     int64_t steps = whole(s, "transition_steps");
     double div = num(s, "div_factor");
     const struct fe_value *start = given(s, "pct_start"), *final = given(s, "pct_final");
-    if (start->number > final->number) {
-        fe_error(s->fe, start->json ? start->json : final->json, "E0103",
-                 "\"pct_start\" must be at most \"pct_final\"");
-        return bad();
-    }
+    if (start->number > final->number)
+        return refused(fe_error(s->fe, start->json ? start->json : final->json, "E0103",
+                                "\"pct_start\" must be at most \"pct_final\""));
     struct boundary list[3];
     uint32_t n = boundary_put(list, 0, (struct boundary){(int64_t)(num(s, "pct_start") * (double)steps), div});
     n = boundary_put(list, n, (struct boundary){(int64_t)(num(s, "pct_final") * (double)steps), 1 / div});
@@ -304,12 +307,10 @@ static struct fe_term schedule_cosine_onecycle_schedule(struct schedule *s, stru
 static struct fe_term schedule_warmup_cosine_decay_schedule(struct schedule *s, struct fe_term step)
 {
     int64_t warmup = whole(s, "warmup_steps"), steps = whole(s, "decay_steps");
-    if (steps <= warmup) {
-        fe_error(s->fe, given(s, "decay_steps")->json, "E0412",
-                 "decay_steps counts all steps and must be greater than warmup_steps (%lld), found %lld",
-                 (long long)warmup, (long long)steps);
-        return bad();
-    }
+    if (steps <= warmup)
+        return refused(fe_error(s->fe, given(s, "decay_steps")->json, "E0412",
+                                "decay_steps counts all steps and must be greater than warmup_steps (%lld), found %lld",
+                                (long long)warmup, (long long)steps));
     return schedule_formula(s, step);
 }
 
@@ -337,27 +338,22 @@ static struct fe_term schedule_join_schedules(struct schedule *s, struct fe_term
 {
     fe_json schedules = given(s, "schedules")->json, boundaries = given(s, "boundaries")->json,
             boundary = fe_first(s->fe, boundaries);
-    if (schedules->count == 0) {
-        fe_error(s->fe, schedules, "E0413", "join_schedules needs at least one schedule");
-        return bad();
-    }
-    if (boundaries->count + 1 != schedules->count) {
-        fe_error(s->fe, boundaries, "E0413",
-                 "expected %u boundaries, one between each two of the %u schedules, found %u", schedules->count - 1,
-                 schedules->count, boundaries->count);
-        return bad();
-    }
+    if (schedules->count == 0)
+        return refused(fe_error(s->fe, schedules, "E0413", "join_schedules needs at least one schedule"));
+    if (boundaries->count + 1 != schedules->count)
+        return refused(fe_error(s->fe, boundaries, "E0413",
+                                "expected %u boundaries, one between each two of the %u schedules, found %u",
+                                schedules->count - 1, schedules->count, boundaries->count));
     fe_json e = fe_first(s->fe, schedules);
     struct fe_term value = run_object(s->fe, s->b, e, step);
     int64_t before = 0;
     for (e = fe_next(s->fe, e); e; e = fe_next(s->fe, e), boundary = fe_next(s->fe, boundary)) {
         int64_t at = 0;
         if (!fe_count32(s->fe, boundary, &at)) return bad();
-        if (at < before) {
-            fe_error(s->fe, boundary, "E0413", "boundaries are steps in ascending order, found %lld after %lld",
-                     (long long)at, (long long)before);
-            return bad();
-        }
+        if (at < before)
+            return refused(fe_error(s->fe, boundary, "E0413",
+                                    "boundaries are steps in ascending order, found %lld after %lld", (long long)at,
+                                    (long long)before));
         before = at;
         value = after(s, step, at, value, run_object(s->fe, s->b, e, since(s, step, at)));
     }
@@ -374,7 +370,7 @@ enum { FACTOR_COUNT = sizeof factor_names / sizeof *factor_names };
 static struct fe_term schedule_t5x_learning_rate_scheduler(struct schedule *s, struct fe_term step)
 {
     const struct fe_value *factors = given(s, "factors");
-    const char *text = factors->string;
+    const char *text = factors->string, *divided = NULL;
     struct fe_term rate = constant(1.0),
                    count = term_max(s->b, since(s, step, whole(s, "step_offset")), term_integer(0));
     for (const char *at = text, *next = text; next; at = next) { /* between stars, as T5X splits them */
@@ -392,7 +388,11 @@ static struct fe_term schedule_t5x_learning_rate_scheduler(struct schedule *s, s
             fe_suggest(s->fe, d, name, factor_names, FACTOR_COUNT);
             return bad();
         }
+        if (strstr(name, "linear") || strstr(name, "rsqrt")) divided = name;
         rate = mul(s, rate, by_entry(s, "factor", name, count));
     }
+    if (divided && whole(s, "warmup_steps") == 0 && whole(s, "step_offset") >= 0)
+        return refused(fe_error(s->fe, given(s, "warmup_steps")->json, "E0103",
+                                "the factor \"%s\" divides by \"warmup_steps\" at step 0, found 0", divided));
     return term_cast(s->b, term_max(s->b, rate, constant(num(s, "min_learning_rate"))), IR_F32);
 }

@@ -82,6 +82,23 @@ static void add_output(struct fe_step *s, struct ir_builder *b, const char *name
     ir_result_add(b, name, value, (int32_t)ir_slot_new(s->module, slot));
 }
 
+/* Which metrics have no dimension of rows: an extent may be a part's number of rows by chance, but not the batch's too.
+ * What is wrong with them is said where the step traces them. */
+static void probe_metrics(struct fe_step *s, struct fe_trace *trace)
+{
+    struct diags *diags = s->fe->diags, before = *diags;
+    ir_value *values = arena_new_array(s->fe->arena, ir_value, s->metric_count);
+    int64_t rows = 0;
+    trace->notes = NULL;
+    fe_step_batch_rows(s, NULL, &rows);
+    fe_step_metrics(s, trace, trace->env, false, values);
+    for (uint32_t i = 1; i < s->metric_count; i++) {
+        const struct ir_type *type = values[i] ? ir_type(trace->b->f, values[i]) : NULL;
+        s->metrics[i].summary = type && !(type->rank && type->dim[0] == rows);
+    }
+    diags->errors = before.errors, diags->list.count = before.list.count;
+}
+
 /* Traces model and loss once and takes the function away again. Declares the parameters; needed[i] tells whether the
  * model reads input i. Step and eval trace them again: the probe may spend a third of the values. */
 static bool probe(struct fe_step *s, bool *needed)
@@ -108,6 +125,7 @@ static bool probe(struct fe_step *s, bool *needed)
     s->indices.count = 0;
     for (int infer = 0; good && infer < 2; infer++) fe_step_indices_find(s, &trace, infer);
     s->probe = f, s->probe_loss = good ? trace.loss.tensor : 0;
+    if (good) probe_metrics(s, &trace);
     s->module->funcs.count = funcs;
     *left += later;
     return good;

@@ -11,6 +11,7 @@ struct fe_metric {
     uint32_t slot;               /* of role METRIC + 1; 0 = not declared yet */
     bool late;                   /* reads grads, updates or hyperparams: computed after the update */
     bool object;                 /* a metric object: stands for several, see fe_step_metrics_expand */
+    bool summary;                /* of the whole batch its first dimension, if any, is not the batch's */
     uint32_t measure, parameter; /* of a metric object, once expanded */
     bool example;                /* of per_example.metrics: computed for every example, from its gradients */
     int64_t kind;                /* ... and then accumulated or put together (enum fe_accumulator) */

@@ -41,7 +41,8 @@ bool fe_step_metric_kind(struct fe_step *s, const struct fe_metric *m, fe_json k
                          const struct ir_type *type, int64_t *kind)
 {
     fe_json own = kinds ? fe_member(s->fe, kinds, m->name) : NULL;
-    *kind = m->example ? m->kind : type->rank > 0 && type->dim[0] == rows ? FE_CONCATENATE : preset;
+    bool by_row = type->rank > 0 && type->dim[0] == rows && !m->summary;
+    *kind = m->example ? m->kind : by_row ? FE_CONCATENATE : preset;
     for (uint32_t a = 0; own && a <= FE_CONCATENATE; a++)
         if (strcmp(fe_accumulators[a], own->string) == 0) *kind = a;
     if (*kind == FE_CONCATENATE || *kind == FE_SUM || ir_dtype_is_float(type->dtype)) return true;

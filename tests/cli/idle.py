@@ -30,6 +30,10 @@ def axes(*names, **more):
     return document(inputs={**INPUTS, "x": {"shape": [8, 4], "axes": list(names)}}, **more)
 
 
+def rate(name, **arguments):
+    return document(optimizer={**SGD, "learning_rate": {"type": name, **arguments}})
+
+
 def graph(output, **more):
     return document(model={"type": "graph", "nodes": [dict(LINEAR, name="one", input="x"), dict(LINEAR, name="two", input="x")], "output": output}, **more)
 
@@ -65,6 +69,7 @@ TOLD = [  # a document, the code, what is underlined, and what else is said
     (document(trainable=["first.**"], optimizer={"type": "adamw", "learning_rate": 0.1, "mask": ["*.kernel", "second.**"]}), "W0405", '"second.**"', "frozen parameters alone"),
     (labels(**{"first.**": "a", "second.**": "b", "**": "b"}) | {"trainable": ["first.**", "norm.**"]}, "W0405", '"second.**"', "frozen parameters alone"),
     (document(mesh=MESH, sharding={"rules": [["embed", "data"]]}, model={"type": "sequential", "input": "x", "layers": [LINEAR, {"type": "sharding_constraint", "spec": [None, "embd"]}]}), "E0403", '"embd"', 'did you mean "embed"?'),
+    (rate("polynomial_schedule", init_value=1, end_value=0.5, power=0.9, transition_steps=10), "W0410", "0.9", "NaN after 10 steps"),
     (layer(type="linear", features=4, use_bias=False, bias_init={"type": "ones"}), "W0407", '"bias_init"', '"use_bias" is false'),
     (layer(type="layer_norm", use_scale=False, scale_init={"type": "zeros"}), "W0407", '"scale_init"', '"use_scale" is false'),
     (layer(type="multi_head_attention", num_heads=2, use_bias=False, out_bias_init={"type": "ones"}), "W0407", '"out_bias_init"', '"use_bias" is false'),
@@ -100,6 +105,8 @@ FINE = [  # nothing is told
     document(constants={"mu": 3, "v": 2}, metrics={"m": "mean(model) * mu * v"}, optimizer={"type": "custom", "slots": {"mu": {}}, "let": {"v": "0.9 * mu + g"}, "update": {"mu": "v", "g": "-0.1 * v"}}),
     document(constants={"n": 3}, define={"block": {"params": {"n": "$n"}, "inputs": ["v"], "body": {"type": "expr", "expr": "v * n"}}},
              model={"type": "sequential", "input": "x", "layers": [{"type": "block", "n": 2}, LINEAR]}),
+    rate("polynomial_schedule", init_value=1, end_value=0.5, power=0.9, transition_steps=8), rate("polynomial_schedule", init_value=1, end_value=0.5, power=2.0, transition_steps=10),
+    rate("polynomial_schedule", init_value=1, end_value=0.5, power=0.5, transition_steps=0), rate("linear_schedule", init_value=1, end_value=0.5, transition_steps=10),
     graph("one + two"), graph("one + two", constants={"one": 3}, metrics={"m": "mean(model)", "n": "one"}), graph("one", metrics={"m": "mean(params.two.kernel)"}), graph("one", loss="mean(model**2) + sum(y) + 0.1 * global_norm(params)"),
 ]
 

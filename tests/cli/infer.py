@@ -216,6 +216,14 @@ class Infer(runner.SharedCase):
             self.assertNotIn("eval_norm", said)
             self.assertIn("that an evaluation computes", self.run_stepc("run", self.path(program), "--eval-data", self.path("data.st"), "--eval-count", "norm")[1])
 
+    def test_arrays_are_told_of(self):
+        """An evaluation reports numbers: that a metric is an array, and missing, is said."""
+        self.write("arrays.json", dict(MODEL, metrics={"columns": "mean(model.mean, axis=0)", "moved": "updates.fc.bias", "error": "mean(abs(model.mean - y))"}))
+        for quiet in ((), ("-q",)):
+            code, said = self.run_stepc("run", self.path("arrays.json"), "--eval-data", self.path("data.st"), *quiet)
+            self.assertEqual((code, said.count('note: --eval-data reports numbers, not the array "columns"')), (0, not quiet), said)
+            self.assertNotIn('"moved"', said)
+
     def test_numpy_files(self):
         np.save(self.path("x.npy"), self.x)
         np.save(self.path("y.npy"), self.y)

@@ -24,6 +24,12 @@
 static const struct {
     const char *document, *type, *pointer, *message;
 } cases[] = {
+    /* Rows of a metric are those of the batch: an extent that is a microbatch's by chance is none. */
+    {INPUT("6") LINEAR METRIC("model[:, :2]") PARTS("mean"), "float32[6, 2]", NULL, NULL},
+    {INPUT("6") LINEAR METRIC("mean(model, axis=0)[:2]") PARTS("mean"), "float32[2]", NULL, NULL},
+    {INPUT("6") LINEAR METRIC("params.bias[1:] * mean(model)") PARTS("sum"), "float32[2]", NULL, NULL},
+    {INPUT("6") LINEAR METRIC("params.bias[:1]") EXAMPLES("mean"), "float32[1]", NULL, NULL},
+    {INPUT("6") LINEAR METRIC("model[:, 0]") EXAMPLES("mean"), "float32[6]", NULL, NULL},
     {INPUT("6") LINEAR METRIC("mean(model) > 0") PARTS("sum"), "bool[]", NULL, NULL},
     {INPUT("6") LINEAR METRIC("mean(model) > 0") PARTS("mean"), NULL, "/metrics/m",
      "bool[], which mean cannot accumulate"},

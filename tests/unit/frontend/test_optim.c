@@ -382,6 +382,8 @@ START_TEST(refused)
     REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"t5x_learning_rate_scheduler\", \"factors\": "
            "\"constant * linear_wormup\"}}",
            "linear_wormup", "linear_warmup");
+    REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"t5x_learning_rate_scheduler\", \"warmup_steps\": 0}}",
+           "/optimizer/learning_rate/warmup_steps", "rsqrt_decay");
     REFUSE("{\"type\": \"multi_steps\", \"opt\": {\"type\": \"sgd\", \"learning_rate\": 1}, \"every_k_schedule\": 0}",
            "/optimizer/every_k_schedule", "found 0");
     REFUSE("{\"type\": \"partition\", \"transforms\": {\"kernel\": {\"type\": \"identity\"}}, \"labels\": "
