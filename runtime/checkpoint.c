@@ -149,7 +149,7 @@ step_status rt_save(struct step_instance *t, const struct step_save *from, struc
     if (out) *out = NULL;
     if (!t || !rt_take(&save, sizeof save, from))
         return rt_fail(t, STEP_EINVAL, "%s: null pointer or wrong size field", "save");
-    step_status status = rt_enter(t, false);
+    step_status status = rt_enter(t, "save");
     if (status) return status;
     return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->save(t, &save, out) : left_out(t, NOTHING));
 }
@@ -391,7 +391,7 @@ step_status rt_load(struct step_instance *t, const struct step_load *from)
     struct step_load load;
     if (!t || !rt_take(&load, sizeof load, from) || !load.path || load.flags >= 2 * STEP_LOAD_NO_VERIFY)
         return rt_fail(t, STEP_EINVAL, "load: no path, wrong size or flags");
-    step_status status = rt_enter(t, true);
+    step_status status = rt_enter(t, NULL);
     if (status) return status;
     return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->load(t, &load) : left_out(t, NOTHING));
 }

@@ -229,6 +229,7 @@ struct step_api {
 
     step_status (*stage)(struct step_instance *, const struct step_batch *);
     step_status (*step)(struct step_instance *, const struct step_batch *, struct step_result *);
+    /* n results, each with its size; NULL: none */
     step_status (*step_n)(struct step_instance *, const struct step_batch *, uint64_t n, struct step_result *);
     step_status (*eval)(struct step_instance *, const struct step_batch *, const char *weights, struct step_result *);
     /* an output's array may be that of an input, but not reach into another output's (STEP_EINVAL) */
