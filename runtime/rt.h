@@ -500,8 +500,7 @@ struct rt_pieces;
 typedef step_status rt_load_from(struct step_instance *, const struct step_load *, struct st_file *,
                                  const struct st_checkpoint *);
 struct rt_directories { /* directory.c */
-    step_status (*save)(struct step_instance *, const struct step_save *, const char *const *patterns, uint32_t count,
-                        struct step_job **);
+    step_status (*save)(struct step_instance *, const struct step_save *, const bool *wanted, struct step_job **);
     step_status (*load)(struct step_instance *, const struct step_load *, rt_load_from *);
     void (*each)(const struct step_instance *, uint64_t bytes, uint32_t count, void (*)(void *, uint32_t), void *user);
     const char *(*item)(const struct step_instance *, const char *name);

@@ -166,7 +166,7 @@ enum { STEP_NONFINITE = 1u, STEP_SKIPPED = 2u };
 struct step_save {
     size_t size;
     const char *directory; /* run directory; the checkpoint becomes directory/step-N. NAME.safetensors: one file */
-    const char *slots;     /* JSON list of patterns; NULL: every slot */
+    const char *slots;     /* JSON list of patterns, each for some (else STEP_ENOTFOUND); NULL: every slot */
     const struct step_item *items; /* JSON documents stored beside the tensors */
     size_t item_count;
     const struct step_hyper *metrics; /* recorded for the retention rule best= */

@@ -332,6 +332,10 @@ START_TEST(refusals)
     refused(t, &save, STEP_EINVAL, "item 1");
     save.item_count = 0, save.slots = "[\"w\"";
     refused(t, &save, STEP_EINVAL, "list of patterns");
+    save.slots = "[\"w\",\"bb\"]";
+    refused(t, &save, STEP_ENOTFOUND, "bb");
+    save.slots = "[\"eval.**\"]"; /* a directory holds nothing that is computed */
+    refused(t, &save, STEP_ENOTFOUND, "eval.**");
     save.slots = NULL;
     ck_assert_int_eq(rt_save(t, &save, NULL), STEP_OK);
     refused(t, &save, STEP_EIO, "step-2: exists already");
