@@ -118,9 +118,14 @@ static step_status take_texts(struct step_instance *t, struct rt_job *j, const s
     for (size_t i = 0; !rt_hyper_at(t, i, &h); i++) add_pair(&j->numbers, h.name, h.value);
     st_add(&j->numbers, "},\"metrics\":{");
     at = (const char *)save->metrics;
-    for (size_t i = 0; i < save->metric_count; i++, at += save->metrics->size)
-        if (i == ST_METRICS || !at || !rt_take(&h, sizeof h, at) || !add_pair(&j->numbers, h.name, h.value))
-            return rt_fail(t, STEP_EINVAL, "save: metric %zu: wrong size, no UTF-8 name, or over %d", i, ST_METRICS);
+    for (size_t i = 0; i < save->metric_count; i++, at += save->metrics->size) {
+        bool good = i < ST_METRICS && at && rt_take(&h, sizeof h, at) && add_pair(&j->numbers, h.name, h.value);
+        for (const char *k = (const char *)save->metrics; good && k < at; k += save->metrics->size)
+            good = strcmp(((const struct step_hyper *)(const void *)k)->name, h.name) != 0;
+        if (!good)
+            return rt_fail(t, STEP_EINVAL, "save: metric %zu: wrong size, no UTF-8 name, given twice, or over %d", i,
+                           ST_METRICS);
+    }
     st_add(&j->numbers, "},\"layout\":{\"mesh\":{");
     for (uint32_t i = 0; i < t->program->axis_count; i++)
         add_pair(&j->numbers, t->program->axis_names[i], (double)t->program->axis_sizes[i]);
