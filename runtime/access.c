@@ -31,7 +31,7 @@ static step_status access(struct step_instance *t, const struct step_array *from
 static step_status enter(struct step_instance *t, const struct step_array *array, bool write)
 {
     if (!t || !array) return rt_fail(t, STEP_EINVAL, "%s: null pointer", write ? "write" : "read");
-    step_status status = rt_enter(t, false);
+    step_status status = rt_enter(t, "read");
     return status ? status : rt_leave(t, access(t, array, write));
 }
 

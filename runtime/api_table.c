@@ -43,8 +43,8 @@ step_status rt_place(const struct step_instance *t, struct step_place *out)
 
 step_status rt_agree_number(struct step_instance *t, uint64_t mine, uint64_t *largest)
 {
-    if (!t || !largest) return rt_fail(t, STEP_EINVAL, "%s: null pointer", "agree");
-    step_status status = rt_enter(t, false);
+    if (!largest) return rt_fail(t, STEP_EINVAL, "%s: null pointer", "agree");
+    step_status status = rt_enter(t, "agree");
     if (status) return status;
     *largest = mine;
     return rt_leave(t, t->ranks > 1 ? t->program->mesh->largest(t, largest) : STEP_OK);
@@ -52,10 +52,9 @@ step_status rt_agree_number(struct step_instance *t, uint64_t mine, uint64_t *la
 
 step_status rt_trace(struct step_instance *t, const char *path)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", "trace");
-    if (!t->program->trace)
+    if (t && !t->program->trace)
         return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: one function, or compiled --without trace") : STEP_OK;
-    step_status status = rt_enter(t, false);
+    step_status status = rt_enter(t, "trace");
     if (status) return status;
     return rt_leave(t, path ? t->program->trace->begin(t, path) : t->program->trace->stop(t));
 }

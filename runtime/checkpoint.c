@@ -35,36 +35,38 @@ struct save_plan {
     struct st_tensor *tensors;
     uint32_t count, fetched;
     bool computed;
-    char *patterns; /* copy that holds the strings */
-    const char **list;
-    uint32_t pattern_count;
+    char *patterns; /* copy of the text that says what is wanted */
+    bool *wanted;   /* of each slot, behind it */
 };
 
-static bool wanted(const struct save_plan *plan, const char *name)
-{
-    for (uint32_t i = 0; i < plan->pattern_count; i++)
-        if (glob_match(plan->list[i], name)) return true;
-    return !plan->list;
-}
+/* State; hyper-parameters that can be set are among it. */
+static bool is_state(const struct stepc_slot *s) { return rt_slot_role(s) - STEP_PARAM < STEP_STATE; }
 
-/* A JSON list of strings. */
-static step_status parse_patterns(struct save_plan *plan, const char *text)
+/* A JSON list of patterns. Each is for something that is saved: what is missing by mistake would be missed too late. */
+static step_status find_wanted(struct save_plan *plan, const char *text, bool computed)
 {
+    const struct stepc_program *p = plan->t->program;
+    step_status wrong = STEP_EINVAL;
     size_t n = text ? strlen(text) : 0;
+    if (!(plan->patterns = malloc(n + p->slot_count + 1))) return no_memory(plan->t);
+    plan->wanted = memset(plan->patterns + n, !text, p->slot_count + 1);
     if (!text) return STEP_OK;
-    plan->patterns = malloc(n + 1);
-    plan->list = malloc((n / 2 + 1) * sizeof *plan->list);
-    if (!plan->patterns || !plan->list) return no_memory(plan->t);
-    memcpy(plan->patterns, text, n + 1);
+    memcpy(plan->patterns, text, n);
     struct rt_scan s = {.at = plan->patterns, .end = plan->patterns + n};
     scan_open(&s, '[');
-    while (scan_more(&s, ']'))
-        if ((plan->list[plan->pattern_count] = scan_string(&s))) plan->pattern_count++;
+    while (scan_more(&s, ']')) {
+        const char *pattern = scan_string(&s);
+        bool found = !pattern;
+        for (uint32_t i = 0; pattern && i < p->slot_count; i++)
+            if (is_state(&p->slots[i]) && (computed || !p->slots[i].computed) && glob_match(pattern, p->slots[i].name))
+                found = plan->wanted[i] = true;
+        if (!found) s.fault = pattern, wrong = STEP_ENOTFOUND;
+    }
     if (!s.fault) scan_end(&s);
-    return s.fault ? rt_fail(plan->t, STEP_EINVAL, "save: slots: a JSON list of patterns: %s", s.fault) : STEP_OK;
+    return s.fault ? rt_fail(plan->t, wrong, "save: slots: a JSON list of patterns of tensors: %s", s.fault) : STEP_OK;
 }
 
-/* Tensors to save; hyper-parameters that can be set are among them. */
+/* Tensors to save. */
 static step_status collect(struct save_plan *plan)
 {
     const struct stepc_program *p = plan->t->program;
@@ -73,12 +75,12 @@ static step_status collect(struct save_plan *plan)
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
         struct st_tensor t = {.name = s->name, .dtype = s->dtype, .rank = s->rank, .bytes = rt_slot_bytes(s, false)};
-        if (!rt_slot_role(s) || rt_slot_role(s) > STEP_STATE || !wanted(plan, s->name)) continue;
+        if (!is_state(s) || !plan->wanted[i]) continue;
         for (int32_t k = 0; k < s->rank; k++) t.shape[k] = s->shape[k];
         plan->computed |= s->computed != 0;
         plan->tensors[plan->count++] = t;
     }
-    if (plan->count) qsort(plan->tensors, plan->count, sizeof *plan->tensors, st_by_name);
+    qsort(plan->tensors, plan->count, sizeof *plan->tensors, st_by_name);
     return STEP_OK;
 }
 
@@ -132,14 +134,13 @@ static step_status save(struct step_instance *t, const struct step_save *save, s
     else if (!save->directory || save->flags >= 2 * STEP_SAVE_COMPRESS_ALL)
         status = rt_fail(t, STEP_EINVAL, "save: no directory, or unknown flags");
     else if (!file && !directories) status = left_out(t, NO_DIRECTORIES);
-    if (!status) status = parse_patterns(&plan, save->slots);
-    if (!status && !file) status = directories->save(t, save, plan.list, plan.pattern_count, out);
+    if (!status) status = find_wanted(&plan, save->slots, file);
+    if (!status && !file) status = directories->save(t, save, plan.wanted, out);
     else if (!status) {
         status = save_file(&plan, save);
         if (out && !status) *out = (struct step_job *)(uintptr_t)&over;
     }
     free(plan.patterns);
-    free(plan.list);
     return status;
 }
 
@@ -149,7 +150,7 @@ step_status rt_save(struct step_instance *t, const struct step_save *from, struc
     if (out) *out = NULL;
     if (!t || !rt_take(&save, sizeof save, from))
         return rt_fail(t, STEP_EINVAL, "%s: null pointer or wrong size field", "save");
-    step_status status = rt_enter(t, false);
+    step_status status = rt_enter(t, "save");
     if (status) return status;
     return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->save(t, &save, out) : left_out(t, NOTHING));
 }
@@ -391,7 +392,7 @@ step_status rt_load(struct step_instance *t, const struct step_load *from)
     struct step_load load;
     if (!t || !rt_take(&load, sizeof load, from) || !load.path || load.flags >= 2 * STEP_LOAD_NO_VERIFY)
         return rt_fail(t, STEP_EINVAL, "load: no path, wrong size or flags");
-    step_status status = rt_enter(t, true);
+    step_status status = rt_enter(t, NULL);
     if (status) return status;
     return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->load(t, &load) : left_out(t, NOTHING));
 }

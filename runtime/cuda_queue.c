@@ -238,6 +238,9 @@ static step_status take(struct step_instance *t, uint64_t k, struct step_result 
 
 step_status rt_cuda_steps(struct step_instance *t, uint64_t k, uint64_t n, struct step_result *results)
 {
+    const struct step_result *r = results; /* all are looked at before a step is posted whose own is not */
+    for (uint64_t i = k; r && i < n; i++, r = (const void *)((const char *)r + r->size))
+        if (!rt_sized(r)) return rt_fail(t, STEP_EINVAL, "%s: result has a wrong size field", "step");
     struct rt_cuda_device *g = rt_cuda_enter(t->devices);
     uint64_t posted = k, taken = k, clock = rt_now();
     step_status status = STEP_OK, stop = STEP_OK;

@@ -32,14 +32,7 @@ static step_status no_memory(const struct step_instance *t) { return rt_fail(t, 
 
 /* ---------------------------------------------------------------- what is saved */
 
-static bool wanted(const char *const *patterns, uint32_t count, const char *name)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (glob_match(patterns[i], name)) return true;
-    return !patterns;
-}
-
-static bool collect(struct rt_job *j, const char *const *patterns, uint32_t pattern_count)
+static bool collect(struct rt_job *j, const bool *wanted)
 {
     const struct stepc_program *p = j->program;
     uint32_t n = 0;
@@ -47,7 +40,7 @@ static bool collect(struct rt_job *j, const char *const *patterns, uint32_t patt
     for (uint32_t item = 0; item < ITEMS; item++) {
         for (uint32_t i = 0; i < p->slot_count; i++) {
             const struct stepc_slot *s = &p->slots[i];
-            if (rt_slot_role(s) != item + 1 || s->computed || !wanted(patterns, pattern_count, s->name)) continue;
+            if (rt_slot_role(s) != item + 1 || s->computed || !wanted[i]) continue;
             struct st_tensor t = {
                 .name = s->name, .dtype = s->dtype, .rank = s->rank, .bytes = rt_slot_bytes(s, false)};
             t.trained = !item && !(s->flags & STEP_FROZEN);
@@ -125,9 +118,14 @@ static step_status take_texts(struct step_instance *t, struct rt_job *j, const s
     for (size_t i = 0; !rt_hyper_at(t, i, &h); i++) add_pair(&j->numbers, h.name, h.value);
     st_add(&j->numbers, "},\"metrics\":{");
     at = (const char *)save->metrics;
-    for (size_t i = 0; i < save->metric_count; i++, at += save->metrics->size)
-        if (i == ST_METRICS || !at || !rt_take(&h, sizeof h, at) || !add_pair(&j->numbers, h.name, h.value))
-            return rt_fail(t, STEP_EINVAL, "save: metric %zu: wrong size, no UTF-8 name, or over %d", i, ST_METRICS);
+    for (size_t i = 0; i < save->metric_count; i++, at += save->metrics->size) {
+        bool good = i < ST_METRICS && at && rt_take(&h, sizeof h, at) && add_pair(&j->numbers, h.name, h.value);
+        for (const char *k = (const char *)save->metrics; good && k < at; k += save->metrics->size)
+            good = strcmp(((const struct step_hyper *)(const void *)k)->name, h.name) != 0;
+        if (!good)
+            return rt_fail(t, STEP_EINVAL, "save: metric %zu: wrong size, no UTF-8 name, given twice, or over %d", i,
+                           ST_METRICS);
+    }
     st_add(&j->numbers, "},\"layout\":{\"mesh\":{");
     for (uint32_t i = 0; i < t->program->axis_count; i++)
         add_pair(&j->numbers, t->program->axis_names[i], (double)t->program->axis_sizes[i]);
@@ -203,8 +201,8 @@ static void end(struct step_instance *t)
     free(t->saved);
 }
 
-static step_status prepare(struct step_instance *t, struct rt_job *j, const struct step_save *save,
-                           const char *const *patterns, uint32_t pattern_count, bool lends, uint64_t *bytes)
+static step_status prepare(struct step_instance *t, struct rt_job *j, const struct step_save *save, const bool *wanted,
+                           bool lends, uint64_t *bytes)
 {
     struct rt_saved *kept = saved_of(t);
     const struct rt_retention *retention = t->program->checkpoint->retention;
@@ -222,7 +220,7 @@ static step_status prepare(struct step_instance *t, struct rt_job *j, const stru
     step_status status = take_texts(t, j, save);
     if (status) return status;
     st_add(&j->names, "%s%c%s", save->directory, 0, save->keep ? save->keep : "");
-    if (!kept || j->names.lacking || !collect(j, patterns, pattern_count)) return no_memory(t);
+    if (!kept || j->names.lacking || !collect(j, wanted)) return no_memory(t);
     if (!lends || !t->program->lending || !t->program->lending->lend(j, bytes)) rt_job_offsets(j, bytes);
     if ((j->several && !j->several->layout(t, j, bytes)) ||
         (j->flags && !(j->packed = rt_zeroed((j->count + 1) * sizeof *j->packed))))
@@ -239,8 +237,8 @@ static step_status prepare(struct step_instance *t, struct rt_job *j, const stru
     return t->rank || rt_make_temporary(j) ? STEP_OK : rt_fail(t, j->status, "save: %s", j->error);
 }
 
-static step_status save_directory(struct step_instance *t, const struct step_save *save, const char *const *patterns,
-                                  uint32_t pattern_count, struct step_job **out)
+static step_status save_directory(struct step_instance *t, const struct step_save *save, const bool *wanted,
+                                  struct step_job **out)
 {
     uint64_t bytes = 0;
     struct rt_job *j = rt_zeroed(sizeof *j);
@@ -255,7 +253,7 @@ static step_status save_directory(struct step_instance *t, const struct step_sav
         j->begin_ns = rt_now();
         j->parent = j->at = j->lock = -1;
         j->holders = 1;
-        if (!status) status = prepare(t, j, save, patterns, pattern_count, out != NULL, &bytes);
+        if (!status) status = prepare(t, j, save, wanted, out != NULL, &bytes);
     }
     status = rt_agree(t, status);
     if (!status && t->ranks > 1) status = j->several->open(t, j);

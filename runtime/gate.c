@@ -35,14 +35,15 @@ void rt_gate_free(struct step_instance *t)
 
 bool rt_gate_here(const struct step_instance *t) { return *t->alive && (!t->pid || t->pid == syscall(SYS_getpid)); }
 
-step_status rt_enter(struct step_instance *t, bool even_if_poisoned)
+step_status rt_enter(struct step_instance *t, const char *call)
 {
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", call);
     if (!rt_gate_here(t)) return rt_fail(t, STEP_EINVAL, "the instance belongs to the process before fork");
     uintptr_t nobody = 0;
     if (!atomic_compare_exchange_strong_explicit(&t->busy, &nobody, (uintptr_t)__builtin_thread_pointer(),
                                                  memory_order_acquire, memory_order_relaxed))
         return rt_fail(t, STEP_EBUSY, "another thread is inside this instance");
-    if (atomic_load_explicit(&t->poisoned, memory_order_relaxed) && !even_if_poisoned)
+    if (atomic_load_explicit(&t->poisoned, memory_order_relaxed) && call)
         return rt_leave(t, rt_fail(t, STEP_EPOISONED, "an earlier error left the state undefined: load or destroy"));
     return STEP_OK;
 }

@@ -215,7 +215,6 @@ step_status rt_init_values(struct step_instance *t)
 
 step_status rt_init(struct step_instance *t)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", "init");
-    step_status status = rt_enter(t, false);
+    step_status status = rt_enter(t, "init");
     return status ? status : rt_leave(t, rt_init_values(t));
 }

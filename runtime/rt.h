@@ -328,9 +328,9 @@ int64_t rt_lost(const void *now, uint32_t dtype, const void *before, uint32_t dt
 bool rt_gate_make(struct step_instance *);
 void rt_gate_free(struct step_instance *);
 bool rt_gate_here(const struct step_instance *); /* not the child of a fork */
-/* Calls that change or run: one at a time, not after fork, not when poisoned. rt_leave also ends what rt_give_up says.
- */
-step_status rt_enter(struct step_instance *, bool even_if_poisoned);
+/* Calls that change or run: one at a time, not after fork, not when poisoned, but for the one without a name, which has
+ * looked for a null pointer. rt_leave also ends what rt_give_up says. */
+step_status rt_enter(struct step_instance *, const char *call);
 bool rt_inside(const struct step_instance *); /* this thread is in a call of it */
 step_status rt_leave(struct step_instance *, step_status);
 
@@ -500,8 +500,7 @@ struct rt_pieces;
 typedef step_status rt_load_from(struct step_instance *, const struct step_load *, struct st_file *,
                                  const struct st_checkpoint *);
 struct rt_directories { /* directory.c */
-    step_status (*save)(struct step_instance *, const struct step_save *, const char *const *patterns, uint32_t count,
-                        struct step_job **);
+    step_status (*save)(struct step_instance *, const struct step_save *, const bool *wanted, struct step_job **);
     step_status (*load)(struct step_instance *, const struct step_load *, rt_load_from *);
     void (*each)(const struct step_instance *, uint64_t bytes, uint32_t count, void (*)(void *, uint32_t), void *user);
     const char *(*item)(const struct step_instance *, const char *name);

@@ -66,10 +66,11 @@ static step_status syntax(struct st_check *c)
     return corrupt(c, NULL, "header, byte %zu: %s", (size_t)(c->scan.at - c->file->text) + 8, c->scan.fault);
 }
 
+/* O_NONBLOCK: to open a pipe that lies in the place of a file would wait for its writer. */
 static step_status read_at(const struct st_file *f, void *to, uint64_t bytes, uint64_t offset, char *error)
 {
     char *at = to;
-    int fd = f->fd < 0 ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd;
+    int fd = f->fd < 0 ? open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : f->fd;
     step_status status = fd < 0 ? STEP_EIO : STEP_OK;
     while (!status && bytes) {
         ssize_t n = st_call(pread64, fd, at, bytes < (uint64_t)1 << 30 ? bytes : (uint64_t)1 << 30, (off_t)offset);
@@ -302,7 +303,7 @@ static step_status open_checked(struct st_check *c, bool verify)
     struct st_file *f = c->file;
     unsigned char head[8];
     uint64_t length = 0;
-    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    f->fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     off_t end = f->fd < 0 ? -1 : st_call(lseek, f->fd, (off_t)0, SEEK_END);
     if (end < 0) { /* a pipe has no end either */
         snprintf(c->error, ST_TEXT, "%s: %s", f->path, strerror(errno));

@@ -231,7 +231,7 @@ step_status rt_hyper_get(const struct step_instance *t, const char *name, double
 step_status rt_hyper_set(struct step_instance *t, const char *name, double value)
 {
     if (!t || !name) return unusable(t, "hyper_set");
-    step_status status = rt_enter(t, false);
+    step_status status = rt_enter(t, "hyper_set");
     if (status) return status;
     int32_t i = rt_hyper_find(t, name, value, &status);
     if (i >= 0) rt_hyper_store(t, &t->program->slots[i], value);

@@ -260,8 +260,7 @@ static step_status decide(struct step_instance *t, bool accept)
 
 step_status rt_commit(struct step_instance *t, int accept)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", "commit");
-    step_status status = rt_enter(t, false);
+    step_status status = rt_enter(t, "commit");
     if (status) return status;
     return rt_leave(t, decide(t, accept));
 }
@@ -329,10 +328,11 @@ static step_status batch_check(struct step_instance *t, const struct step_batch 
     return STEP_OK;
 }
 
-/* As of the batch, the other ranks hear of it when they bind theirs. */
-static step_status result_check(struct step_instance *t, const struct step_result *result, const char *call)
+/* What the caller set. As of the batch, the other ranks hear of what is wrong with it when they bind theirs. */
+static step_status result_take(struct step_instance *t, struct step_result *r, const struct step_result *from,
+                               const char *call)
 {
-    if (!result || rt_sized(result)) return STEP_OK;
+    if (!from || rt_take(r, sizeof *r, from)) return STEP_OK;
     return rt_fail(t, STEP_EINVAL, "%s: result has a wrong size field", call);
 }
 
@@ -351,7 +351,7 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
     struct call_hypers hypers;
     struct step_result result = {.size = sizeof result};
     hypers.count = 0;
-    step_status status = result_check(t, results, "step");
+    step_status status = result_take(t, &result, results, "step");
     if (!status) status = batch_check(t, from, &batch, RT_STEP);
     if (!status && (batch.flags & ~(leading ? 0u : (uint32_t)STEP_COMPUTE)) > STEP_ON_NONFINITE_SKIP)
         status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
@@ -366,9 +366,9 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
             status = t->device_ops->steps(t, k, n, results);
             break;
         }
-        if (results) rt_take(&result, sizeof result, results);
-        if (t->ranks < 2) status = rt_interrupted(t, "before", 1);
-        else if (k) status = rt_agree(t, rt_interrupted(t, "before", 1));
+        status = result_take(t, &result, results, "step");
+        if (!status && (t->ranks < 2 || k)) status = rt_interrupted(t, "before", 1);
+        if (t->ranks > 1 && k) status = rt_agree(t, status);
         if (!status) status = one_step(t, k, &batch, &result, &clock);
         else fill_result(t, &result, 0, 0);
         if (!status && !t->waits && (t->ranks < 2 || k + 1 == n)) status = rt_interrupted(t, "after", 0);
@@ -383,8 +383,7 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
 static step_status steps_call(struct step_instance *t, const struct step_batch *batch, uint64_t n, bool leading,
                               struct step_result *results)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", "step");
-    step_status status = rt_enter(t, false);
+    step_status status = rt_enter(t, "step");
     if (status) return status;
     t->fp = rt_fp_enter();
     status = steps_run(t, batch, n, leading, results);
@@ -461,16 +460,12 @@ static step_status outputs_go(struct step_instance *t, const struct rt_outputs *
     return status;
 }
 
-static void fill_evaluated(struct step_instance *t, struct step_result *out, uint64_t ns)
+static void fill_evaluated(struct step_instance *t, struct step_result *r, uint64_t ns)
 {
     const struct stepc_program *p = t->program; /* what only a step computes must not pass for a result of this call */
-    struct step_result r;
-    if (!out) return;
-    rt_take(&r, sizeof r, out);
-    fill_result(t, &r, 0, ns);
-    for (uint32_t i = 0; r.metrics && i < t->metric_count && i < r.metric_capacity; i++)
-        if (!rt_slot_made_by(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]])) r.metrics[i] = (double)NAN;
-    rt_give(out, &r, sizeof r);
+    fill_result(t, r, 0, ns);
+    for (uint32_t i = 0; r->metrics && i < t->metric_count && i < r->metric_capacity; i++)
+        if (!rt_slot_made_by(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]])) r->metrics[i] = (double)NAN;
 }
 
 static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *from,
@@ -478,11 +473,12 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
 {
     struct step_batch batch = {0};
     struct call_hypers hypers;
+    struct step_result r;
     enum rt_weights w = RT_PARAMS;
     bool computed = false;
     uint64_t begin = rt_now();
     hypers.count = 0;
-    step_status status = result_check(t, result, "eval");
+    step_status status = result_take(t, &r, result, "eval");
     if (!status) status = batch_check(t, from, &batch, kind);
     if (!weights_find(t, weights, &w, &computed) && !status)
         status = rt_fail(t, STEP_ENOTFOUND, "there are no weights \"%s\"", weights);
@@ -501,7 +497,10 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
         status = rt_run_entry(t, kind);
     }
     if (!status && finite) finite->told(t, kind);
-    if (!status && kind == RT_EVALUATE) fill_evaluated(t, result, rt_now() - begin);
+    if (!status && result) {
+        fill_evaluated(t, &r, rt_now() - begin);
+        rt_give(result, &r, sizeof r);
+    }
     if (!status) status = outputs_go(t, outputs, true);
     hypers_restore(t, &hypers);
     return status;
@@ -511,8 +510,7 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
 static step_status evaluate(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *batch,
                             const char *weights, struct step_result *result, struct rt_outputs outputs)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", call_names[kind]);
-    step_status status = rt_enter(t, false);
+    step_status status = rt_enter(t, call_names[kind]);
     if (status) return status;
     struct rt_fp fp = rt_fp_enter();
     status = evaluate_locked(t, kind, batch, weights, result, &outputs);

@@ -81,7 +81,7 @@ static step_status export(struct step_instance *t, const char *name, struct DLMa
 {
     const struct stepc_slot *s = NULL;
     if (!t || !name || (!versioned && !legacy)) return rt_fail(t, STEP_EINVAL, "dlpack: null pointer");
-    step_status status = rt_enter(t, false);
+    step_status status = rt_enter(t, "dlpack");
     if (status) return status;
     status = find(t, name, &s);
     if (status) return rt_leave(t, status);

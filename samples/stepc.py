@@ -277,8 +277,8 @@ def _xxh3(data: bytes) -> str:
 def _manifest(path: str) -> Any:
     """What the manifest of a checkpoint says. STEP_EIO; STEP_ECORRUPT: it does not have its checksum."""
     try:
-        with open(os.path.join(path, "manifest.json"), "rb") as f:
-            raw = f.read()
+        with open(os.path.join(path, "manifest.json"), "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:  # of a pipe: nothing
+            raw = f.read() or b""
     except OSError as e:
         raise StepError(6, "STEP_EIO: %s/manifest.json: %s" % (path, e.strerror)) from None
     summed = raw[:-42]  # "self":"<checksum>"} is not

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The host header compiles alone and without a warning in every language that hosts are written in.
+# The headers of hosts compile alone and without a warning in every language that hosts are written in.
 # usage: header.sh INCLUDE_DIR [CC [CXX]]
 set -eu
 include=$1 cc=${2:-cc} cxx=${3:-c++}
@@ -19,12 +19,20 @@ int use(step_query_fn *query)
 }
 END
 cp "$folder/host.c" "$folder/host.cpp"
+for header in "$include"/stepc/step_*.h; do # each alone, and twice
+  name=stepc/$(basename "$header")
+  printf '#include <%s>\n#include <%s>\n' "$name" "$name" | tee "$folder/$(basename "$name" .h).c" > "$folder/$(basename "$name" .h).cpp"
+done
 warnings="-pedantic -Werror -Wall -Wextra -Wconversion -Wshadow"
 for std in c99 c11 c17; do
   echo "$cc -std=$std"
-  "$cc" -std=$std $warnings -Wstrict-prototypes -I "$include" -c "$folder/host.c" -o "$folder/host.o"
+  for file in "$folder"/*.c; do
+    "$cc" -std=$std $warnings -Wstrict-prototypes -I "$include" -c "$file" -o "$folder/host.o"
+  done
 done
 for std in c++11 c++17 c++20; do
   echo "$cxx -std=$std"
-  "$cxx" -std=$std $warnings -I "$include" -c "$folder/host.cpp" -o "$folder/host.o"
+  for file in "$folder"/*.cpp; do
+    "$cxx" -std=$std $warnings -I "$include" -c "$file" -o "$folder/host.o"
+  done
 done

@@ -166,7 +166,7 @@ enum { STEP_NONFINITE = 1u, STEP_SKIPPED = 2u };
 struct step_save {
     size_t size;
     const char *directory; /* run directory; the checkpoint becomes directory/step-N. NAME.safetensors: one file */
-    const char *slots;     /* JSON list of patterns; NULL: every slot */
+    const char *slots;     /* JSON list of patterns, each for some (else STEP_ENOTFOUND); NULL: every slot */
     const struct step_item *items; /* JSON documents stored beside the tensors */
     size_t item_count;
     const struct step_hyper *metrics; /* recorded for the retention rule best= */
@@ -229,6 +229,7 @@ struct step_api {
 
     step_status (*stage)(struct step_instance *, const struct step_batch *);
     step_status (*step)(struct step_instance *, const struct step_batch *, struct step_result *);
+    /* n results, each with its size; NULL: none */
     step_status (*step_n)(struct step_instance *, const struct step_batch *, uint64_t n, struct step_result *);
     step_status (*eval)(struct step_instance *, const struct step_batch *, const char *weights, struct step_result *);
     /* an output's array may be that of an input, but not reach into another output's (STEP_EINVAL) */

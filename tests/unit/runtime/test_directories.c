@@ -332,7 +332,16 @@ START_TEST(refusals)
     refused(t, &save, STEP_EINVAL, "item 1");
     save.item_count = 0, save.slots = "[\"w\"";
     refused(t, &save, STEP_EINVAL, "list of patterns");
+    save.slots = "[\"w\",\"bb\"]";
+    refused(t, &save, STEP_ENOTFOUND, "bb");
+    save.slots = "[\"eval.**\"]"; /* a directory holds nothing that is computed */
+    refused(t, &save, STEP_ENOTFOUND, "eval.**");
     save.slots = NULL;
+    struct step_hyper metrics[] = {
+        {sizeof *metrics, "loss", 1}, {sizeof *metrics, "a", 2}, {sizeof *metrics, "loss", 3}};
+    save.metrics = metrics, save.metric_count = 3;
+    refused(t, &save, STEP_EINVAL, "metric 2: wrong size, no UTF-8 name, given twice");
+    save.metric_count = 2;
     ck_assert_int_eq(rt_save(t, &save, NULL), STEP_OK);
     refused(t, &save, STEP_EIO, "step-2: exists already");
     save.directory = in_folder("step-2/manifest.json", 0);

@@ -278,6 +278,15 @@ START_TEST(many_steps)
     ck_assert_msg(rt_step_n(all, &batch, N, r) == STEP_OK, "%s", rt_last_error(all));
     ck_assert_uint_eq(r[0].step, 1);
     ck_assert_uint_eq(r[4].step, 5);
+    struct step_instance *lacking = toy_create(&toy.program, 1);
+    ck_assert_int_eq(rt_init(lacking), STEP_OK);
+    r[2].size = 0; /* two steps are told of, none is made whose result nobody sees */
+    ck_assert_int_eq(rt_step_n(lacking, &batch, N, r), STEP_EINVAL);
+    ck_assert_ptr_nonnull(strstr(rt_last_error(lacking), "result has a wrong size field"));
+    r[2].size = sizeof r[2];
+    ck_assert_int_eq(rt_step(lacking, &data.batch, r), STEP_OK);
+    ck_assert_uint_eq(r[0].step, 3);
+    rt_destroy(lacking);
     in[0].data = &wide[0][0][4];
     in[0].strides = strides;
     ck_assert_msg(rt_step_n(strided, &batch, N, NULL) == STEP_OK, "%s", rt_last_error(strided));

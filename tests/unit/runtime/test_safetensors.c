@@ -325,6 +325,9 @@ START_TEST(initial_values)
     ck_assert_mem_eq(given, ema, sizeof ema); /* then they do not */
     ck_assert_int_eq(save_as(a, file, "[1]"), STEP_EINVAL);
     ck_assert_int_eq(save_as(a, file, "[\"w\""), STEP_EINVAL);
+    ck_assert_int_eq(save_as(a, file, "[\"w\", \"w.*x\", \"b\"]"), STEP_ENOTFOUND);
+    ck_assert_ptr_nonnull(strstr(rt_last_error(a), "patterns of tensors: w.*x"));
+    ck_assert_int_eq(save_as(a, file, "[\"x\"]"), STEP_ENOTFOUND); /* an input */
     rt_destroy(a), rt_destroy(b), rt_destroy(fresh);
 }
 END_TEST
