@@ -217,10 +217,10 @@ START_TEST(long_sums_have_parts)
         int64_t m, n, k, first;
         uint32_t panel;
         bool by_steps;
-    } cases[] = {{128, 100, 8192, 16, 16, true},  {128, 100, 8192, 16, 32, true}, {128, 100, 8192, 128, 16, false},
-                 {512, 512, 3000, 6, 32, true},   {128, 100, 2625, 5, 32, true},  {128, 100, 1000, 4, 16, true},
-                 {128, 100, 1009, 128, 16, true}, {128, 100, 700, 128, 16, true}, {1024, 1024, 4096, 1024, 16, true},
-                 {512, 512, 8192, 8, 16, true},   {30, 100, 8192, 16, 16, true},  {30, 300, 8192, 30, 16, true},
+    } cases[] = {{128, 100, 8192, 16, 16, true}, {128, 100, 8192, 16, 32, true}, {128, 100, 8192, 128, 16, false},
+                 {512, 512, 3000, 6, 32, true},  {128, 100, 2625, 5, 32, true},  {128, 100, 1000, 4, 16, true},
+                 {128, 96, 1009, 128, 16, true}, {128, 96, 700, 128, 16, true},  {1024, 1024, 4096, 1024, 16, true},
+                 {512, 512, 8192, 8, 16, true},  {30, 100, 8192, 16, 16, true},  {30, 300, 8192, 30, 16, true},
                  {30, 100, 3000, 30, 16, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fixture x;
@@ -281,7 +281,7 @@ START_TEST(few_columns_become_rows)
     static const struct {
         int64_t m, n, rows;
         bool by_steps, joined;
-    } cases[] = {{512, 10, 10, true, false}, {512, 17, 512, true, false}, {512, 10, 512, false, false},
+    } cases[] = {{512, 10, 10, true, false}, {512, 32, 512, true, false}, {512, 10, 512, false, false},
                  {16, 10, 16, true, false},  {40, 1, 1, true, false},     {512, 10, 10, true, true},
                  {512, 10, 512, false, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -295,6 +295,27 @@ START_TEST(few_columns_become_rows)
         if (cases[i].joined) a = ir_concat(&x.b, (ir_value[]){a, ir_unary(&x.b, OP_neg, a)}, 2, by_steps);
         output(&x, product(&x, a, param(&x, IR_ROLE_INPUT, F32(256, n)), !by_steps, 0));
         ck_assert_int_eq(rows_of_product(finish(&x)), cases[i].rows);
+        drop(&x);
+    }
+}
+END_TEST
+
+/* So do columns that leave more of their last panel empty than rows would: of many steps, and no large result. */
+START_TEST(ragged_columns_become_rows)
+{
+    static const struct {
+        int64_t m, n, k, rows;
+    } cases[] = {{64, 100, 300, 100},   {100, 64, 300, 100},  {64, 100, 200, 64}, {32, 200, 300, 32},
+                 {300, 50, 300, 50},    {50, 300, 300, 50},   {256, 72, 300, 72}, {96, 128, 300, 96},
+                 {2048, 72, 300, 2048}, {100, 100, 300, 100}, {128, 40, 300, 40}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture x;
+        start(&x);
+        x.options.panel_columns = 32;
+        int64_t m = cases[i].m, n = cases[i].n, k = cases[i].k;
+        output(&x, product(&x, param(&x, IR_ROLE_INPUT, F32(k, m)), param(&x, IR_ROLE_INPUT, F32(k, n)), 0, 0));
+        int64_t rows = rows_of_product(finish(&x));
+        ck_assert_msg(rows == cases[i].rows, "%zu: %lld", i, (long long)rows);
         drop(&x);
     }
 }
@@ -447,7 +468,7 @@ int main(void)
     return run_case("fuse_products",
                     CASE_OF(30, large_operands_lie_in_panels, small_panels, shared_rows_lie_in_panels,
                             rows_in_ragged_runs_are_copied, panels_of_pairs, products_of_halves, halves_in_runs,
-                            few_columns_become_rows, long_sums_have_parts, sums_of_pairs_have_parts,
-                            sums_of_groups_have_parts, large_transpositions_are_stored, few_features, taps_of_pairs,
-                            padding_of_a_gpu, operands_of_loops_lie_in_panels));
+                            few_columns_become_rows, ragged_columns_become_rows, long_sums_have_parts,
+                            sums_of_pairs_have_parts, sums_of_groups_have_parts, large_transpositions_are_stored,
+                            few_features, taps_of_pairs, padding_of_a_gpu, operands_of_loops_lie_in_panels));
 }
