@@ -272,6 +272,16 @@ static bool packed_already(const struct lower_dot_product *p)
            y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
 }
 
+/* Few rows of tiles read a panel, and the rows of y are not so far apart that their lines fight for the same cache
+ * sets: to pack it would take longer than it saves (with 16 registers, where a tile reads more of it, it does not). */
+static bool is_read_seldom(const struct lower_dot_product *p)
+{
+    const struct lower_dot_operand *y = &p->y;
+    return p->l->target->vector_registers >= 32 && p->l->lane_stride == 1 && !p->pairs && p->m <= SELDOM_ROWS &&
+           is_stored(p->l, y->value) && ir_type(p->l->f, y->value)->dtype == p->sum && y->count[AXIS_N] == 1 &&
+           y->count[AXIS_K] == 1 && y->run[AXIS_K][0].stride * 4 <= SELDOM_BYTES;
+}
+
 /* 16-bit numbers, which are widened once for all panels that read them. */
 static bool is_narrow(const struct lower_dot_product *p)
 {
@@ -313,7 +323,7 @@ void dot_choose_blocks(struct lower_dot_product *p)
     p->local_tile = many_k || (dot_epilogue_cost(p) >= COSTLY_EPILOGUE && p->rows > 1);
     int64_t all_k = l->axes[AXIS_K].extent, bytes = all_k * l->axes[AXIS_N].extent * 4;
     bool reused = p->m > 2 * (int64_t)p->rows;
-    p->pack = p->columns                        ? false
+    p->pack = p->columns || is_read_seldom(p)   ? false
               : p->by_columns                   ? !packed_already(p)
               : l->lane_stride != 1 || p->pairs ? p->m >= LEAST_PACKED_ROWS && !p->turned
                                                 : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);

@@ -119,6 +119,16 @@ class Emitted(runner.Case):
                     self.stepc("compile", self.write("row.json", o), "-q", "-o", self.path("row.so"), "--cpu", cpu, "--save-temps=" + self.path(""))
                     self.assertNotIn(" div int32 ", self.read("row.nests"))
 
+    def test_read_by_few_rows(self):
+        """Few rows of a product read its other operand: with 32 registers it is packed only where its rows share cache sets."""
+        for rows, columns, cpu, packed in ((32, 200, "x86-64-v4", False), (128, 256, "x86-64-v4", False), (32, 1024, "x86-64-v4", True), (32, 200, "x86-64-v3", True)):
+            o = {"stepc": 1, "inputs": {"x": {"shape": [1024, rows]}, "g": {"shape": [1024, columns]}}, "loss": "sum(model * (transpose(x) @ g))", "optimizer": {"type": "sgd", "learning_rate": 0.1},
+                 "model": {"type": "graph", "nodes": [{"type": "param", "name": "w", "shape": [rows, columns]}], "output": "w"}}
+            with self.subTest(rows=rows, columns=columns, cpu=cpu):
+                self.stepc("compile", self.write("few.json", o), "-q", "-o", self.path("few.so"), "--cpu", cpu, "--save-temps=" + self.path(""))
+                product = self.read("few.nests").split("\nkernel.1")[0]
+                self.assertEqual(set(re.findall(r" load (b\d)\[.*\]\n +set r1\[", product)), {"b3" if packed else "b1"})
+
     def test_long_functions(self):
         """Few of them stand side by side in a GPU's row: the slow path of a cosine is a hundred lines."""
         for function, wanted in ("cos", "#pragma unroll 4"), ("abs", "#pragma unroll"):
