@@ -10,8 +10,10 @@ enum {
     BLOCK_FAR = 128, /* of y from memory that two tiles read one after the other: the first cache holds so many steps */
     CHUNK_ROWS = 128,
     DIRECT_BYTES = 64 * 1024,
-    SELDOM_ROWS = 128, /* that read what is not packed, and from one row of that to the next */
+    SELDOM_ROWS = 192, /* at most, that read what is not packed, and from one row of that to the next */
     SELDOM_BYTES = 1024,
+    SELDOM_FAR_ROWS = 64, /* at least, where it is further */
+    SELDOM_FAR_BYTES = 3584,
     COSTLY_EPILOGUE = 12,
     PACK_K = 64,
     LEAST_NARROW = 16, /* steps of k from which on 16-bit rows are widened before the tile */

@@ -272,14 +272,28 @@ static bool packed_already(const struct lower_dot_product *p)
            y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
 }
 
-/* Few rows of tiles read a panel, and the rows of y are not so far apart that their lines fight for the same cache
- * sets: to pack it would take longer than it saves (with 16 registers, where a tile reads more of it, it does not). */
+/* A host's memory, or what a loop is given of it: no vector of it is sure to be within a line of the cache. */
+static bool lies_anywhere(const struct lower *l, ir_value v)
+{
+    while (ir_get(l->f, v)->op == OP_reshape) v = ir_get(l->f, v)->args[0];
+    const struct ir_node *n = ir_get(l->f, v);
+    if (n->op != OP_param) return false;
+    int32_t slot = l->f->params.items[n->attr[0].v[0]].slot;
+    return slot < 0 || l->f->module->slots.items[slot].role == IR_ROLE_INPUT;
+}
+
+/* Few rows of tiles read a panel, and the rows of y are not so far apart that their lines fight for the same cache sets
+ * or come late, with too few multiply-adds to wait behind: to pack it would take longer than it saves. With 16
+ * registers, where a tile reads more of it, it does not. */
 static bool is_read_seldom(const struct lower_dot_product *p)
 {
     const struct lower_dot_operand *y = &p->y;
-    return p->l->target->vector_registers >= 32 && p->l->lane_stride == 1 && !p->pairs && p->m <= SELDOM_ROWS &&
-           is_stored(p->l, y->value) && ir_type(p->l->f, y->value)->dtype == p->sum && y->count[AXIS_N] == 1 &&
-           y->count[AXIS_K] == 1 && y->run[AXIS_K][0].stride * 4 <= SELDOM_BYTES;
+    if (p->l->target->vector_registers < 32 || p->l->lane_stride != 1 || p->pairs || p->m > SELDOM_ROWS) return false;
+    if (!is_stored(p->l, y->value) || ir_type(p->l->f, y->value)->dtype != p->sum) return false;
+    if (lies_anywhere(p->l, y->value) || y->count[AXIS_N] != 1 || y->count[AXIS_K] != 1) return false;
+    int64_t apart = y->run[AXIS_K][0].stride * 4;
+    bool both = apart % (WAY_BYTES / 2) == 0 && p->x.run[AXIS_K][0].stride == 1; /* rows of x are far apart, too */
+    return apart <= SELDOM_BYTES || (p->m >= SELDOM_FAR_ROWS && apart <= SELDOM_FAR_BYTES && !both);
 }
 
 /* 16-bit numbers, which are widened once for all panels that read them. */
