@@ -206,35 +206,42 @@ static bool convert_one(struct fe_call *c, uint32_t i, enum fe_argument_kind kin
 }
 
 /* Of what is 16 bits wide in float32, the result rounded once. */
-static struct fe_val make_wide(struct fe_call *c, const enum fe_argument_kind *kinds, uint32_t n)
+static struct fe_val make_wide(struct fe_call *c, uint32_t n)
 {
     struct fe_kind_of all = {IR_BOOL, true};
     for (uint32_t i = 0; i < n; i++)
-        if (kinds[i] == FE_ARG_FLOAT || kinds[i] == FE_ARG_COMMON) all = fe_promote(all, fe_kind(c->site, &c->arg[i]));
+        if (c->kind[i] == FE_ARG_FLOAT || c->kind[i] == FE_ARG_COMMON)
+            all = fe_promote(all, fe_kind(c->site, &c->arg[i]));
     bool narrow = ir_dtype_bytes(all.dtype) < 4;
     for (uint32_t i = 0; narrow && i < n; i++)
-        if (kinds[i] == FE_ARG_FLOAT || kinds[i] == FE_ARG_COMMON) c->arg[i] = fe_cast(c->site, c->arg[i], IR_F32);
+        if (c->kind[i] == FE_ARG_FLOAT || c->kind[i] == FE_ARG_COMMON) c->arg[i] = fe_cast(c->site, c->arg[i], IR_F32);
     struct fe_val v = c->row->make(c);
     return narrow && !v.bad ? fe_cast(c->site, v, all.dtype) : v;
 }
 
-static bool convert(struct fe_call *c, const enum fe_argument_kind *kinds, uint32_t n)
+static bool convert(struct fe_call *c, uint32_t n)
 {
     struct fe_kind_of common = {IR_BOOL, true};
     bool any = false, ok = true;
     for (uint32_t i = 0; i < n && ok; i++) {
-        ok = convert_one(c, i, kinds[i]);
-        if (kinds[i] != FE_ARG_COMMON || !ok) continue;
+        ok = convert_one(c, i, (enum fe_argument_kind)c->kind[i]);
+        if (c->kind[i] != FE_ARG_COMMON || !ok) continue;
         common = any ? fe_promote(common, fe_kind(c->site, &c->arg[i])) : fe_kind(c->site, &c->arg[i]);
         any = true;
     }
     for (uint32_t i = 0; i < n && ok; i++)
-        if (kinds[i] == FE_ARG_COMMON) {
+        if (c->kind[i] == FE_ARG_COMMON) {
             bool strong = ir_dtype_is_float(common.dtype) && !common.weak;
             c->arg[i] = strong ? fe_cast(c->site, c->arg[i], common.dtype) : fe_inexact(c->site, c->arg[i]);
             ok = !c->arg[i].bad;
         }
     return ok;
+}
+
+struct fe_val fe_call_made(struct fe_call *c, uint32_t n)
+{
+    if (!convert(c, n)) return fe_bad();
+    return c->row->flags & FE_WIDE ? make_wide(c, n) : c->row->make(c);
 }
 
 /* The indices that a function of the document notes are those of its result; what a loss gets may be labels. */
@@ -254,7 +261,6 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
 {
     if (!f->make) return fe_fail(s, "E0302", "%s is not supported yet", f->name);
     struct fe_call call = {.site = s, .row = f, .function = s->frame ? s->frame->function : f->name, .data = f->data};
-    enum fe_argument_kind kinds[FE_MAX_ARGS];
     uint32_t positional = 0, n = 0, place = 0; /* n: arguments that the maker sees; place: of the next positional one */
     while (positional < count && (!names || !names[positional])) positional++;
     for (uint32_t i = 0; i < count; i++)
@@ -294,7 +300,7 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
             if (wheres) call.where[n] = wheres[found];
         } else if (p.preset) call.arg[n] = preset_value(s->fe->arena, p.preset);
         else return fe_fail(s, "E0312", "%s needs its argument \"%.*s\"", f->name, (int)p.length, p.name);
-        kinds[n] = fe_is_none(&call.arg[n]) && p.preset ? FE_ARG_ANY : p.kind;
+        call.kind[n] = (uint8_t)(fe_is_none(&call.arg[n]) && p.preset ? FE_ARG_ANY : p.kind);
         n++;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -303,10 +309,9 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
             return too_many(s, f);
         }
     struct fe_val result;
-    if (n && fe_is_complex(&call.arg[0]) && fe_complex_call(&call, f, &result)) return result;
-    if (!convert(&call, kinds, n)) return fe_bad();
+    if (fe_complex_call(&call, n, &result)) return result;
     size_t notes = s->trace->notes ? s->trace->notes->list.count : 0;
-    result = f->flags & FE_WIDE ? make_wide(&call, kinds, n) : f->make(&call);
+    result = fe_call_made(&call, n);
     if (s->trace->notes && !s->frame) note_made(s, f, &call, n, notes, &result);
     return result;
 }

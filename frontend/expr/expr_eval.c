@@ -53,7 +53,8 @@ static struct fe_val member(struct fe_site *s, const struct fe_val *base, const 
 {
     if (base->bad) return *base;
     if (base->kind == FE_VAL_TREE) return tree_member(s, base->tree, root, rest);
-    if (base->kind == FE_VAL_TUPLE && base->names) {
+    bool number = base->kind == FE_VAL_NUMBER || base->kind == FE_VAL_TENSOR, complex = fe_is_complex(base);
+    if (base->kind == FE_VAL_TUPLE && base->names && !complex) {
         for (uint32_t i = 0; i < base->count; i++) {
             size_t n = strlen(base->names[i]);
             if (!strcmp(base->names[i], rest)) return base->items[i];
@@ -64,16 +65,15 @@ static struct fe_val member(struct fe_site *s, const struct fe_val *base, const 
         fe_suggest(s->fe, d, rest, base->names, base->count);
         return fe_bad();
     }
-    bool number = base->kind == FE_VAL_NUMBER || base->kind == FE_VAL_TENSOR;
-    for (size_t i = 0; number && i < FACTS; i++)
+    for (size_t i = 0; (number || complex) && i < FACTS; i++)
         if (!strcmp(rest, facts[i][0])) return FE_APPLY(s, facts[i][1], *base);
-    if (number && !strcmp(rest, "at")) {
+    if ((number || complex) && !strcmp(rest, "at")) {
         struct fe_val place = fe_tuple(s, base, 1);
         place.kind = FE_VAL_AT;
         return place;
     }
     const char *dot = strrchr(rest, '.'); /* x.T.shape */
-    if (dot && number) {
+    if (dot && (number || complex)) {
         struct fe_val before = member(s, base, root, arena_string_n(s->fe->arena, rest, (size_t)(dot - rest)));
         return member(s, &before, root, dot + 1);
     }
@@ -472,12 +472,17 @@ static struct fe_val eval_unary(struct fe_site *s, const struct expr_node *n, co
     return n->op == EXPR_OP_POS ? v : fe_op1(s, n->op == EXPR_OP_NEG ? OP_neg : OP_not, v);
 }
 
-/* `@` of what is no complex value and no two numbers is a function; the other operators are arithmetic. */
+/* `@` of what is no two numbers is a function, and so are ==, != and most powers of complex values; the other operators
+ * are arithmetic. */
 static struct fe_val apply_operator(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b)
 {
     bool numbers = a.kind == FE_VAL_NUMBER && b.kind == FE_VAL_NUMBER;
-    if (op != EXPR_OP_MATMUL || a.bad || b.bad || numbers || fe_is_complex(&a) || fe_is_complex(&b))
-        return fe_binary(s, op, a, b);
+    if (a.bad || b.bad) return fe_bad();
+    if (fe_is_complex(&a) || fe_is_complex(&b)) {
+        const char *function = fe_complex_operator(op, &b);
+        return function ? FE_APPLY(s, function, a, b) : fe_binary(s, op, a, b);
+    }
+    if (op != EXPR_OP_MATMUL || numbers) return fe_binary(s, op, a, b);
     if (!fe_is_operand(s, &a) || !fe_is_operand(s, &b)) return fe_bad();
     return FE_APPLY(s, "matmul", fe_on_time(s, a), fe_on_time(s, b));
 }

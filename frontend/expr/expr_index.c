@@ -419,11 +419,24 @@ static bool mode_of(struct fe_site *s, const char *name, enum outside usual, enu
     return fe_wrong_here(s, "E0310", "the mode is 'fill', 'drop', 'clip' or 'promise_in_bounds', not '%s'", name);
 }
 
+/* The place in one part of a complex tensor. */
+static struct fe_val place_in(struct fe_site *s, const struct fe_val *place, int part)
+{
+    struct fe_val *items = arena_copy(s->fe->arena, place->items, place->count * sizeof *items), of = *place;
+    items[0] = place->items[0].items[part];
+    of.items = items;
+    return of;
+}
+
 struct fe_val fe_get(struct fe_site *s, const struct fe_val *place, const char *name, const struct fe_val *fill)
 {
     struct indexing x;
     enum outside mode;
     struct fe_val base = place->items[0];
+    if (fe_is_complex(&base)) {
+        struct fe_val re = place_in(s, place, 0), im = place_in(s, place, 1), none = fe_int(0);
+        return fe_complex(s, fe_get(s, &re, name, fill), fe_get(s, &im, name, &none));
+    }
     if (!mode_of(s, name, NEAREST, &mode) || !fe_as_tensor(s, &base)) return fe_bad();
     struct ir_type t = fe_type_at(s, &base);
     if (!read_index(s, &t, place->items + 1, NULL, place->count - 1, &x)) return fe_bad();
@@ -582,6 +595,16 @@ static struct fe_val update_place(struct fe_site *s, const struct fe_val *place,
 struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const char *name, const char *mode_name,
                         struct fe_val with)
 {
+    if (with.bad) return fe_bad();
+    if (fe_is_complex(&place->items[0])) {
+        bool alike = !strcmp(name, "set") || !strcmp(name, "add") || !strcmp(name, "subtract");
+        bool scaled = !fe_is_complex(&with) && (!strncmp(name, "mul", 3) || !strcmp(name, "divide"));
+        struct fe_val re = place_in(s, place, 0), im = place_in(s, place, 1);
+        if (!alike && !scaled)
+            return fe_fail(s, "E0310", "complex values know x.at[index].set, add and subtract; take real and imag");
+        return fe_complex(s, fe_update(s, &re, name, mode_name, fe_real(s, &with)),
+                          fe_update(s, &im, name, mode_name, scaled ? with : fe_imag(s, &with)));
+    }
     struct fe_val v = update_place(s, place, name, mode_name, with);
     v.weak = !v.bad && fe_kind(s, &place->items[0]).weak;
     return v;

@@ -399,21 +399,35 @@ struct fe_val fe_real(struct fe_site *s, const struct fe_val *v)
     return fe_is_complex(v) ? v->items[0] : fe_inexact(s, *v);
 }
 
-static struct fe_val im(struct fe_site *s, const struct fe_val *v)
+struct fe_val fe_imag(struct fe_site *s, const struct fe_val *v)
 {
     struct fe_val x = fe_is_complex(v) ? v->items[1] : fe_inexact(s, *v);
     return fe_is_complex(v) || x.bad ? x : fe_full(s, fe_type_at(s, &x), 0);
 }
 
+static bool is_whole_power(enum expr_operator op, const struct fe_val *b)
+{
+    return op == EXPR_OP_POW && b->kind == FE_VAL_NUMBER && b->python == FE_PY_INT && b->number >= 1 && b->number <= 64;
+}
+
+const char *fe_complex_operator(enum expr_operator op, const struct fe_val *b)
+{
+    return op == EXPR_OP_MATMUL                          ? "matmul"
+           : op == EXPR_OP_EQ                            ? "equal"
+           : op == EXPR_OP_NE                            ? "not_equal"
+           : op == EXPR_OP_POW && !is_whole_power(op, b) ? "power"
+                                                         : NULL;
+}
+
 static struct fe_val complex_binary(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b)
 {
-    if (op == EXPR_OP_POW && b.kind == FE_VAL_NUMBER && b.python == FE_PY_INT && b.number >= 1 && b.number <= 64) {
+    if (is_whole_power(op, &b)) {
         struct fe_val y = a;
         for (int i = 1; i < (int)b.number && !y.bad; i++) y = complex_binary(s, EXPR_OP_MUL, y, a);
         return y;
     }
     bool scaled = !fe_is_complex(&b);
-    struct fe_val ar = fe_real(s, &a), ai = im(s, &a), br = fe_real(s, &b), bi = im(s, &b);
+    struct fe_val ar = fe_real(s, &a), ai = fe_imag(s, &a), br = fe_real(s, &b), bi = fe_imag(s, &b);
     if (ar.bad || ai.bad || br.bad || bi.bad) return fe_bad();
     switch (op) {
     case EXPR_OP_ADD:
@@ -428,7 +442,7 @@ static struct fe_val complex_binary(struct fe_site *s, enum expr_operator op, st
         return fe_complex(s, fe_div(s, fe_add(s, fe_mul(s, ar, br), fe_mul(s, ai, bi)), size),
                           fe_div(s, fe_sub(s, fe_mul(s, ai, br), fe_mul(s, ar, bi)), size));
     }
-    default: return fe_fail(s, "E0310", "complex values know + - * / and whole powers; take abs, real or imag");
+    default: return fe_fail(s, "E0310", "complex values know + - * / ** @ == and !=; take abs, real or imag");
     }
 }
 

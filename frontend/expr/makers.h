@@ -12,6 +12,7 @@ struct fe_call {
     const char *function;           /* for messages: inside a formula the one that the document calls */
     struct fe_val arg[FE_MAX_ARGS]; /* in the order of the signature; defaults filled in */
     bool given[FE_MAX_ARGS];
+    uint8_t kind[FE_MAX_ARGS];          /* enum fe_argument_kind */
     struct fe_where where[FE_MAX_ARGS]; /* of each argument */
     const struct fe_val *rest;          /* a signature that ends in "*" */
     uint32_t rest_count;
@@ -26,9 +27,10 @@ bool fe_get_dtype(struct fe_call *, uint32_t arg, enum ir_dtype *out);
 bool fe_get_flag(struct fe_call *, uint32_t arg);
 bool fe_get_tensor(struct fe_call *, uint32_t arg, struct ir_type *); /* as a tensor, and its type */
 struct fe_val fe_as_dtype(struct fe_call *, uint32_t arg,
-                          struct fe_val); /* cast to the dtype of an argument; None: as it is */
-bool fe_complex_call(struct fe_call *, const struct fe_function *,
-                     struct fe_val *result); /* the first argument is complex */
+                          struct fe_val);                 /* cast to the dtype of an argument; None: as it is */
+struct fe_val fe_call_made(struct fe_call *, uint32_t n); /* of arguments as they were given: converted, then made */
+/* Of n arguments, of which some may be complex (expr_complex.c). False: none is, or it is not a function of them. */
+bool fe_complex_call(struct fe_call *, uint32_t n, struct fe_val *result);
 
 #define X(name, signature, make, data, flags, doc) fe_maker make;
 #include "frontend/expr/functions.def"

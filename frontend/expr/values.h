@@ -139,6 +139,9 @@ struct fe_val fe_fill_outside(struct fe_site *, struct fe_val inside, struct fe_
 /* Complex values: pairs `real`, `imag`. */
 bool fe_is_complex(const struct fe_val *);
 struct fe_val fe_real(struct fe_site *, const struct fe_val *); /* its real part, or itself */
+struct fe_val fe_imag(struct fe_site *, const struct fe_val *); /* its imaginary part, or zeros */
+/* The function that carries out an operator with a complex operand; NULL: fe_binary does. b: the second operand. */
+const char *fe_complex_operator(enum expr_operator, const struct fe_val *b);
 struct fe_val fe_complex(struct fe_site *, struct fe_val real, struct fe_val imag);
 /* One-hot of integer `labels` over a new axis at `axis`, as a bool tensor. */
 struct fe_val fe_one_hot_mask(struct fe_site *, struct fe_val labels, int64_t classes, uint32_t axis);

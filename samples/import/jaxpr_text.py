@@ -50,8 +50,10 @@ CALLED = {"max": "maximum", "min": "minimum", "atan2": "arctan2", "rem": "rem", 
 REDUCED = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all", "reduce_or": "any"}
 SCATTERS = {"scatter": "set", "scatter-add": "add", "scatter-mul": "multiply", "scatter-min": "min", "scatter-max": "max"}  # of x.at[..]
 POOLS = {"reduce_window_max": "max_pool", "reduce_window_min": "min_pool", "reduce_window_sum": "avg_pool"}
-COMPLEX = {"add", "add_any", "sub", "mul", "div", "neg", "abs", "conj", "exp", "integer_pow", "square", "real", "imag", "complex", "fft", "reduce_sum", "cumsum", "reshape", "squeeze",
-           "expand_dims", "broadcast_in_dim", "transpose", "slice", "rev", "pad", "gather", "convert_element_type", "copy", "stop_gradient"}  # that know complex numbers
+COMPLEX = {"add", "add_any", "sub", "mul", "div", "neg", "abs", "sign", "conj", "exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "pow", "integer_pow", "square", "sin", "cos", "tan", "sinh", "cosh",
+           "tanh", "logistic", "eq", "ne", "is_finite", "real", "imag", "complex", "fft", "dot_general", "reduce_sum", "cumsum", "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose", "slice",
+           "dynamic_slice", "dynamic_update_slice", "rev", "pad", "gather", "split", "unstack", "stack", "concatenate", "tile", "select_n", "scatter", "scatter-add", "scatter_add", "scan", "while", "cond", "convert_element_type", "copy",
+           "stop_gradient"}  # that know complex numbers
 NAMED = {"relu", "relu6", "silu", "logaddexp", "xlogy", "xlog1py", "sinc"}  # functions of JAX with gradients of their own: by name, never by what they are made of
 LENT = {"wrapped_fun", "_custom_root"}  # what stands in JAX for a function whose derivative its user gives: custom_gradient, custom_root
 INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2"}
@@ -352,9 +354,10 @@ class Text:
             window = [o - sum(g < o for g in ones) for o in d.offset_dims if o not in ones]
             found = _indexed(dims, sorted([*d.collapsed_slice_dims, *ones.values()]), window, len(out.shape) - len(ones), shape(1), shape(0),
                              (both, d.start_indices_batching_dims))
-            if found and clamped and all(n == (1 if i in (*dims, *both) else shape(0)[i]) for i, n in enumerate(sizes)):
-                at = ["clip(%s[..., %d], 0, %d)" % (a[1], i, shape(0)[axis] - 1) for i, axis in enumerate(dims)]
-                text = "(%s)%s" % (a[0], _places(dims, at, both, shape(1)))
+            if found and all(n == (1 if i in (*dims, *both) else shape(0)[i]) for i, n in enumerate(sizes)):
+                at = ["clip(%s[..., %d], 0, %d)" % (a[1], i, shape(0)[axis] - 1) if clamped else _counted("%s[..., %d]" % (a[1], i), shape(0)[axis], never_negative, False) for i, axis in enumerate(dims)]
+                places = _places(dims, at, both, shape(1))
+                text = "(%s)%s" % (a[0], places) if clamped else "(%s).at%s.get(%s)" % (a[0], places, filled[2:] or "mode='fill'")
                 return "reshape(%s, %s)" % (text, _tuple(out.shape)) if ones else text
         if name == "dynamic_slice" and all(re.fullmatch(r"\(?-?\d+\)?", b) for b in a[1:]):
             begin = [min(max(int(b.strip("()")), 0), n - k) for b, n, k in zip(a[1:], shape(0), p["slice_sizes"])]
@@ -451,6 +454,8 @@ class Text:
         c = np.asarray(c)
         if c.ndim == 0:
             return _number(c)
+        if is_complex(c):
+            return self.hold("complex(%s, %s)" % (self.constant(c.real), self.constant(c.imag)), 2)
         if c.size and np.all(c == c.flat[0]):
             return "full(%s, %s, dtype='%s')" % (_tuple(c.shape), _number(c.flat[0]), c.dtype.name)
         if _above(c):

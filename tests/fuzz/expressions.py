@@ -625,7 +625,10 @@ MAKE["convert_element_type"] = lambda g: "convert_element_type(%s, 'int32')" % g
 for name in ("shift_left", "shift_right_arithmetic"):
     MAKE[name] = (lambda n: lambda g: "%s(%s, %s)" % (n, g.i(), g.i(None, 0, 9)))(name)
 MAKE["irfft"] = lambda g: "irfft(rfft(%s) * 2.0%s)" % (g.p(g.values(g.one([(4,), (6,), (2, 8), (36,)]))), g.some("n=5", "norm='ortho'"))
-MAKE["complex"] = lambda g: g.one(COMPLEX) % ("complex(%s, %s) %s" % (plain(g).p(g.values((3,))), g.p(g.values((3,))), g.one(["* (1.0 + 0)", "- %s" % g.p(g.values((3,))), "/ complex(2.0 + %s, 1.0)" % g.p(g.values((), 0, 1)), "* complex(%s, 2.0)" % g.p(g.values(()))])))
+COMPLEX_OF = ["%s * (1.0 + 0)", "%s - {x}", "%s / complex(2.0 + {u}, 1.0)", "%s * complex({u}, 2.0)", "exp(%s)", "log(%s + 9.0)", "sqrt(%s + 9.0)", "sin(%s)", "cosh(%s)", "tanh(%s)", "(%s + 9.0) ** {u}", "(%s + 9.0) ** complex({u}, 0.5)",
+              "concatenate([%s, {x}])", "stack([{x}, %s])", "where({x} > 0, %s, {x})", "where({x} > 0, %s, 1)", "outer(%s, {x})", "dot(%s, complex({x}, {x}))", "einsum('i,j,i->j', %s, {x}, complex({x}, 0.5))", "vdot(%s, complex({x}, {x}))",
+              "conj(tile(%s, 2))", "pad(%s, 1, constant_values=0.5)", "diff(%s)", "split(%s, 3)[1]", "cumsum(%s)", "sum(%s, initial=0.5)", "take(%s, array([2, 0]))", "repeat(%s, 2)", "matmul({x}, %s)", "reshape(%s, (3, 1)) @ complex({x}, 1.0)[None]"]
+MAKE["complex"] = lambda g: g.one(COMPLEX) % (lambda form, z: form.replace("%s", z).replace("{x}", g.p(g.values((3,)))).replace("{u}", g.p(g.values((), 0, 1))))(g.one(COMPLEX_OF), "complex(%s, %s)" % (plain(g).p(g.values((3,))), g.p(g.values((3,)))))
 for name in ("fftfreq", "rfftfreq"):
     MAKE[name] = (lambda n: lambda g: "%s(%s%s)" % (n, g.one(["4", "5", "1"]), g.some("d=0.5")))(name)
 for name in ("fftshift", "ifftshift"):

@@ -440,6 +440,13 @@ FORMULAS = {
     "cholesky_of_large": (lambda w, x, i, j: 0.3 * x @ jnp.linalg.cholesky(w @ w.T / 9 + 5 * jnp.eye(12) + 0.1 * w, symmetrize_input=False, upper=True)[:3], (12, 12)),
     "orthogonal": (lambda w, x, i, j: sum(0.1 * a @ b for a, b in zip((x, x), jnp.linalg.qr(w + 2 * jnp.eye(3)))), (3, 3)),
     "spectrum_of_planes": (lambda w, x, i, j: jnp.fft.irfft2(jnp.fft.rfft2(x * w) * (0.5 + 0.25j), s=(6, 3)) + jnp.fft.ifftn(jnp.fft.fftn(x) * jnp.fft.fftn(w)).real, (6, 3)),
+    "spectrum_mixed": (lambda w, x, i, j: jnp.fft.irfft(jnp.pad(jnp.einsum("kc,kcd->kd", jnp.fft.rfft(x, axis=0)[:3], w[:3] + 1j * w[3:]), ((0, 1), (0, 0))), n=6, axis=0), (6, 3, 3)),
+    "recurrence_of_turns": (lambda w, x, i, j: (lambda turn: (jax.lax.associative_scan(lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), (jnp.broadcast_to(turn, x.shape), x @ (w[3:] + 1j * w[:3])))[1]
+                                                              @ jnp.conj(w[:3] + 0.5j)).real)(jnp.exp(-jnp.exp(w[0]) + 1j * w[1])), (6, 3)),
+    "rounds_of_turns": (lambda w, x, i, j: jax.lax.scan(lambda h, u: (h * jnp.exp(1j * w[0] - 0.5) + u,) * 2, jnp.zeros(3, jnp.complex64), x)[1].imag, (6, 3)),
+    "planes": (lambda w, x, i, j: (lambda z: jnp.concatenate([jnp.sqrt(z + 2.0), jnp.tanh(z)]).real + jnp.where(jnp.abs(z) > 1.0, jnp.log(z), z**1.5).imag.sum())(jax.lax.complex(x * w, w)), (6, 3)),
+    "places_of_planes": (lambda w, x, i, j: (lambda z: jnp.abs(jnp.zeros((8, 3), z.dtype).at[1:7].set(z).at[jnp.abs(i)].add(0.5 * z).at[0].set(1.0))[:6])(x + 1j * w), (6, 3)),
+    "turned_of_each": (lambda w, x, i, j: jnp.take_along_axis(w, ((jnp.array([[3], [1]]) - 1 - jnp.arange(3)) % 3 + jnp.abs(i[0]))[..., None], axis=1).reshape(6, 3) * x, (2, 3, 3)),
     "filled": (lambda w, x, i, j: w.at[i + 3].get(mode="fill", fill_value=0.5) * x + jnp.take_along_axis(w, jnp.abs(j)[:, None], 1, mode="fill", fill_value=2.0), (6, 3)),
     "clamped": (lambda w, x, i, j: x.at[i + 3].add(w, mode="clip").at[i + 2, jnp.abs(j)].add(w[:, 0], mode="clip"), (6, 3)),
     "at_slices": (lambda w, x, i, j: x.at[1:3].add(w[:2]).at[0, 1:].max(w[0, 1:]).at[:, 2].min(w[:, 0]).at[3, 1].add(w[0, 0]).at[jnp.array([7])].add(w[:1]), (6, 3)),
@@ -472,4 +479,28 @@ class Chosen(nnx.Module):
         return y + self.x(self.wide(x)) * x[:, 1:2]
 
 
+class Both(nnx.Module):
+    """Sequences of different lengths, read from both ends."""
+
+    def __init__(self, rngs):
+        cell = nnx.RNN(nnx.GRUCell(3, 4, rngs=rngs), reverse=True, keep_order=True)
+        self.layer = nnx.Bidirectional(nnx.RNN(nnx.OptimizedLSTMCell(3, 4, rngs=rngs)), cell)
+
+    def __call__(self, x, lengths):
+        return self.layer(x, seq_lengths=lengths)
+
+
+class Unused(nnx.Module):
+    """A bias that no derivative of the network depends on: trained with a gradient of 0."""
+
+    def __init__(self, rngs):
+        self.first, self.last = nnx.Linear(2, 6, rngs=rngs), nnx.Linear(6, 1, rngs=rngs)
+
+    def __call__(self, x):
+        u = lambda p: self.last(jnp.tanh(self.first(p)))[0]
+        return jax.vmap(jax.grad(u))(x)[:, 0] - jax.vmap(jax.hessian(u))(x)[:, 1, 1]
+
+
+row("lengths_from_both_ends", lambda rngs: Both(rngs), {"x": F(3, 5, 3), "lengths": np.array([5, 2, 3], np.int32)})
+row("parameter_unused", lambda rngs: Unused(rngs), {"x": F(6, 2)})
 row("branches_of_layers", lambda rngs: Chosen(rngs), {"x": F(6, 3)}, around=False)

@@ -17,8 +17,8 @@ from verdict import verdict  # noqa: E402
 
 CIRCLES = [
     ("frontend/model/block.c frontend/model/structure.c frontend/model/micro_vmap.c", "blocks contain blocks"),
-    ("frontend/expr/expr_call.c frontend/expr/expr_eval.c frontend/expr/expr_index.c frontend/expr/library.c",
-     "an expression calls a function, a function is a formula, and a formula is made of expressions"),
+    ("frontend/expr/expr_call.c frontend/expr/expr_complex.c frontend/expr/expr_eval.c frontend/expr/expr_index.c frontend/expr/library.c",
+     "an expression calls a function, a function is a formula or is made of calls with both parts of a complex value, and a formula is made of expressions"),
     ("ir/build.c ir/fold.c ir/fold_constant.c ir/fold_shape.c", "making a node folds it, and what it folds to is made of nodes"),
     ("ir/eval.c ir/eval_control.c", "an op with a body evaluates a function"),
     ("ir/parse.c ir/plan_parse.c", "the text of a module holds that of its plan, which names values of the module"),
