@@ -300,7 +300,8 @@ class Text:
             kept = equation.invars[0].aval.dtype == p["new_dtype"] or np.dtype(p["new_dtype"]).kind == "c"  # beside a complex number
             return a[0] if kept else "astype(%s, '%s')" % (a[0], np.dtype(p["new_dtype"]).name)
         if name in ("reshape", "squeeze", "expand_dims"):
-            return "reshape(%s, %s)" % (a[0], _tuple(out.shape))
+            turned = p["dimensions"] if name == "reshape" else None  # lax.reshape: in another order first
+            return "reshape(%s, %s)" % (a[0] if turned is None else "transpose(%s, %s)" % (a[0], _tuple(turned)), _tuple(out.shape))
         if name == "broadcast_in_dim":
             kept = [1] * len(out.shape)
             for i, d in enumerate(p["broadcast_dimensions"]):
@@ -316,6 +317,14 @@ class Text:
             usual = jnp.promote_types(equation.invars[0].aval.dtype, equation.invars[1].aval.dtype)
             return "einsum('%s', %s, %s%s)" % (_einsum(p, [len(shape(0)), len(shape(1))]), a[0], a[1],
                                                "" if usual == out.dtype else ", preferred_element_type='%s'" % out.dtype.name)
+        if name == "conv_general_dilated" and p["batch_group_count"] == 1 and p.get("preferred_element_type") in (None, out.dtype):
+            d, letters, specs = p["dimension_numbers"], "0123456789"[:len(out.shape) - 2], []
+            for spec, (first, second) in ((d.lhs_spec, "NC"), (d.rhs_spec, "OI"), (d.out_spec, "NC")):
+                specs.append("".join(c for _, c in sorted(zip(spec, first + second + letters))))
+            more = "".join(", %s=%s" % (k, _tuple(p[k])) for k in ("lhs_dilation", "rhs_dilation") if {*p[k]} - {1})
+            return "conv_general_dilated(%s, %s, %s, [%s], dimension_numbers=('%s', '%s', '%s')%s%s)" % (
+                a[0], a[1], _tuple(p["window_strides"]), ", ".join(map(_tuple, p["padding"])), *specs, more,
+                ", feature_group_count=%d" % p["feature_group_count"] if p["feature_group_count"] != 1 else "")
         if name == "stack":
             return "stack([%s], axis=%d)" % (", ".join(a), p["axis"])
         if name == "concatenate":

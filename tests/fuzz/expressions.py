@@ -93,7 +93,7 @@ def namespace():
     for name in ("fft", "ifft", "rfft", "irfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
         space[name] = getattr(jnp.fft, name)
     space.update(dct=jax.scipy.fft.dct, idct=jax.scipy.fft.idct, complex=lambda x, y: jax.lax.complex(*jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))))
-    space.update(convolve2d=jax.scipy.signal.convolve2d, correlate2d=jax.scipy.signal.correlate2d)
+    space.update(conv_general_dilated=jax.lax.conv_general_dilated, convolve2d=jax.scipy.signal.convolve2d, correlate2d=jax.scipy.signal.correlate2d)
     for name, f in (("sum", jnp.sum), ("prod", jnp.prod), ("max", jnp.max), ("min", jnp.min), ("and", jnp.all), ("or", jnp.any)):
         space["reduce_" + name] = f
     space.update(neg=jnp.negative, is_finite=jnp.isfinite, shift_left=jnp.left_shift, shift_right_arithmetic=jnp.right_shift, convert_element_type=lambda x, d: jnp.asarray(x).astype(d))
@@ -646,6 +646,22 @@ def large(g):
 
 
 MAKE["large"] = large
+def convolution(g):
+    """Input, kernel and result in any order of dimensions, in groups, apart, cropped."""
+    rank, groups, r = g.one([0, 1, 1, 2, 2, 2]), g.one([1, 1, 2]), lambda *values: "(%s)" % "".join("%s, " % g.one(values) for _ in range(rank))
+    sizes, taps, first, each = [int(g.one("3456")) for _ in range(rank)], [int(g.one("123")) for _ in range(rank)], int(g.one("12")), int(g.one("12"))
+    letters = "HW"[:rank]
+    spec = lambda named: "".join(g.one([named + letters, named[0] + letters + named[1], letters + named[::-1]]))
+    specs = [spec("NC"), spec("OI"), spec("NC")] if g.chance(0.6) else ["NC" + letters, "OI" + letters, "NC" + letters]
+    extents = [{"N": 2, "C": first * groups, **dict(zip(letters, sizes))}, {"I": first, "O": each * groups, **dict(zip(letters, taps))}]
+    shapes = [tuple(of[c] for c in spec) for of, spec in zip(extents, specs)]
+    padding = g.one(["'SAME'", "'SAME_LOWER'", "[%s]" % ", ".join("(%s, %s)" % (g.one("324"), g.one("123")) for _ in range(rank))])
+    more = ["dimension_numbers=('%s', '%s', '%s')" % tuple(specs)] + (["feature_group_count=%d" % groups] if groups > 1 else []) + (["rhs_dilation=" + r(1, 2)] if g.chance(0.4) else [])
+    more += ["lhs_dilation=" + r(1, 2, 3)] if padding[0] == "[" and g.chance(0.5) else []
+    return "conv_general_dilated(%s, %s, %s, %s, %s)" % (g.p(g.values(shapes[0])), g.p(g.values(shapes[1])), r(1, 2), padding, ", ".join(more))
+
+
+MAKE["conv_general_dilated"] = convolution
 MAKE["acosh"] = lambda g: "acosh(%s)" % g.x(None, 1.0, 5.0)
 for name in ("bitwise_left_shift", "bitwise_right_shift"):
     MAKE[name] = (lambda n: lambda g: "%s(%s, %s)" % (n, g.i(), g.whole2()))(name)

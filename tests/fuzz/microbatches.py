@@ -202,7 +202,7 @@ class Step:
             for k, v in self.metrics.items():
                 if k not in self.late:
                     m = jnp.asarray(evaluate(v, names))
-                    is_row = m.ndim > 0 and m.shape[0] == 1
+                    is_row = m.ndim > 0 and m.shape[0] == 1 and k in self.by_rows
                     out["m:" + k], kinds["m:" + k] = (m[0] if is_row else m), ("concat" if is_row else kind)
             names = {**names, "grads": Tree(g), "per_param_norm": Tree({k: jnp.sqrt(jnp.sum(v * v)) for k, v in g.items()})}
             for k, v in o.get("metrics", {}).items():
@@ -242,6 +242,8 @@ class Step:
     def outcome(self, p, stats, inputs, scale, clip):
         """Statistics and loss, metrics, gradients."""
         inner = self.examples if "per_example" in self.d or clip is not None else self.whole
+        shapes = jax.eval_shape(lambda: self.whole(p, stats, inputs, scale, clip)[1])  # rows are those of the whole batch: an extent may be a part's by chance
+        self.by_rows = {k[2:] for k, v in shapes.items() if k.startswith("m:") and v.shape[:1] == (self.rows,)}
         a = self.d.get("accumulate")
         if a is None:
             return inner(p, stats, inputs, scale, clip)[:2]
@@ -253,7 +255,7 @@ class Step:
             w = jnp.float32(evaluate(a["weight"], {**names, **({"loss": out["loss"]})})) if a.get("weight") else None
             for k, v in out.items():
                 m = k[2:] if k.startswith("m:") else None
-                is_row = m is not None and jnp.ndim(v) > 0 and v.shape[0] == size
+                is_row = m is not None and jnp.ndim(v) > 0 and v.shape[0] == size and (m in self.by_rows or m not in self.metrics)
                 kinds[k] = "concat" if is_row else "sum" if clip is not None and k.startswith("g:") else kind
                 own = self.d.get("per_example", {}).get("metrics", {}) if m else {}
                 if m and any(m == n or m.startswith(n + ".") for n in own):

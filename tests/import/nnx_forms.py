@@ -458,6 +458,18 @@ FORMULAS = {
     "special": (lambda w, x, i, j: gammainc(2.5, jnp.abs(w) + 0.1) * x + betainc(2.0, 3.0, jax.nn.sigmoid(x)) * w + zeta(3.0, 1 + jnp.abs(w)), (6, 3))}
 for name, (formula, shape) in FORMULAS.items():
     row("formula_" + name, lambda rngs, formula=formula, shape=shape: Formula(rngs, formula, shape), PLACES)
+IMAGES = {"x": F(2, 6, 5, 4), "z": F(2, 3)}
+NHWC = {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}
+CONVOLUTIONS = {
+    "standardised": (lambda w, x, z: jax.lax.conv_general_dilated(x, (w - w.mean((0, 1, 2))) / (w.std((0, 1, 2)) + 1e-5), (1, 1), "SAME", **NHWC), (3, 3, 4, 6)),
+    "channels_first": (lambda w, x, z: jax.lax.conv(x.transpose(0, 3, 1, 2), w, (2, 1), "VALID"), (6, 4, 3, 2)),
+    "in_groups": (lambda w, x, z: jax.lax.conv_general_dilated(x, w, (1, 2), [(1, 0), (2, -1)], rhs_dilation=(2, 1), feature_group_count=2, **NHWC), (3, 2, 2, 6)),
+    "spread": (lambda w, x, z: jax.lax.conv_transpose(x, w, (2, 3), "SAME", **NHWC), (3, 3, 4, 2)),
+    "patches": (lambda w, x, z: jax.lax.conv_general_dilated_patches(x, (3, 2), (1, 1), "VALID", **NHWC) @ w, (24, 3)),
+    "own_of_each": (lambda w, x, z: jax.vmap(lambda image, k: jax.lax.conv_general_dilated(image[None], k.reshape(3, 3, 4, 1), (1, 1), "SAME", **NHWC)[0])(x, z @ w), (3, 36)),
+    "of_lines": (lambda w, x, z: jax.lax.conv_general_dilated(x[:, 0], w, (1,), [(2, 0)], dimension_numbers=("NWC", "WIO", "NWC")), (3, 4, 2))}
+for name, (formula, shape) in CONVOLUTIONS.items():
+    row("convolution_" + name, lambda rngs, formula=formula, shape=shape: Formula(rngs, formula, shape), IMAGES)
 row("formula_lent_derivative", lambda rngs: Formula(rngs, lambda w, x, i, j: jax.custom_gradient(lambda a: (a, lambda g: -g))(w) * x, (6, 3)), PLACES, refused="a derivative of its own")
 row("formula_lent_root", lambda rngs: Formula(rngs, lambda w, x, i, j: x * jax.lax.custom_root(lambda s: s * s - w**2 - 1, jnp.ones((6, 3)), lambda g, y: jax.lax.fori_loop(0, 3, lambda k, s: s - g(s) / (2 * s), y),
                                                                                                lambda g, y: y / g(jnp.ones((6, 3)))), (6, 3)), PLACES, refused="a derivative of its own")

@@ -68,140 +68,10 @@ static bool begin(struct fe_block *block, const struct fe_value *a, struct fe_wi
     if (!a[IN].null && a[IN].integer != in)
         return fe_block_wrong(block, a[IN].json, "E0212", "%s expects %lld inputs, found %lld in %s", block->type,
                               (long long)a[IN].integer, (long long)in, fe_describe(s, &block->in[0]));
-    if (window_taps(w) > 4096)
+    if (fe_window_taps(w) > 4096)
         return fe_block_wrong(block, a[KERNEL].json, "E0103", "a kernel of more than 4096 taps is not supported yet");
     return window_per_axis(block, &a[STRIDES], 1, w->rank, w->stride) &&
            window_per_axis(block, &a[KERNEL_DILATION], 1, w->rank, w->dilation);
-}
-
-/* Every channel `each` times. Beside each other rather than broadcast: the gradient is a sum of slices, which reads
- * what the taps give where that is stored, instead of a sum over rows of few elements. */
-static struct fe_val repeat_channels(struct fe_site *s, struct fe_val x, int64_t each)
-{
-    struct ir_type t = fe_type_at(s, &x);
-    struct fe_val *copies = arena_new_array(s->fe->arena, struct fe_val, each);
-    for (int64_t i = 0; i < each; i++) copies[i] = x;
-    x = FE_APPLY(s, "stack", fe_tuple(s, copies, (uint32_t)each), fe_int(-1));
-    t.dim[t.rank - 1] *= each;
-    return x.bad ? x : fe_reshape_val(s, x, t.rank, t.dim);
-}
-
-/* One input channel for each output channel: products element by element, summed over the taps. */
-static struct fe_val sum_of_channels(struct fe_site *s, const struct fe_val *part, int64_t taps, struct fe_val kernel,
-                                     int64_t out)
-{
-    struct fe_val sum = fe_bad();
-    kernel = fe_reshape_val(s, kernel, 2, (int64_t[]){taps, out});
-    for (int64_t i = 0; i < taps && !kernel.bad; i++) {
-        ir_value w = ir_slice(s->b, kernel.tensor, (int64_t[]){i, 0}, (int64_t[]){i + 1, out}, (int64_t[]){1, 1});
-        struct fe_val x = fe_mul(s, part[i], fe_reshape_val(s, fe_tensor_val(w, kernel.weak), 1, &out));
-        sum = i ? fe_add(s, sum, x) : x;
-        if (sum.bad) break;
-    }
-    return sum;
-}
-
-/* Kernel [spatial.., in / groups, out] over a placed input. */
-static struct fe_val sum_of_taps(struct fe_block *block, struct fe_window *w, struct fe_val x, struct fe_val kernel,
-                                 int64_t groups)
-{
-    struct fe_site *s = &block->site;
-    struct ir_type tk = fe_type_at(s, &kernel);
-    int64_t taps = window_taps(w), in = tk.dim[tk.rank - 2], out = tk.dim[tk.rank - 1];
-    bool alone = groups > 1 && in == 1 && taps * (out / groups) <= 256;
-    if (alone && out > groups) x = repeat_channels(s, x, out / groups);
-    if (!x.bad) x = window_place(block, w, x, fe_float(0));
-    if (x.bad) return x;
-    struct fe_val *parts = arena_new_array(s->fe->arena, struct fe_val, taps);
-    for (int64_t i = 0; i < taps; i++) {
-        struct fe_val part = window_tap(block, w, x, i);
-        if (part.bad) return part;
-        struct ir_type t = fe_type_at(s, &part);
-        uint32_t at = t.rank - 1u;
-        parts[i] = part;
-        if (groups == 1 || alone) continue;
-        if (at + 3 > IR_MAX_RANK) return fe_block_fail(block, NULL, "E0202", "more than %d dimensions", IR_MAX_RANK);
-        t.dim[at] = 1;
-        t.dim[at + 1] = groups;
-        t.dim[at + 2] = in;
-        parts[i] = fe_reshape_val(s, part, at + 3, t.dim);
-    }
-    if (alone) return sum_of_channels(s, parts, taps, kernel, out);
-    struct fe_val all = FE_APPLY(s, "concatenate", fe_tuple(s, parts, (uint32_t)taps), fe_int(groups > 1 ? -3 : -1));
-    if (groups == 1) {
-        struct fe_val pair[] = {all, fe_reshape_val(s, kernel, 2, (int64_t[]){taps * in, out})};
-        return pair[0].bad ? all : fe_einsum(s, "...i,io->...o", pair, 2);
-    }
-    struct fe_val pair[] = {all, fe_reshape_val(s, kernel, 4, (int64_t[]){taps, in, groups, out / groups})};
-    struct fe_val y = pair[0].bad ? all : fe_einsum(s, "...tgi,tigo->...go", pair, 2);
-    if (y.bad) return y;
-    struct ir_type t = fe_type_at(s, &y);
-    t.dim[t.rank - 2] = out;
-    return fe_reshape_val(s, y, t.rank - 1u, t.dim);
-}
-
-/* Does nothing but a distance between the inputs part them, which are some? */
-static bool is_spread(const struct fe_window *w, const struct ir_type *t, int64_t groups)
-{
-    bool any = false, plain = groups == 1 && !strcmp(w->mode, "constant");
-    for (uint32_t i = 0; i < w->rank; i++) {
-        any |= w->input_dilation[i] > 1;
-        plain &= w->stride[i] == 1 && t->dim[w->first + i] > 0;
-    }
-    return any && plain;
-}
-
-/* Inputs that are apart: rather than to multiply the zeros between them, each tap of each input is put where it counts
- * and these are added up, as in the gradient of a strided convolution. */
-static struct fe_val sum_of_inputs(struct fe_block *block, struct fe_window *w, struct fe_val x, struct fe_val kernel)
-{
-    struct fe_site *s = &block->site;
-    struct ir_type t = fe_type_at(s, &x), tk = fe_type_at(s, &kernel);
-    int64_t taps = window_taps(w), in = tk.dim[tk.rank - 2], out = tk.dim[tk.rank - 1], padded[IR_MAX_RANK];
-    int64_t before[IR_MAX_RANK] = {0}, full[IR_MAX_RANK] = {0}, crop[2][IR_MAX_RANK] = {{0}}, none[IR_MAX_RANK] = {0};
-    for (uint32_t i = 0; i < w->rank; i++)
-        padded[i] = w->low[i] + (t.dim[w->first + i] - 1) * w->input_dilation[i] + 1 + w->high[i];
-    if (!window_fits(block, w, padded)) return fe_bad();
-    for (uint32_t i = 0; i < w->rank; i++) { /* the sum begins so far before the result */
-        int64_t reach = (w->size[i] - 1) * w->dilation[i], last = padded[i] - w->high[i];
-        before[i] = reach > w->low[i] ? reach - w->low[i] : 0;
-        full[i] = before[i] + (last > w->out[i] ? last : w->out[i]);
-        crop[0][w->first + i] = -before[i], crop[1][w->first + i] = before[i] + w->out[i] - full[i];
-    }
-    kernel = FE_APPLY(s, "swapaxes", kernel, fe_int(-1), fe_int(-2));
-    struct fe_val pair[] = {x, kernel.bad ? kernel : fe_reshape_val(s, kernel, 2, (int64_t[]){taps * out, in})};
-    struct fe_val all = pair[1].bad ? pair[1] : fe_einsum(s, "...i,oi->...o", pair, 2), y = all;
-    if (all.bad) return all;
-    ir_value zero = ir_scalar(s->b, (enum ir_dtype)fe_type_at(s, &all).dtype, 0), sum = 0;
-    for (int64_t k = 0; k < taps; k++) {
-        int64_t start[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK], one[IR_MAX_RANK], rest = k;
-        int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, interior[IR_MAX_RANK] = {0};
-        for (uint32_t i = 0; i < t.rank; i++) limit[i] = t.dim[i], one[i] = 1;
-        start[t.rank - 1] = k * out, limit[t.rank - 1] = (k + 1) * out;
-        for (uint32_t i = w->rank; i-- > 0; rest /= w->size[i]) {
-            uint32_t axis = w->first + i;
-            low[axis] = before[i] + w->low[i] - rest % w->size[i] * w->dilation[i];
-            interior[axis] = w->input_dilation[i] - 1;
-            high[axis] = full[i] - low[axis] - (t.dim[axis] - 1) * w->input_dilation[i] - 1;
-        }
-        ir_value tap = ir_pad(s->b, ir_slice(s->b, all.tensor, start, limit, one), zero, low, high, interior);
-        sum = sum ? ir_binary(s->b, OP_add, sum, tap) : tap;
-    }
-    y.tensor = ir_pad(s->b, sum, zero, crop[0], crop[1], none);
-    return y;
-}
-
-/* With 16-bit types all sums, those of the gradient over the taps too, are float32 and rounded once, at the end. */
-static struct fe_val convolve(struct fe_block *block, struct fe_window *w, struct fe_val x, struct fe_val kernel,
-                              int64_t groups)
-{
-    struct fe_site *s = &block->site;
-    struct ir_type t = fe_type_at(s, &x);
-    enum ir_dtype dtype = (enum ir_dtype)t.dtype;
-    if (ir_dtype_bytes(dtype) > 2)
-        return is_spread(w, &t, groups) ? sum_of_inputs(block, w, x, kernel) : sum_of_taps(block, w, x, kernel, groups);
-    struct fe_val y = convolve(block, w, fe_cast(s, x, IR_F32), fe_cast(s, kernel, IR_F32), groups);
-    return y.bad ? y : fe_cast(s, y, dtype);
 }
 
 /* [32, 3, 224, 224]: as PyTorch has images. Said once, in the trace that declares the parameters. */
@@ -222,7 +92,7 @@ static void warn_of_channels(const struct fe_block *block, const struct fe_windo
 static struct fe_val apply_conv(struct fe_block *block, const struct fe_value *a)
 {
     enum { INPUT_DILATION = FIRST_OWN, GROUPS };
-    struct fe_window w = {0};
+    struct fe_window w = {.what = block->type};
     struct ir_type t;
     struct fe_site *s = &block->site;
     struct fe_val v[3];
@@ -239,7 +109,7 @@ static struct fe_val apply_conv(struct fe_block *block, const struct fe_value *a
     shape[w.rank] = in / groups;
     shape[w.rank + 1] = a[FEATURES].integer;
     if (!parameters(block, a, ir_type_of(IR_F32, w.rank + 2, shape), v)) return fe_bad();
-    struct fe_val y = convolve(block, &w, v[0], v[1], groups);
+    struct fe_val y = fe_convolve(s, &w, v[0], v[1], groups);
     return fe_is_none(&v[2]) ? y : fe_add(s, y, v[2]);
 }
 
@@ -295,7 +165,7 @@ static struct fe_val wrap_around(struct fe_block *block, const struct fe_window 
 
 static struct fe_val apply_conv_transpose(struct fe_block *block, const struct fe_value *a)
 {
-    struct fe_window w = {0};
+    struct fe_window w = {.what = block->type};
     struct ir_type t;
     struct fe_site *s = &block->site;
     struct fe_val v[3];
@@ -314,7 +184,7 @@ static struct fe_val apply_conv_transpose(struct fe_block *block, const struct f
         v[1] = fe_tensor_val(ir_reverse(s->b, v[1].tensor, reversed, w.rank), false);
         v[1] = FE_APPLY(s, "swapaxes", v[1], fe_int(-1), fe_int(-2));
     }
-    struct fe_val y = convolve(block, &w, v[0], v[1], 1);
+    struct fe_val y = fe_convolve(s, &w, v[0], v[1], 1);
     const struct fe_value *padding = &a[PADDING];
     if (padding->given && padding->json->kind == JSON_STRING && !strcmp(padding->json->string, "CIRCULAR"))
         y = wrap_around(block, &w, &t, y, transposed);

@@ -19,10 +19,10 @@ static struct fe_val around(enum kind kind, enum ir_dtype d)
 static struct fe_val slide(struct fe_block *block, struct fe_window *w, struct fe_val x, enum kind kind)
 {
     struct fe_site *s = &block->site;
-    x = window_place(block, w, x, around(kind, (enum ir_dtype)fe_type_at(s, &x).dtype));
+    x = fe_window_place(s, w, x, around(kind, (enum ir_dtype)fe_type_at(s, &x).dtype));
     struct fe_val y = fe_none();
-    for (int64_t i = 0; i < window_taps(w) && !x.bad && !y.bad; i++) {
-        struct fe_val part = window_tap(block, w, x, i);
+    for (int64_t i = 0; i < fe_window_taps(w) && !x.bad && !y.bad; i++) {
+        struct fe_val part = fe_window_tap(s, w, x, i);
         if (!i) y = part;
         else if (kind == AVERAGE) y = fe_add(s, y, part);
         else { /* NaN stays, wherever it stands */
@@ -37,7 +37,7 @@ static struct fe_val slide(struct fe_block *block, struct fe_window *w, struct f
 static struct fe_val pool(struct fe_block *block, const struct fe_value *a, enum kind kind)
 {
     struct fe_site *s = &block->site;
-    struct fe_window w = {0};
+    struct fe_window w = {.what = block->type};
     struct fe_val x = block->in[0]; /* of integers: their sums and extrema are integers */
     if (kind == AVERAGE && fe_type_at(s, &x).dtype == IR_BOOL) x = fe_cast(s, x, IR_F32);
     if (x.bad) return x;
@@ -49,7 +49,7 @@ static struct fe_val pool(struct fe_block *block, const struct fe_value *a, enum
         return fe_block_fail(block, NULL, "E0212", "%s needs an input of rank %u or more, found %s", block->type,
                              (unsigned)w.rank + 1, fe_describe(s, &x));
     w.first = t.rank - w.rank - 1u;
-    if (window_taps(&w) > 4096)
+    if (fe_window_taps(&w) > 4096)
         return fe_block_fail(block, a[SHAPE].json, "E0103", "a window of more than 4096 elements is not supported yet");
     for (uint32_t i = 0; i < w.rank; i++) w.dilation[i] = w.input_dilation[i] = 1;
     if (!window_per_axis(block, &a[STRIDES], 1, w.rank, w.stride) ||
@@ -57,7 +57,7 @@ static struct fe_val pool(struct fe_block *block, const struct fe_value *a, enum
         return fe_bad();
     struct fe_val y = slide(block, &w, x, kind);
     if (kind != AVERAGE || y.bad) return y;
-    if (a[COUNT_PADDING].boolean) return fe_div(s, y, fe_float((double)window_taps(&w)));
+    if (a[COUNT_PADDING].boolean) return fe_div(s, y, fe_float((double)fe_window_taps(&w)));
     t.dtype = IR_F32; /* as Flax counts, whatever is averaged */
     return fe_div(s, y, slide(block, &w, fe_full(s, t, 1), AVERAGE));
 }

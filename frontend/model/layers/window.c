@@ -79,86 +79,13 @@ bool window_padding(struct fe_block *block, const struct fe_value *v, const char
     bool around = which == CIRCULAR || which == REFLECT;
     if (around) w->mode = which == CIRCULAR ? "wrap" : "reflect";
     for (uint32_t i = 0; i < w->rank; i++) {
-        int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1, in = t->dim[w->first + i];
-        int64_t total = ((in + w->stride[i] - 1) / w->stride[i] - 1) * w->stride[i] + reach - in;
-        if (total < 0) total = 0;
-        int64_t low = which == SAME ? total / 2 : total - total / 2;
-        bool same = which == SAME || which == SAME_LOWER;
-        w->low[i] = !string ? all : same ? low : which == CAUSAL ? reach - 1 : around ? (reach - 1) / 2 : 0;
-        w->high[i] = !string ? all : same ? total - low : around ? reach / 2 : 0;
-    }
-    return true;
-}
-
-static struct fe_val pad_by_itself(struct fe_site *s, const struct fe_window *w, struct fe_val x, uint32_t rank)
-{
-    struct fe_val widths[IR_MAX_RANK], pair[2], mode = {.kind = FE_VAL_STRING, .string = w->mode};
-    for (uint32_t i = 0; i < rank; i++) {
-        bool spatial = i >= w->first && i < w->first + w->rank;
-        pair[0] = fe_int(spatial ? (double)w->low[i - w->first] : 0);
-        pair[1] = fe_int(spatial ? (double)w->high[i - w->first] : 0);
-        widths[i] = fe_tuple(s, pair, 2);
-    }
-    return FE_APPLY(s, "pad", x, fe_tuple(s, widths, rank), mode);
-}
-
-bool window_fits(struct fe_block *block, struct fe_window *w, const int64_t *padded)
-{
-    for (uint32_t i = 0; i < w->rank; i++) {
-        int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1, room = padded[i] - reach;
-        if (room < 0) {
-            fe_block_fail(block, NULL, "E0212", "%s: a window of %lld does not fit into %lld elements", block->type,
-                          (long long)reach, (long long)padded[i]);
-            return false;
+        int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1;
+        if (which == SAME || which == SAME_LOWER) {
+            fe_window_same(w, i, t->dim[w->first + i], which == SAME_LOWER);
+            continue;
         }
-        w->out[i] = room / w->stride[i] + 1;
+        w->low[i] = !string ? all : which == CAUSAL ? reach - 1 : around ? (reach - 1) / 2 : 0;
+        w->high[i] = !string ? all : around ? reach / 2 : 0;
     }
     return true;
-}
-
-struct fe_val window_place(struct fe_block *block, struct fe_window *w, struct fe_val x, struct fe_val fill)
-{
-    struct fe_site *s = &block->site;
-    struct ir_type t = fe_type_at(s, &x);
-    int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, interior[IR_MAX_RANK] = {0};
-    bool any = false, constant = !strcmp(w->mode, "constant");
-    if (!constant) x = pad_by_itself(s, w, x, t.rank);
-    for (uint32_t i = 0; i < w->rank; i++) {
-        low[w->first + i] = constant ? w->low[i] : 0;
-        high[w->first + i] = constant ? w->high[i] : 0;
-        interior[w->first + i] = w->input_dilation[i] - 1;
-        any |= low[w->first + i] || high[w->first + i] || interior[w->first + i];
-    }
-    if (x.bad) return x;
-    if (any)
-        x = fe_tensor_val(ir_pad(s->b, x.tensor, fe_value_as(s, &fill, (enum ir_dtype)t.dtype), low, high, interior),
-                          x.weak);
-    if (x.bad) return x;
-    t = fe_type_at(s, &x);
-    return window_fits(block, w, &t.dim[w->first]) ? x : fe_bad();
-}
-
-int64_t window_taps(const struct fe_window *w)
-{
-    int64_t n = 1;
-    for (uint32_t i = 0; i < w->rank; i++) n *= w->size[i];
-    return n;
-}
-
-struct fe_val window_tap(struct fe_block *block, const struct fe_window *w, struct fe_val x, int64_t tap)
-{
-    struct fe_site *s = &block->site;
-    struct ir_type t = fe_type_at(s, &x);
-    int64_t start[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK], stride[IR_MAX_RANK];
-    for (uint32_t i = 0; i < t.rank; i++) {
-        limit[i] = t.dim[i];
-        stride[i] = 1;
-    }
-    for (uint32_t i = w->rank; i-- > 0; tap /= w->size[i]) {
-        uint32_t axis = w->first + i;
-        start[axis] = tap % w->size[i] * w->dilation[i];
-        stride[axis] = w->stride[i];
-        limit[axis] = start[axis] + (w->out[i] - 1) * w->stride[i] + 1;
-    }
-    return fe_tensor_val(ir_slice(s->b, x.tensor, start, limit, stride), x.weak);
 }
