@@ -391,7 +391,6 @@ SHIM_UNSEEN static void begin_copy(void *to, const void *from)
     copies *own = &copying[threadIdx.x];
     chunk *c = chunk_at(to);
     if (own->count == MOST_COPIES) fail("more copies under way than are modelled");
-    if ((size_t)from % CHUNK) fail("a copy from what does not begin at a multiple of 16 bytes");
     if (c->under_way) fail("a copy to where another one is under way to");
     if (c->read == barriers && c->readers & ~(1u << threadIdx.x / WARP))
         fail("a copy to what another warp may still read");
@@ -449,6 +448,8 @@ SHIM_UNSEEN static void stepc_copy(unsigned *to, const void *from, bool is)
     if (is) traffic::note(from, 16, false, __builtin_return_address(0));
     traffic::note(to, 16, true, __builtin_return_address(0));
 #endif
+    if ((size_t)from % shim::CHUNK)
+        shim::fail("a copy from what does not begin at a multiple of 16 bytes"); /* or none */
     shim::begin_copy(to, is ? from : nullptr);
 }
 static void stepc_copies_end() { shim::copying[threadIdx.x].groups++; }
