@@ -156,9 +156,10 @@ def apart(options, *more):
 
 
 def run(options):
-    rows, names, speed = [], options.only or [*ROWS, *WARPGROUPS], None
+    rows, missing, names, speed = [], 0, options.only or [*ROWS, *WARPGROUPS], None
     if set(names) & set(MOVED):
         speed, why = apart(options)
+        missing += not speed
         print("copy on the device: %s" % ("%.0f GB/s" % (speed / 1e9) if speed else "failed%s" % (": " + why if why else "")), flush=True)
     for name in names:
         if not os.path.exists(path_of(options, name)):
@@ -166,6 +167,7 @@ def run(options):
         row, why = apart(options, name, *(["--speed", str(speed)] if speed else []))
         if not row:
             print("%s: %s" % (name, why), flush=True)
+            missing += 1
             continue
         rows.append(row)
         print("%-23s best %10.1f us, median %10.1f us a step, %10.1f us of step_n; first step after %.2f s; loss %.6g%s" % (
@@ -173,7 +175,7 @@ def run(options):
             "; %.0f %% of a copy" % (100 * row["of_copy"]) if "of_copy" in row else ""), flush=True)
         if options.json:
             runner.write_json(options.json, {"device": play.device(), "copy": speed, "rows": rows})
-    return not rows
+    return missing > 0 or not rows
 
 
 LIBRARIES = {  # what makes an array of the GPU
