@@ -76,6 +76,7 @@ struct function {
     const char *name;           /* in the module */
     unsigned parameters, table; /* table: words of the first parameter if it is one; 0: it is a word, as all others */
     unsigned most_shared;       /* that a launch may ask for, if it is more than any may */
+    unsigned most_threads;      /* of a block: those that its registers are for */
     int (*launch)(unsigned blocks, unsigned threads, unsigned shared, void **arguments, int backwards);
     uint64_t text;     /* of the module: its hash */
     uint64_t recorded; /* launches */
