@@ -6,6 +6,7 @@
     tests/gpu/play.py run --log FILE                            plays what is there, a process for many of them
     tests/gpu/play.py one NAME                                  one of them, for compute-sanitizer
     tests/gpu/play.py device                                    the GPU in words; 77: there is none
+    tests/gpu/play.py hold                                      keeps the driver in use until its parent ends, or it is killed
 
 Cases come in an order in which the first ones stand for all. So what `--seconds` ends, packing or playing, has seen something of
 everything. Each case runs twice, to the same bits; of a mesh all devices are the one GPU. A line of the log is written when a case has ended; those that fail are played again alone, each
@@ -56,6 +57,16 @@ def device():
     for i in range(2):
         driver.cuDeviceGetAttribute(ctypes.byref(part[i]), 75 + i, 0)
     return name.value.decode(), "sm_%d%d" % (part[0].value, part[1].value)
+
+
+def hold(options):
+    """Where the driver is in nobody's use, and not told to stay (persistence mode), it lets the GPU go, and whoever comes next waits for
+    seconds until it is there again."""
+    parent, driver = os.getppid(), ctypes.CDLL(os.environ.get("STEPC_CUDA_DRIVER") or "libcuda.so.1")
+    status = driver.cuInit(0)  # a context would be too much where the device takes one process
+    while not status and os.getppid() == parent:
+        time.sleep(1)
+    return status
 
 
 def alone():
@@ -316,7 +327,7 @@ def play(options):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("pack", "archive", "unpack", "run", "one", "some", "device", "sanitized"))
+    p.add_argument("what", choices=("pack", "archive", "unpack", "run", "one", "some", "device", "hold", "sanitized"))
     p.add_argument("name", nargs="?", default="")
     p.add_argument("--stepc", default="build/stepc")
     p.add_argument("--arch", default="sm_90")
@@ -340,7 +351,7 @@ def main():
     if options.what == "sanitized":
         print("\n".join(packed(options)[:len(SANITIZED)]))
         return 0
-    return int({"pack": pack, "archive": archive, "unpack": unpack, "run": play, "one": one, "some": some}[options.what](options) or 0)
+    return int({"pack": pack, "archive": archive, "unpack": unpack, "run": play, "one": one, "some": some, "hold": hold}[options.what](options) or 0)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,9 @@ limited() { # PART COMMAND...: not beyond that and what may then be under way
 }
 device=$(timeout -k 5 60 "$python" tests/gpu/play.py device) || { echo "skipped: ${device:-the driver gives no answer}"; exit 77; }
 echo "== $device"
+"$python" tests/gpu/play.py hold & # all that follow are processes of their own
+holder=$!
+trap 'kill "$holder" 2>/dev/null || true; rm -f "$said" "$now"' EXIT
 { date; uname -a; timeout -k 5 30 nvidia-smi; "$python" -VV; nproc; df -h . /tmp; free -g; } >"$log/machine.txt" 2>&1 || true
 grep -i "driver version" "$log/machine.txt" || true
 arch=${device##*(}
