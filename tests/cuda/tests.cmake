@@ -65,6 +65,7 @@ if(PYTHON AND TARGET stepc)
   add_test(NAME cuda.recorded_sm_90a COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc> -j 2 "--compile-args=--target cuda --cuda-arch text_90a"
     mixed_compute_* precision_*)
   add_test(NAME cuda.recorded_undefined COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc> --every 30 -j 2 ${as_cuda})
+  add_test(NAME cuda.recorded_inexact COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc> -j 2 ${as_cuda} attn_* precision_* layer_*_norm*)
   add_test(NAME cuda.recorded_cublaslt COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc> --every 25 -j 2 "${as_cuda} --blas cublaslt")
   add_test(NAME cuda.library COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/fuzz/library.py --stepc $<TARGET_FILE:stepc> --cases 60 -j 2 ${as_cuda})
   add_test(NAME cuda.transaction COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/transaction/transaction.py --stepc $<TARGET_FILE:stepc> --every 24 -j 2 ${as_cuda})
@@ -79,11 +80,12 @@ if(PYTHON AND TARGET stepc)
   set_tests_properties(cuda.times PROPERTIES FIXTURES_REQUIRED timed)
   set_tests_properties(cuda.pack cuda.pack_metrics PROPERTIES FIXTURES_SETUP packed)
   set_tests_properties(cuda.play PROPERTIES FIXTURES_REQUIRED packed)
-  set_tests_properties(cuda.pack cuda.play cuda.pack_times cuda.times cuda.stand_in cuda.copies cuda.objects cuda.sequences cuda.products cuda.maps cuda.digits cuda.traffic cuda.warpgroups cuda.cublaslt cuda.attention cuda.ptx cuda.peers cuda.processes cuda.recorded cuda.recorded_sm_90a cuda.recorded_undefined cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES TIMEOUT 1800
+  set_tests_properties(cuda.pack cuda.play cuda.pack_times cuda.times cuda.stand_in cuda.copies cuda.objects cuda.sequences cuda.products cuda.maps cuda.digits cuda.traffic cuda.warpgroups cuda.cublaslt cuda.attention cuda.ptx cuda.peers cuda.processes cuda.recorded cuda.recorded_sm_90a cuda.recorded_undefined cuda.recorded_inexact cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES TIMEOUT 1800
     ENVIRONMENT "STEPC_CUDA_DRIVER=$<TARGET_FILE:stand_in>;STAND_IN_CACHE=${CMAKE_BINARY_DIR}/cuda/cache;STAND_IN_DEVICES=16;STEPC_NCCL=$<TARGET_FILE:stand_in_nccl>;STEPC_CUBLASLT=$<TARGET_FILE:stand_in_cublaslt>")
   # Their tensors are small.
-  set_property(TEST cuda.play cuda.times cuda.recorded cuda.recorded_sm_90a cuda.recorded_undefined cuda.recorded_cublaslt cuda.library cuda.transaction APPEND PROPERTY ENVIRONMENT STAND_IN_OPTIMIZE=0)
+  set_property(TEST cuda.play cuda.times cuda.recorded cuda.recorded_sm_90a cuda.recorded_undefined cuda.recorded_inexact cuda.recorded_cublaslt cuda.library cuda.transaction APPEND PROPERTY ENVIRONMENT STAND_IN_OPTIMIZE=0)
   set_property(TEST cuda.recorded_undefined APPEND PROPERTY ENVIRONMENT STAND_IN_UNDEFINED=1)
+  set_property(TEST cuda.recorded_inexact APPEND PROPERTY ENVIRONMENT STAND_IN_INEXACT=1)
   set_property(TEST cuda.recorded_sm_90a APPEND PROPERTY ENVIRONMENT STEPC_WARPGROUPS_ALWAYS=1)
-  set_tests_properties(cuda.peers cuda.recorded cuda.recorded_undefined cuda.recorded_sm_90a cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES PROCESSORS 2)
+  set_tests_properties(cuda.peers cuda.recorded cuda.recorded_undefined cuda.recorded_inexact cuda.recorded_sm_90a cuda.recorded_cublaslt cuda.library cuda.transaction PROPERTIES PROCESSORS 2)
 endif()

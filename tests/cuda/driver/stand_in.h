@@ -26,6 +26,8 @@
  *                        they make is nothing
  *   STAND_IN_UNDEFINED   kernels stop at what C++ leaves undefined: a GPU faults where an address is no multiple of its
  * bytes, and its compiler takes for granted that nothing else of that happens
+ *   STAND_IN_INEXACT     functions are as inexact as CUDA's may be, sums of the matrix unit are cut: what a case's
+ *                        tolerance has to allow
  *   STAND_IN_LAUNCHES    a folder for launches with the memory before and after (record.c), of each kernel the first
  *                        STAND_IN_LAUNCHES_EACH=2, in all STAND_IN_LAUNCHES_MOST=268435456 bytes of memory
  *   STAND_IN_EAGER=0     the stream, from 1, that does everything at once, as far as it has to wait for no other
