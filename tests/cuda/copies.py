@@ -86,7 +86,8 @@ class Copies(unittest.TestCase):
                 ("what a copy brings is read before it has arrived", {"end": ""}), ("what a copy has brought is read without a barrier between", {"barrier": "__syncwarp();"}),
                 ("what a copy brings is read before it has arrived", {"stages": "2"}), ("a copy to where another one is under way to", {"early": "if (i < 3) bring(ring, to, i + 2);"}),
                 ("a copy to what another warp may still read", {"first": "32", "ahead": "false", "end": "stepc_load_tiles<false>(words, ring + i % 3 * 64 + threadIdx.x % 16 * 4); bring(ring, to, i);"}),
-                ("a copy that nobody waits for", {"ahead": "i < 5"}), ("16 bytes of shared memory that do not begin at a multiple of 16", {"early": "bring(ring + 1, to, 2);"})):
+                ("a copy that nobody waits for", {"ahead": "i < 5"}), ("16 bytes of shared memory that do not begin at a multiple of 16", {"early": "bring(ring + 1, to, 2);"}),
+                ("a copy from what does not begin at a multiple of 16 bytes", {"early": "if (i == 0) stepc_copy(ring, to + 1, false);"})):
             with self.subTest(wrong=wrong, parts=parts):
                 self.bad(text_of(**parts), "kernel: " + wrong, "ring: it does what a GPU leaves undefined")
 

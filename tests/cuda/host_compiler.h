@@ -34,12 +34,17 @@ static inline const char *const *host_traffic(void)
     return getenv("STAND_IN_TRAFFIC") ? flags : NULL;
 }
 
-/* What more flags there are: those, or what it takes to stop at what C++ leaves undefined (STAND_IN_UNDEFINED). */
+/* What more flags there are: those; what it takes to stop at what C++ leaves undefined (STAND_IN_UNDEFINED), or to be
+ * as inexact as a GPU (STAND_IN_INEXACT). */
 static inline const char *const *host_flags(void)
 {
     static const char *const flags[] = {"-fsanitize=undefined", "-fsanitize=float-cast-overflow", "-fno-sanitize=vptr",
                                         "-fsanitize-undefined-trap-on-error", NULL};
-    return host_traffic() ? host_traffic() : getenv("STAND_IN_UNDEFINED") ? flags : NULL;
+    static const char *const inexact[] = {"-DSHIM_INEXACT", NULL};
+    return host_traffic()                 ? host_traffic()
+           : getenv("STAND_IN_UNDEFINED") ? flags
+           : getenv("STAND_IN_INEXACT")   ? inexact
+                                          : NULL;
 }
 
 /* 0; NO_HOST_COMPILER; or what went wrong, which the compiler has said. `more` ends with NULL. */

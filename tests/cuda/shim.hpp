@@ -317,6 +317,14 @@ static float shim_16_value(unsigned pair, unsigned which, bool wide) /* wide: of
     return x;
 }
 
+#ifdef SHIM_INEXACT
+typedef double shim_sum;
+static double shim_add(float x, float y, double z) { return (double)x * y + z; }
+#else
+typedef float shim_sum;
+static float shim_add(float x, float y, float z) { return std::fma(x, y, z); }
+#endif
+
 template <int rows, int columns>
 static void shim_matrix(float *sum, const unsigned *left, const unsigned *right, bool wide)
 {
@@ -327,12 +335,19 @@ static void shim_matrix(float *sum, const unsigned *left, const unsigned *right,
     __syncwarp();
     for (int at = 0; at < rows * columns * 4; at++) {
         const unsigned row = lane / 4, upper = at / 2 % 2, column = lane % 4 * 2 + at % 2;
+        shim_sum all = sum[at];
         for (unsigned k = 0; k < 16; k++) {
             const unsigned of = k % 8 / 2, half = k % 2, late = k / 8;
             const unsigned x = lefts[warp + row * 4 + of][at / 4 / columns * 4 + upper + 2 * late];
             const unsigned y = rights[warp + column * 4 + of][at / 4 % columns * 2 + late];
-            sum[at] = std::fma(shim_16_value(x, half, wide), shim_16_value(y, half, wide), sum[at]);
+            all = shim_add(shim_16_value(x, half, wide), shim_16_value(y, half, wide), all);
         }
+#ifndef SHIM_INEXACT
+        sum[at] = all;
+#else
+        const float near = (float)all;
+        sum[at] = std::fabs((double)near) > std::fabs(all) ? std::nextafter(near, 0.0f) : near;
+#endif
     }
     __syncwarp();
 }
@@ -391,7 +406,6 @@ SHIM_UNSEEN static void begin_copy(void *to, const void *from)
     copies *own = &copying[threadIdx.x];
     chunk *c = chunk_at(to);
     if (own->count == MOST_COPIES) fail("more copies under way than are modelled");
-    if ((size_t)from % CHUNK) fail("a copy from what does not begin at a multiple of 16 bytes");
     if (c->under_way) fail("a copy to where another one is under way to");
     if (c->read == barriers && c->readers & ~(1u << threadIdx.x / WARP))
         fail("a copy to what another warp may still read");
@@ -449,6 +463,8 @@ SHIM_UNSEEN static void stepc_copy(unsigned *to, const void *from, bool is)
     if (is) traffic::note(from, 16, false, __builtin_return_address(0));
     traffic::note(to, 16, true, __builtin_return_address(0));
 #endif
+    if ((size_t)from % shim::CHUNK)
+        shim::fail("a copy from what does not begin at a multiple of 16 bytes"); /* or none */
     shim::begin_copy(to, is ? from : nullptr);
 }
 static void stepc_copies_end() { shim::copying[threadIdx.x].groups++; }
@@ -641,4 +657,46 @@ SHIM_WGMMA(f16, 256, false)
         SHIM_TELL(kernel, blocks, threads); \
         return state; \
     }
+
+#ifdef SHIM_INEXACT
+/* Functions as inexact as CUDA's may be (the largest errors that codegen/cuda/cuda_op.c names), by chance but always
+ * the same; what is exact there (0, 1) is here. A unit of products may cut the sum of 16 products. */
+template <typename Bits, typename T> static T shim_off(T y, int most)
+{
+    Bits bits;
+    if (!(y - y == 0) || y == 0 || y == 1 || y == -1) return y;
+    std::memcpy(&bits, &y, sizeof bits);
+    const unsigned long long mixed = (bits ^ bits >> 31) * 0x9e3779b97f4a7c15ull;
+    bits += (int)((mixed >> 33) % (2u * most + 1)) - most;
+    std::memcpy(&y, &bits, sizeof y);
+    return y;
+}
+static inline float shim_off_by(float y, int most) { return shim_off<unsigned>(y, most); }
+static inline double shim_off_by(double y, int most) { return shim_off<unsigned long long>(y, most < 2 ? most : 2); }
+#define expf(x) shim_off_by(::expf(x), 1)
+#define exp(x) shim_off_by(::exp(x), 1)
+#define expm1f(x) shim_off_by(::expm1f(x), 1)
+#define expm1(x) shim_off_by(::expm1(x), 1)
+#define logf(x) shim_off_by(::logf(x), 1)
+#define log(x) shim_off_by(::log(x), 1)
+#define log1pf(x) shim_off_by(::log1pf(x), 1)
+#define log1p(x) shim_off_by(::log1p(x), 1)
+#define log2f(x) shim_off_by(::log2f(x), 1)
+#define log2(x) shim_off_by(::log2(x), 1)
+#define rsqrtf(x) shim_off_by(::rsqrtf(x), 2)
+#define rsqrt(x) shim_off_by(::rsqrt(x), 2)
+#define tanhf(x) shim_off_by(::tanhf(x), 2)
+#define tanh(x) shim_off_by(::tanh(x), 2)
+#define sinf(x) shim_off_by(::sinf(x), 2)
+#define sin(x) shim_off_by(::sin(x), 2)
+#define cosf(x) shim_off_by(::cosf(x), 2)
+#define cos(x) shim_off_by(::cos(x), 2)
+#define erff(x) shim_off_by(::erff(x), 2)
+#define erf(x) shim_off_by(::erf(x), 2)
+#define powf(x, y) shim_off_by(::powf(x, y), 4)
+#define pow(x, y) shim_off_by(::pow(x, y), 4)
+#define atan2f(x, y) shim_off_by(::atan2f(x, y), 3)
+#define atan2(x, y) shim_off_by(::atan2(x, y), 3)
+#endif
+
 #endif

@@ -45,10 +45,10 @@ call("cuCtxPushCurrent_v2", context)
 stream = make("cuStreamCreate", 1)
 module = make("cuModuleLoadDataEx", TEXT, 0, None, None)
 block = make("cuMemAlloc_v2", n(256))
-def launch(name, to=block, blocks=2, lo=0, hi=64):
+def launch(name, to=block, blocks=2, lo=0, hi=64, threads=64):
     words = [ctypes.c_uint64(to.value), ctypes.c_int64(lo), ctypes.c_int64(hi)]
     array = (p * 3)(*(ctypes.cast(ctypes.byref(w), p) for w in words))
-    return call("cuLaunchKernel", make("cuModuleGetFunction", module, name.encode()), blocks, 1, 1, 64, 1, 1, 0, stream, array, None)
+    return call("cuLaunchKernel", make("cuModuleGetFunction", module, name.encode()), blocks, 1, 1, threads, 1, 1, 0, stream, array, None)
 def wait(): return call("cuStreamSynchronize", stream)
 host = make("cuMemHostAlloc", n(256), 0)
 floats = ctypes.cast(host, ctypes.POINTER(ctypes.c_float))
@@ -107,6 +107,11 @@ class StandIn(unittest.TestCase):
 
     def test_parameters(self):
         self.bad("launch('long_table')", "long_table: more than 4096 bytes of parameters", "cuLaunchKernel failed with 1")
+
+    def test_threads(self):
+        """A block has no more than its kernel was compiled for (__launch_bounds__), a grid a block or more."""
+        self.bad("launch('fill', threads=65)", "fill: a grid that there is not", "cuLaunchKernel failed with 1")
+        self.bad("launch('fill', blocks=0)", "fill: a grid that there is not", "cuLaunchKernel failed with 1")
 
     def test_dynamic_shared_memory(self):
         for card, most in ("7.5", 64), ("8.0", 163), ("8.6", 99), ("9.0", 227):

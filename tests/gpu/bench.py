@@ -57,6 +57,9 @@ ROWS = {"toy": (TOY, {}), "update": (UPDATE, {}), "shakespeare": ("samples/shake
         "gpt2-bf16-fast": (*GPT2, BF16, FAST), "microbatches-bf16-fast": (*transformer(12, 768, 32, 256), MICROBATCHES, FAST),
         "products-bf16": (PRODUCTS, {}, BF16, OWN), "products-bf16-cublaslt": (PRODUCTS, {}, BF16, "--blas=cublaslt")}
 WARPGROUPS = {name + "-sm_90a": name for name in ("transformer-bf16", "products-bf16")}  # beside sm_90: what has wgmma there
+# Compared, not timed: by Adam all gradients change weights alike, wrong ones too, and those that are 0 but for rounding as much as others.
+SGD = {"transformer-bf16-sgd": (*TRANSFORMER, {**BF16, "optimizer": {"type": "sgd", "learning_rate": 0.1}})}
+COMPARED = {name + "-sm_90a": name for name in (*SGD, "products-bf16")}
 MOVED = {"update": 24 << 26}  # bytes of a step, at least
 
 
@@ -65,15 +68,16 @@ def path_of(options, name):
 
 
 def names_for(arch):
-    return [*ROWS, *(WARPGROUPS if arch == "sm_90" else ())]
+    return [*ROWS, *([*SGD, *{**WARPGROUPS, **COMPARED}] if arch == "sm_90" else ())]
 
 
 def pack(options):
     os.makedirs(options.into, exist_ok=True)
     names = [n for n in names_for(options.arch) if not options.only or n in options.only]
     for name in names:
-        document, values, *more = ROWS[WARPGROUPS.get(name, name)]
-        arch = "sm_90a" if name in WARPGROUPS else options.arch
+        of = {**WARPGROUPS, **COMPARED}.get(name)
+        document, values, *more = {**ROWS, **SGD}[of or name]
+        arch = "sm_90a" if of else options.arch
         if isinstance(document, str):
             with open(os.path.join(ROOT, document), encoding="utf-8") as f:
                 document = json.load(f)
@@ -81,7 +85,7 @@ def pack(options):
             path = runner.write_json(os.path.join(folder, "model.json"), {**document, **(more[0] if more else {})})
             runner.call(options.stepc, "compile", path, "-o", path_of(options, name), "--target=cuda", "--cuda-arch=" + arch,
                         *("-D%s=%s" % v for v in values.items()), *more[1:], verify=False)
-    print("%d documents to time packed for %s" % (len(names), options.arch))
+    print("%d documents to time or compare packed for %s" % (len(names), options.arch))
 
 
 def batch_of(m):
@@ -156,9 +160,10 @@ def apart(options, *more):
 
 
 def run(options):
-    rows, names, speed = [], options.only or [*ROWS, *WARPGROUPS], None
+    rows, missing, names, speed = [], 0, options.only or [*ROWS, *WARPGROUPS], None
     if set(names) & set(MOVED):
         speed, why = apart(options)
+        missing += not speed
         print("copy on the device: %s" % ("%.0f GB/s" % (speed / 1e9) if speed else "failed%s" % (": " + why if why else "")), flush=True)
     for name in names:
         if not os.path.exists(path_of(options, name)):
@@ -166,6 +171,7 @@ def run(options):
         row, why = apart(options, name, *(["--speed", str(speed)] if speed else []))
         if not row:
             print("%s: %s" % (name, why), flush=True)
+            missing += 1
             continue
         rows.append(row)
         print("%-23s best %10.1f us, median %10.1f us a step, %10.1f us of step_n; first step after %.2f s; loss %.6g%s" % (
@@ -173,7 +179,7 @@ def run(options):
             "; %.0f %% of a copy" % (100 * row["of_copy"]) if "of_copy" in row else ""), flush=True)
         if options.json:
             runner.write_json(options.json, {"device": play.device(), "copy": speed, "rows": rows})
-    return not rows
+    return missing > 0 or not rows
 
 
 LIBRARIES = {  # what makes an array of the GPU
@@ -194,17 +200,26 @@ def steps_of(path, place, n=20):
         return [np.array(losses), *(m[name] for name in m.names())]
 
 
+def changes_of(path):
+    """Losses of two steps, and what these change each weight by."""
+    with stepc.Step(path) as m:
+        m.init()
+        before, batch = [m[name].astype("f8") for name in m.names()], batch_of(m)
+        losses = [m.step(**batch).loss for _ in range(2)]
+        return [np.array(losses), *(m[name] - old for name, old in zip(m.names(), before))]
+
+
 def beside(options):
-    """Losses and weights of some steps, by what they differ, of the largest number of a tensor."""
+    """By what losses and changes of weights differ, of the largest number of a tensor."""
     differ = 0
-    for name, plain in WARPGROUPS.items():
+    for name, plain in COMPARED.items():
         if not all(os.path.exists(path_of(options, n)) for n in (name, plain)):
             continue
         try:
-            want, got = (steps_of(path_of(options, n), np.asarray, 4) for n in (plain, name))
-            most = max(float(np.abs(np.asarray(a, "f8") - np.asarray(b, "f8")).max() / max(1e-30, np.abs(np.asarray(b, "f8")).max())) for a, b in zip(got, want))
+            want, got = (changes_of(path_of(options, n)) for n in (plain, name))
+            most = max(float(np.abs(a - b).max() / max(1e-30, np.abs(b).max())) for a, b in zip(got, want))
             print("%s: differs by %.2g of the largest number from %s, losses %s and %s" % (name, most, plain, got[0][:3], want[0][:3]), flush=True)
-            differ += not most < 1e-2
+            differ += not most < 0.2  # rounding makes 0.03; what is not added or added twice about 1
         except Exception as e:
             print("%s: %s: %s" % (name, type(e).__name__, e), flush=True)
             differ += 1

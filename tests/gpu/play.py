@@ -6,6 +6,7 @@
     tests/gpu/play.py run --log FILE                            plays what is there, a process for many of them
     tests/gpu/play.py one NAME                                  one of them, for compute-sanitizer
     tests/gpu/play.py device                                    the GPU in words; 77: there is none
+    tests/gpu/play.py hold                                      keeps the driver in use until its parent ends, or it is killed
 
 Cases come in an order in which the first ones stand for all. So what `--seconds` ends, packing or playing, has seen something of
 everything. Each case runs twice, to the same bits; of a mesh all devices are the one GPU. A line of the log is written when a case has ended; those that fail are played again alone, each
@@ -40,6 +41,7 @@ import stepc
 SANITIZED = ("attn_causal", "accumulate_ema_clip_adamw", "layer_conv2d", "layer_batch_norm_images", "optimizer_adamw", "optimizer_lamb",
              "dropout_random", "model_rnn_language", "loss_softmax_cross_entropy_with_integer_labels", "precision_compute_bfloat16_transformer")
 MOST_DEVICES = 4
+NEAR = 10  # times the tolerances: what functions that are as exact as CUDA's may be off by in a few cases, where a defect is mostly off by more
 GRACE = 8  # seconds for what is under way when there is no time for more
 
 
@@ -56,6 +58,16 @@ def device():
     for i in range(2):
         driver.cuDeviceGetAttribute(ctypes.byref(part[i]), 75 + i, 0)
     return name.value.decode(), "sm_%d%d" % (part[0].value, part[1].value)
+
+
+def hold(options):
+    """Where the driver is in nobody's use, and not told to stay (persistence mode), it lets the GPU go, and whoever comes next waits for
+    seconds until it is there again."""
+    parent, driver = os.getppid(), ctypes.CDLL(os.environ.get("STEPC_CUDA_DRIVER") or "libcuda.so.1")
+    status = driver.cuInit(0)  # a context would be too much where the device takes one process
+    while not status and os.getppid() == parent:
+        time.sleep(1)
+    return status
 
 
 def alone():
@@ -156,11 +168,22 @@ def steps(m, case, init):
         for name, value in case.keys.get("set", {}).get(str(k + 1), {}).items():
             m.set(name, value)
         r = m.step(**{n: v[k % len(v)] for n, v in data.items()})
-        arrays = {name: widened(m, name) for name in case.metrics if name not in r.metrics and name != "loss"}
+        arrays = {name: widened(m, name).tolist() for name in case.metrics if name not in r.metrics and name != "loss"}
         lines.append({**r.metrics, **arrays, "loss": r.loss, "step": k + 1})
     names = set(m.names()) | set(m.names(stepc.OPT_STATE))
     bits = [repr(lines).encode(), *(m[name].tobytes() for name in sorted(names) if m._find(name).dtype in stepc._DTYPES)]
     return {name: widened(m, name) for name in case.wide("expected")}, lines, bits
+
+
+def check(case, run, looser):
+    try:
+        case.check(*run[:2], looser)
+    except comparison.Differs as e:
+        try:
+            case.check(*run[:2], NEAR * looser)
+        except comparison.Differs:
+            raise e
+        raise comparison.Differs("%s; nearly, within %d times the tolerances" % (e, NEAR))
 
 
 def play_one(options, name):
@@ -173,7 +196,7 @@ def play_one(options, name):
             for _ in range(options.times):
                 with stepc.Step(path_of(options, name), devices="cuda:" + ",".join("0" * devices) if devices > 1 else None) as m:
                     runs.append(steps(m, case, os.path.join(folder, "init.safetensors")))
-            case.check(*runs[0][:2], options.looser)
+            check(case, runs[0], options.looser)
             if any(r[2] != runs[0][2] for r in runs):
                 raise comparison.Differs("runs differ in their bits, as where threads race")
     except comparison.Differs as e:
@@ -265,7 +288,7 @@ class Player:
 def play(options):
     names = [n for n in packed(options) if not options.only or n in options.only]
     deadline, lock, log = Deadline(options.seconds), threading.Lock(), open(options.log, "a") if options.log else io.StringIO()
-    waiting, failed, passed = names[::-1], [], []
+    waiting, failed, passed, nearly = names[::-1], [], [], []
 
     def note(text):
         log.write(text + "\n")
@@ -286,6 +309,7 @@ def play(options):
             seconds, wrong = ended
             with lock:
                 (failed if wrong else passed).append(name)
+                nearly.extend([name] if wrong and "; nearly, " in wrong else [])
                 note("%s %s %.2f s%s" % ("failed" if wrong else "passed", name, seconds, ": " + wrong if wrong else ""))
                 if wrong:
                     print("failed %s: %s" % (name, wrong[:300]), flush=True)
@@ -310,13 +334,14 @@ def play(options):
     for t in threads:
         t.join()
     played = len(passed) + len(failed)
-    print("%d of %d recorded cases pass%s" % (len(passed), played, "; %d not played" % (len(names) - played) if played < len(names) else ""))
+    print("%d of %d recorded cases pass%s%s" % (len(passed), played, "; %d nearly (%s)" % (len(nearly), ", ".join(sorted(nearly)[:12])) if nearly else "",
+                                                "; %d not played" % (len(names) - played) if played < len(names) else ""))
     return bool(failed) or not passed
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("pack", "archive", "unpack", "run", "one", "some", "device", "sanitized"))
+    p.add_argument("what", choices=("pack", "archive", "unpack", "run", "one", "some", "device", "hold", "sanitized"))
     p.add_argument("name", nargs="?", default="")
     p.add_argument("--stepc", default="build/stepc")
     p.add_argument("--arch", default="sm_90")
@@ -340,7 +365,7 @@ def main():
     if options.what == "sanitized":
         print("\n".join(packed(options)[:len(SANITIZED)]))
         return 0
-    return int({"pack": pack, "archive": archive, "unpack": unpack, "run": play, "one": one, "some": some}[options.what](options) or 0)
+    return int({"pack": pack, "archive": archive, "unpack": unpack, "run": play, "one": one, "some": some, "hold": hold}[options.what](options) or 0)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,9 @@ limited() { # PART COMMAND...: not beyond that and what may then be under way
 }
 device=$(timeout -k 5 60 "$python" tests/gpu/play.py device) || { echo "skipped: ${device:-the driver gives no answer}"; exit 77; }
 echo "== $device"
+"$python" tests/gpu/play.py hold & # all that follow are processes of their own
+holder=$!
+trap 'kill "$holder" 2>/dev/null || true; rm -f "$said" "$now"' EXIT
 { date; uname -a; timeout -k 5 30 nvidia-smi; "$python" -VV; nproc; df -h . /tmp; free -g; } >"$log/machine.txt" 2>&1 || true
 grep -i "driver version" "$log/machine.txt" || true
 arch=${device##*(}
@@ -60,7 +63,7 @@ play() { # PART ARGUMENT...
     n=$(left "$1")
     limited "$1" "$python" tests/gpu/play.py run --into "$into" -j 8 --seconds "$n" --patience $((n ? 40 : 120)) --log "$log/cases.txt" "${@:2}"
 }
-rm -f "$log"/*.json "$log/cases.txt" "$log/sanitizer.txt" "$log/times.txt" "$log/beside.txt"
+rm -f "$log"/*.json "$log/cases.txt" "$log/sanitizer.txt" "$log/times.txt" "$log/arrays.txt" "$log/beside.txt"
 
 echo "== a few cases, times, then all cases"
 first=$("$python" tests/gpu/play.py sanitized --into "$into")
@@ -68,10 +71,20 @@ play 20 $(printf -- '--only %s ' $first) || true
 # cuBLASLt may be where Python keeps it.
 [ -n "${STEPC_CUBLASLT:-}" ] || ldconfig -p 2>/dev/null | grep -q 'libcublasLt.so.1[23]' ||
     export STEPC_CUBLASLT="$("$python" -c 'import glob, sys; print(*sorted(f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.1[23]"))[-1:])')"
-limited 40 "$python" tests/gpu/bench.py run --into "$into" --json "$log/times.json" 2>&1 | tee "$log/times.txt" || true
-for library in torch cupy jax; do # each in a process of its own
-    limited 50 "$python" tests/gpu/bench.py arrays --only "$library" --into "$into" 2>&1 || true
-done | tee "$log/arrays.txt"
+wrong= untimed= arrays=
+code=0
+(set -o pipefail; limited 40 "$python" tests/gpu/bench.py run --into "$into" --json "$log/times.json" 2>&1 | tee "$log/times.txt") || code=$?
+case $code in 0) ;; 124 | 137) untimed=" no time for the others;" ;; *) wrong=1 ;; esac
+for library in torch cupy jax; do # each in a process of its own, which may end in any way
+    code=0
+    limited 50 "$python" tests/gpu/bench.py arrays --only "$library" --into "$into" >"$now" 2>&1 || code=$?
+    tee -a "$log/arrays.txt" <"$now"
+    case $code in
+    0) ;;
+    124 | 137) arrays="$arrays arrays of $library: no end;" ;;
+    *) wrong=1 arrays="$arrays arrays of $library, ended with $code: $(tail -1 "$now" | cut -c1-200);" ;;
+    esac
+done
 if [ -e "$into/sm_90a" ]; then
     play 54 --into "$into/sm_90a" | tee "$said" || true
     groups=$(tail -1 "$said")
@@ -80,12 +93,12 @@ if [ -e "$into/sm_90a" ]; then
     cat "$log/beside.txt"
     case $code in 0) ;; 124 | 137) groups="$groups; not compared with sm_90" ;; *) groups="$groups; other numbers than sm_90" ;; esac
 fi
-times=$(tr -s ' ' <"$log/times.txt" | tr '\n' ';')
+times=$(tr -s ' ' <"$log/times.txt" | tr '\n' ';')$untimed$arrays
 play 70 | tee "$said" || true # not /dev/stderr: where that is a file, it would begin anew
 cases=$(tail -1 "$said")
 
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
-clean=0 dirty=0 refused=
+clean=0 dirty=0 ended=0 refused=
 if [ -x "$sanitizer" ]; then
     names=($first)
     for name in "${names[@]:0:2}" ${groups:+sm_90a/precision_compute_bfloat16_transformer} "${names[@]:2}"; do # by all tools: the last may find no time
@@ -95,10 +108,10 @@ if [ -x "$sanitizer" ]; then
             limited 90 "$sanitizer" --tool "$tool" --error-exitcode 9 "$python" tests/gpu/play.py one "${name##*/}" --into "$into/$(dirname "$name")" --looser 1000 --times 1 >"$now" 2>&1 || code=$?
             { echo "== $tool, $name: ended with $code"; [ $code = 0 ] || tail -40 "$now"; } | tee -a "$log/sanitizer.txt"
             if grep -q "Device not supported" "$now"; then refused="compute-sanitizer does not take this device"; continue; fi
-            case $code in 0) clean=$((clean + 1)) ;; 124 | 137) ;; *) dirty=$((dirty + 1)) ;; esac
+            case $code in 0) clean=$((clean + 1)) ;; 9) dirty=$((dirty + 1)) ;; 124 | 137) ;; *) ended=$((ended + 1)) ;; esac # 9: it found something
         done
     done
-    checked=${refused:-"compute-sanitizer: $clean runs clean, $dirty not"}
+    checked=${refused:-"compute-sanitizer: $clean runs clean, $dirty not, $ended ended otherwise"}
 else
     checked="no compute-sanitizer"
 fi
@@ -109,4 +122,4 @@ cat "$log/summary.txt"
 all_pass() {
     case $1 in "0 of"* | *"other numbers"*) false ;; *" pass"*) [ "${1%% of*}" = "$(echo "$1" | sed 's/.* of \([0-9]*\) .*/\1/')" ] ;; *) false ;; esac
 }
-all_pass "$cases" && all_pass "${groups:-1 of 1 passes}" && [ "$dirty" = 0 ]
+all_pass "$cases" && all_pass "${groups:-1 of 1 passes}" && [ "$dirty$ended$wrong" = 00 ]

@@ -18,7 +18,7 @@ struct kernel { /* of a text */
     const char *begin, *name, *end;
     size_t name_length;
     uint64_t hash;
-    unsigned parameters, table;
+    unsigned parameters, table, most_threads;
 };
 
 static uint64_t hash_bytes(uint64_t h, const char *at, size_t n)
@@ -63,6 +63,7 @@ static bool read_kernel(struct kernel *k, const char *at, uint64_t before)
     static const char table[] = "(const __grid_constant__ stepc_table<";
     if (!strncmp(k->name + k->name_length, table, sizeof table - 1))
         k->table = (unsigned)atoi(k->name + k->name_length + sizeof table - 1);
+    if (sscanf(at + sizeof head - 1, " void __launch_bounds__(%u", &k->most_threads) != 1) k->most_threads = 1024;
     k->parameters = 1;
     for (const char *c = k->name; c < close; c++) k->parameters += *c == ',';
     k->hash = hash_bytes(before, k->begin, (size_t)(k->name - k->begin));
@@ -147,6 +148,7 @@ int module_make(struct thing *module, const char *text, char *log, size_t log_by
         module->functions[i].name = strndup(k->name, k->name_length);
         module->functions[i].parameters = k->parameters;
         module->functions[i].table = k->table;
+        module->functions[i].most_threads = k->most_threads;
         module->functions[i].text = of_text;
         memcpy(&module->functions[i].launch, &launch, sizeof launch);
         good = launch && module->functions[i].name;

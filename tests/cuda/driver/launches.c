@@ -104,7 +104,8 @@ API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
         report("%s: %u bytes of shared memory, for which it was not asked", f->name, shared);
         return end(INVALID_VALUE);
     }
-    if (y != 1 || z != 1 || ty != 1 || tz != 1 || extra || !x || !threads || threads > 1024 || x > INT32_MAX) {
+    if (y != 1 || z != 1 || ty != 1 || tz != 1 || extra || !x || !threads || threads > f->most_threads ||
+        x > INT32_MAX) {
         report("%s: a grid that there is not", f->name);
         return end(INVALID_VALUE);
     }

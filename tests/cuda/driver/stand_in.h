@@ -26,6 +26,8 @@
  *                        they make is nothing
  *   STAND_IN_UNDEFINED   kernels stop at what C++ leaves undefined: a GPU faults where an address is no multiple of its
  * bytes, and its compiler takes for granted that nothing else of that happens
+ *   STAND_IN_INEXACT     functions are as inexact as CUDA's may be, sums of the matrix unit are cut: what a case's
+ *                        tolerance has to allow
  *   STAND_IN_LAUNCHES    a folder for launches with the memory before and after (record.c), of each kernel the first
  *                        STAND_IN_LAUNCHES_EACH=2, in all STAND_IN_LAUNCHES_MOST=268435456 bytes of memory
  *   STAND_IN_EAGER=0     the stream, from 1, that does everything at once, as far as it has to wait for no other
@@ -76,6 +78,7 @@ struct function {
     const char *name;           /* in the module */
     unsigned parameters, table; /* table: words of the first parameter if it is one; 0: it is a word, as all others */
     unsigned most_shared;       /* that a launch may ask for, if it is more than any may */
+    unsigned most_threads;      /* of a block: those that its registers are for */
     int (*launch)(unsigned blocks, unsigned threads, unsigned shared, void **arguments, int backwards);
     uint64_t text;     /* of the module: its hash */
     uint64_t recorded; /* launches */
