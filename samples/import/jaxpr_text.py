@@ -69,6 +69,7 @@ WHOLE = {"inv": (jnp.linalg.inv, {}), "det": (jnp.linalg.det, {}), "slogdet": (j
 DTYPES = {"bool", "bfloat16", "float16", "float32", *(kind + bits for kind in ("int", "uint") for bits in ("8", "16", "32"))}
 LONGEST = 40000  # characters of a constant
 UNROLLED = 100  # rounds of a loop that are written one after the other
+EQUATIONS = 10000  # of all rounds of a longer one, whose number is known: some ten seconds of the compiler
 SHORT = {"and": False, "or": True}  # what one operand of bools says alone
 CLAMPS = ("CLIP", "PROMISE_IN_BOUNDS")  # what XLA does with indices that are promised to be inside
 
@@ -190,6 +191,13 @@ def _inner(params):
     """The jaxpr that an equation calls, and its constants."""
     inner = next(params[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in params)
     return (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, [])
+
+
+def _equations(jaxpr):
+    """How many there are, those of the calls and loops among them instead of these."""
+    inside = [[_inner({"jaxpr": x})[0] for x in jax.tree_util.tree_leaves(list(e.params.values()), is_leaf=lambda x: hasattr(x, "jaxpr") or hasattr(x, "eqns"))
+               if hasattr(x, "jaxpr") or hasattr(x, "eqns")] for e in jaxpr.eqns]
+    return sum(e.params.get("length", 1) * sum(map(_equations, of)) if of else 1 for e, of in zip(jaxpr.eqns, inside))
 
 
 def _handed(jaxpr):
@@ -563,8 +571,8 @@ class Text:
     def loop(self, p, a, value, wanted):
         """A scan, one round after the other."""
         n, c, length = p["num_consts"], p["num_carry"], p["length"]
-        if length > UNROLLED or not length and any(wanted[c:]):
-            raise NotCovered("a loop of %d rounds" % length)
+        if length > UNROLLED and length * _equations(p["jaxpr"].jaxpr) > EQUATIONS or not length and any(wanted[c:]):
+            raise NotCovered("a loop of %d rounds of %d equations" % (length, _equations(p["jaxpr"].jaxpr)))
         a = [x and self.held(x, 2) for x in a]
         carry, rows = list(zip(a[n:n + c], value[n:n + c])), [None] * length
         for t in range(length)[::-1 if p["reverse"] else 1]:

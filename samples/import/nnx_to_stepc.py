@@ -146,6 +146,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     made = [n["name"] for n in nodes if n["type"] not in ("expr", "shared")]
     inside = lambda path: any(n == "" or path.startswith(n + ".") for n in made)
     lost = [p for p in params if not inside(p)]  # of no layer, or of one that is arithmetic here; what the call does not use has a gradient of 0
+    nodes = _mentioned(nodes, output)
     wide = lambda p: {} if held[p].dtype == np.float32 else {"dtype": held[p].dtype.name}
     nodes[len(hidden):len(hidden)] = [{"type": "param", "name": p, "shape": list(held[p].shape), "init": {"type": "zeros"}, **wide(p)} for p in lost]
     document = {"stepc": 1, "name": name,
@@ -245,6 +246,16 @@ def _apart(closed, params, held, what):
 def _spelled(texts):
     """An array, or the tuple of arrays that a carry is."""
     return "(%s)" % ", ".join(map(_spelled, texts)) if isinstance(texts, (tuple, list)) else texts
+
+
+def _mentioned(nodes, output):
+    """Without expressions that nothing needs, such as what a loop carries out of its last round."""
+    kept, words = [], set(re.findall(r"\w+", json.dumps(output)))
+    for node in reversed(nodes):
+        if node["type"] != "expr" or not re.fullmatch(r"t\d+", node["name"]) or node["name"] in words:
+            kept.append(node)
+            words.update(re.findall(r"\w+", json.dumps(node)) if node["type"] != "expr" else re.findall(r"\w+", node["expr"]))
+    return kept[::-1]
 
 
 def _nameless(nodes, output, given):

@@ -323,7 +323,7 @@ row("toy_dense_remat", lambda rngs: Dense(rngs), X3, call=lambda m, x: nnx.remat
 row("toy_drawing", lambda rngs: Drawing(rngs, True), {"x": F(4, 3, 4)}, refused="random numbers")
 row("toy_not_drawing", lambda rngs: Drawing(rngs, False), {"x": F(4, 3, 4)})
 row("toy_scan", lambda rngs: Scanned(rngs), {"x": F(6, 4)}, refused="statistics")
-row("toy_scan_remat", lambda rngs: Again(rngs), X3)
+row("toy_scan_remat", lambda rngs: Again(rngs), X3, rate=0.02)
 row("toy_leaves", lambda rngs: Leaves(rngs), X3)
 row("toy_placed", lambda rngs: Placed(rngs), X3)
 row("toy_statistics", lambda rngs: Statistics(rngs, False), X3, refused="mean: running statistics")
@@ -443,6 +443,7 @@ FORMULAS = {
     "spectrum_mixed": (lambda w, x, i, j: jnp.fft.irfft(jnp.pad(jnp.einsum("kc,kcd->kd", jnp.fft.rfft(x, axis=0)[:3], w[:3] + 1j * w[3:]), ((0, 1), (0, 0))), n=6, axis=0), (6, 3, 3)),
     "recurrence_of_turns": (lambda w, x, i, j: (lambda turn: (jax.lax.associative_scan(lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), (jnp.broadcast_to(turn, x.shape), x @ (w[3:] + 1j * w[:3])))[1]
                                                               @ jnp.conj(w[:3] + 0.5j)).real)(jnp.exp(-jnp.exp(w[0]) + 1j * w[1])), (6, 3)),
+    "rounds_of_many": (lambda w, x, i, j: jax.lax.scan(lambda h, u: (0.9 * h + u * w,) * 2, x, jnp.tile(x, (25, 1)))[1][-6:, 0], (6, 3)),
     "rounds_of_turns": (lambda w, x, i, j: jax.lax.scan(lambda h, u: (h * jnp.exp(1j * w[0] - 0.5) + u,) * 2, jnp.zeros(3, jnp.complex64), x)[1].imag, (6, 3)),
     "planes": (lambda w, x, i, j: (lambda z: jnp.concatenate([jnp.sqrt(z + 2.0), jnp.tanh(z)]).real + jnp.where(jnp.abs(z) > 1.0, jnp.log(z), z**1.5).imag.sum())(jax.lax.complex(x * w, w)), (6, 3)),
     "places_of_planes": (lambda w, x, i, j: (lambda z: jnp.abs(jnp.zeros((8, 3), z.dtype).at[1:7].set(z).at[jnp.abs(i)].add(0.5 * z).at[0].set(1.0))[:6])(x + 1j * w), (6, 3)),
@@ -473,6 +474,7 @@ for name, (formula, shape) in CONVOLUTIONS.items():
 row("formula_lent_derivative", lambda rngs: Formula(rngs, lambda w, x, i, j: jax.custom_gradient(lambda a: (a, lambda g: -g))(w) * x, (6, 3)), PLACES, refused="a derivative of its own")
 row("formula_lent_root", lambda rngs: Formula(rngs, lambda w, x, i, j: x * jax.lax.custom_root(lambda s: s * s - w**2 - 1, jnp.ones((6, 3)), lambda g, y: jax.lax.fori_loop(0, 3, lambda k, s: s - g(s) / (2 * s), y),
                                                                                                lambda g, y: y / g(jnp.ones((6, 3)))), (6, 3)), PLACES, refused="a derivative of its own")
+row("formula_rounds_of_too_many", lambda rngs: Formula(rngs, lambda w, x, i, j: jax.lax.scan(lambda h, u: (jnp.sin(h) * u + w, None), x, jnp.ones(4000))[0], (6, 3)), PLACES, refused="a loop of 4000 rounds of 3")
 row("formula_narrow", lambda rngs: Formula(rngs, lambda w, x, i, j: w * x.astype(jnp.float8_e4m3fn).astype(jnp.float32), (6, 3)), PLACES, refused="the dtype float8_e4m3fn")
 row("formula_unknown_end", lambda rngs: Formula(rngs, lambda w, x, i, j: w * jax.lax.fori_loop(0, i[1], lambda t, a: a + x, x), (6, 3)), PLACES, refused="more than 100 rounds")
 row("formula_complex_triangular", lambda rngs: Formula(rngs, lambda w, x, i, j: solve_triangular(w + 1j * x[:3], x[:3]).real, (3, 3)), PLACES, refused="complex")
