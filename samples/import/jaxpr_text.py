@@ -54,7 +54,8 @@ COMPLEX = {"add", "add_any", "sub", "mul", "div", "neg", "abs", "sign", "conj", 
            "tanh", "logistic", "eq", "ne", "is_finite", "real", "imag", "complex", "fft", "dot_general", "reduce_sum", "cumsum", "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose", "slice",
            "dynamic_slice", "dynamic_update_slice", "rev", "pad", "gather", "split", "unstack", "stack", "concatenate", "tile", "select_n", "scatter", "scatter-add", "scatter_add", "scan", "while", "cond", "convert_element_type", "copy",
            "stop_gradient"}  # that know complex numbers
-NAMED = {"relu", "relu6", "silu", "logaddexp", "xlogy", "xlog1py", "sinc"}  # functions of JAX with gradients of their own: by name, never by what they are made of
+NAMED = {"relu": jax.nn.relu, "relu6": jax.nn.relu6, "silu": jax.nn.silu, "logaddexp": jnp.logaddexp, "xlogy": jax.scipy.special.xlogy, "xlog1py": jax.scipy.special.xlog1py,
+         "sinc": jnp.sinc}  # functions of JAX with gradients of their own: by name, never by what they are made of
 LENT = {"wrapped_fun", "_custom_root"}  # what stands in JAX for a function whose derivative its user gives: custom_gradient, custom_root
 INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2"}
 
@@ -191,6 +192,15 @@ def _inner(params):
     """The jaxpr that an equation calls, and its constants."""
     inner = next(params[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in params)
     return (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, [])
+
+
+def _is_made_by(function, eqn, inner, constants):
+    """Whether a call computes what the function does, of as many arguments."""
+    try:
+        made = jax.make_jaxpr(function)(*(v.aval for v in eqn.invars)).jaxpr.eqns
+    except TypeError:
+        return False  # it takes others
+    return len(made) == 1 and made[0].primitive.name in INLINED and same(inner, constants, *_inner(made[0].params))
 
 
 def _equations(jaxpr):
@@ -503,7 +513,7 @@ class Text:
             called = source.split(" ")[0]
             own = os.path.dirname(jax.__file__) not in source or called in LENT
             usual = not own and not any(is_complex(v.aval) for v in (*eqn.invars, *eqn.outvars))
-            if called in NAMED and usual and len(eqn.outvars) == 1 and all(len(x.aval.shape) in (0, len(eqn.outvars[0].aval.shape)) for x in eqn.invars):
+            if called in NAMED and usual and _is_made_by(NAMED[called], eqn, inner, constants):  # and not its derivative, which has its name
                 return [(self.hold("%s(%s)" % (called, ", ".join(map(self.read, a, value))), wanted[0]), None)]
             whole = self.whole(eqn, inner, constants, source, a, value) if usual else None
             if whole:
@@ -558,8 +568,7 @@ class Text:
         name = source.split(" ")[0]
         function, *choices = WHOLE.get(name, (None,))
         for more in choices:
-            made = jax.make_jaxpr(lambda *given: function(*given, **more))(*(v.aval for v in eqn.invars)).jaxpr.eqns
-            if len(made) == 1 and made[0].primitive.name in INLINED and same(inner, constants, *_inner(made[0].params)):
+            if _is_made_by(lambda *given: function(*given, **more), eqn, inner, constants):
                 text = "%s(%s)" % (name.lstrip("_"), ", ".join([*map(self.read, a, value), *("%s=%r" % pair for pair in more.items())]))
                 held = self.hold(text, 2) if len(eqn.outvars) > 1 else text
                 return [text] if len(eqn.outvars) == 1 else ["%s[%d]" % (held, i) for i in range(len(eqn.outvars))]

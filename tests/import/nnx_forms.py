@@ -443,6 +443,7 @@ FORMULAS = {
     "spectrum_mixed": (lambda w, x, i, j: jnp.fft.irfft(jnp.pad(jnp.einsum("kc,kcd->kd", jnp.fft.rfft(x, axis=0)[:3], w[:3] + 1j * w[3:]), ((0, 1), (0, 0))), n=6, axis=0), (6, 3, 3)),
     "recurrence_of_turns": (lambda w, x, i, j: (lambda turn: (jax.lax.associative_scan(lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), (jnp.broadcast_to(turn, x.shape), x @ (w[3:] + 1j * w[:3])))[1]
                                                               @ jnp.conj(w[:3] + 0.5j)).real)(jnp.exp(-jnp.exp(w[0]) + 1j * w[1])), (6, 3)),
+    "slopes_of_named": (lambda w, x, i, j: jax.grad(lambda v: (jax.nn.silu(v @ w) + jnp.logaddexp(v, 0.5)).sum())(x) + jax.grad(lambda v: jax.scipy.special.xlogy(x**2, v).sum())(jnp.abs(x @ w) + 0.5), (3, 3)),
     "rounds_of_many": (lambda w, x, i, j: jax.lax.scan(lambda h, u: (0.9 * h + u * w,) * 2, x, jnp.tile(x, (25, 1)))[1][-6:, 0], (6, 3)),
     "rounds_of_turns": (lambda w, x, i, j: jax.lax.scan(lambda h, u: (h * jnp.exp(1j * w[0] - 0.5) + u,) * 2, jnp.zeros(3, jnp.complex64), x)[1].imag, (6, 3)),
     "planes": (lambda w, x, i, j: (lambda z: jnp.concatenate([jnp.sqrt(z + 2.0), jnp.tanh(z)]).real + jnp.where(jnp.abs(z) > 1.0, jnp.log(z), z**1.5).imag.sum())(jax.lax.complex(x * w, w)), (6, 3)),
