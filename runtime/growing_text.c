@@ -63,5 +63,5 @@ void st_add_number(struct st_text *t, double number)
         if (known || to == text || to[-1] != '.') *to++ = known ? *at : '.';
     }
     *to = 0;
-    st_add(t, "%s", text);
+    st_add(t, number || !signbit(number) ? "%s" : "%s.0", text); /* readers take -0 for an integer */
 }

@@ -252,6 +252,12 @@ static int open_csv(struct run *r, struct run_sink *s, const char *path)
     return failed(r, "csv", error);
 }
 
+static void add_cell(struct str *line, double x, bool single)
+{
+    str_add_number(line, x, single);
+    if (x == 0 && signbit(x)) str_add(line, ".0"); /* as in lines of JSON */
+}
+
 static bool csv_row(struct run *r, struct run_sink *s, const struct sink_row *row, char error[ST_TEXT])
 {
     struct str line = STR(&r->sinks->line);
@@ -260,13 +266,13 @@ static bool csv_row(struct run *r, struct run_sink *s, const struct sink_row *ro
     for (size_t i = 0; i < r->metric_count; i++)
         for (int64_t k = elements(&r->metrics[i]); k > 0; k--, value++) {
             str_add(&line, ",");
-            if (row->made) str_add_number(&line, *value, is_single(*value, r->metrics[i].dtype));
+            if (row->made) add_cell(&line, *value, is_single(*value, r->metrics[i].dtype));
         }
     for (size_t i = 0, k = 0; cli_count(r->cli, "eval-data") && i < r->metric_count; i++) {
         double x = row->evaluated && !r->metrics[i].rank ? row->evaluated[k++] : 0;
         if (!run_is_evaluated(&r->metrics[i])) continue;
         str_add(&line, ",");
-        if (row->evaluated) str_add_number(&line, x, false);
+        if (row->evaluated) add_cell(&line, x, false);
     }
     str_add(&line, "\n");
     return add_line(s, str_text(&line), error);

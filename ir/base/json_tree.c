@@ -35,6 +35,7 @@ static struct json_tree number(struct arena *arena, double x, bool single)
 {
     struct str text = STR(arena);
     str_add_number(&text, x, single);
+    if (x == 0 && signbit(x)) str_add(&text, ".0"); /* readers take -0 for an integer, which has no sign there */
     return value(arena, isfinite(x) ? cJSON_Raw : cJSON_String, str_text(&text));
 }
 

@@ -107,6 +107,21 @@ class Sinks(runner.Case):
         seen = {step: values for step, values, _ in events(self.path("events")) if values}  # what comes again counts
         self.assertEqual(sorted(seen.items()), numbers)
 
+    def test_zero_below(self):
+        """-0.0 is one for readers of JSON, too, which take -0 for an integer."""
+        model = self.write("zero.json", json.dumps({**DOCUMENT, "metrics": {"zero": "min(-relu(-abs(model)))", "zeros": "-relu(-abs(model[0]))"}}))
+        self.stepc("compile", model, "-o", self.path("zero.so"))
+        for what in (self.path("zero.so"), model):
+            self.all_of("--steps", "1", what=what)
+            self.agree()
+            line = self.lines()[0]
+            self.assertEqual(["%r" % x for x in (line["zero"], *line["zeros"])], ["-0.0"] * 4)
+            self.assertEqual([self.table()[0][k] for k in ("zero", "zeros[0]")], ["-0.0"] * 2)
+            self.stepc("run", what, "--data", self.data, "--steps", "1", "--save-dir", self.path("saved"), "--keep", "best=zero:min:1")
+            with open(self.path("saved/step-1/manifest.json")) as f:
+                self.assertEqual("%r" % json.load(f)["metrics"]["zero"], "-0.0")
+            shutil.rmtree(self.path("saved"))
+
     def test_numbers(self):
         for what in (self.so, self.model):
             self.all_of("--steps", "5", "--eval-data", self.data, "--eval-every", "2", what=what)
