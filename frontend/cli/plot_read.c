@@ -88,6 +88,19 @@ static int read_csv_line(struct plot_table *t, char *line, size_t number)
     return 0;
 }
 
+/* Where the line ends, NULL: it does not. A line of a table goes on behind line breaks in quotes. */
+static char *end_of_line(char *line, bool json)
+{
+    bool quoted = false, begins = true; /* a cell: only there a quote opens */
+    for (; !json && *line && (quoted || *line != '\n'); line++) {
+        bool quote = *line == '"';
+        if (quoted && quote && line[1] == '"') line++;
+        else if (quote && (quoted || begins)) quoted = !quoted;
+        begins = !quoted && *line == ',';
+    }
+    return quoted ? NULL : strchr(line, '\n');
+}
+
 int plot_read(struct plot_table *t)
 {
     char *text;
@@ -100,7 +113,7 @@ int plot_read(struct plot_table *t)
     size_t blank = strspn(text, " \t\r\n");
     bool json = text[blank] == '{' || blank == length;
     for (char *line = text, *end; !code && line < text + length; line = end + 1, number++) {
-        end = strchr(line, '\n');
+        end = end_of_line(line, json);
         if (!end && !(json && json_read(&whole, line, strlen(line)))) { /* a killed run did not end it */
             if (!t->cli->quiet && line[strspn(line, " \t\r")])
                 fprintf(stderr, "stepc: note: %s:%zu: the last line is not ended: it is left out\n", t->path, number);
@@ -109,8 +122,11 @@ int plot_read(struct plot_table *t)
         if (!end) end = text + length;
         *end = 0;
         if (end > line && end[-1] == '\r') end[-1] = 0;
+        size_t more = 0;
+        for (const char *c = line; (c = strchr(c, '\n')); c++) more++;
         if (line[strspn(line, " \t")])
             code = json ? read_json_line(t, line, strlen(line), number) : read_csv_line(t, line, number);
+        number += more;
     }
     arena_free(&whole);
     if (!code && !t->rows)

@@ -82,10 +82,10 @@ static bool keep_lines(struct run *r, struct st_output *to, const char *path, co
     for (ssize_t n; good && old && (n = getline(&line, &room, old)) > 0 && line[n - 1] == '\n';) {
         unsigned long long step;
         number++;
-        if (head) {
-            good = strcmp(line, head) == 0;
-            if (!good) snprintf(error, ST_TEXT, "%s: its columns are not those of this run, which continues it", path);
-            head = NULL;
+        if (head && *head) { /* as many lines as its names have breaks, and one */
+            good = strncmp(line, head, (size_t)n) == 0;
+            if (good) head += n;
+            else snprintf(error, ST_TEXT, "%s: its columns are not those of this run, which continues it", path);
             continue;
         }
         if (strspn(line, " \r\n") == (size_t)n) continue;

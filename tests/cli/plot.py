@@ -11,8 +11,10 @@ import subprocess
 import sys
 import xml.etree.ElementTree as xml
 
+import numpy as np
+
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import runner
+from tool import runner, safetensors
 
 ASCII, UTF8 = {"LANG": "C", "LC_ALL": "", "TERM": "xterm"}, {"LANG": "C.UTF-8", "LC_ALL": "", "TERM": "xterm"}
 
@@ -84,6 +86,26 @@ class Plot(runner.Case):
         self.assertEqual(self.plot(path).stdout.replace("m.jsonl", "m.csv"), self.plot(table).stdout)
         self.write("w.csv", 'step,"an ""odd"" name"\n1,2\n2,4\n')
         self.assertIn("4 at 2", self.plot(self.path("w.csv"), "-y", 'an "odd" name').stdout)
+
+    def test_line_breaks(self):
+        """A table of our own whose names have some, which stand in quotes."""
+        name = 'two\nlines, "odd"\r\n'
+        document = {"stepc": 1, "name": "small", "inputs": {"x": {"shape": [8, 4]}}, "model": {"type": "linear", "features": 3, "input": "x"}, "loss": "mean(model**2)",
+                    "metrics": {name: "mean(model)", "last": "max(model)"}, "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+        safetensors.write(self.path("x.safetensors"), {"x": np.ones((1, 8, 4), np.float32)})
+        run = ("run", self.write("m.json", json.dumps(document)), "-q", "--data", self.path("x.safetensors"), "--csv", self.path("m.csv"), "--metrics", self.path("m.jsonl"))
+        self.stepc(*run, "--steps", "3", "--save-dir", self.path("saved"))
+        self.stepc(*run, "--steps", "5", "--save-dir", self.path("saved"), "--resume", "auto")
+        for y in ("loss", "last", "step"):
+            self.assertEqual(self.plot(self.path("m.csv"), "-y", y).stdout, self.plot(self.path("m.jsonl"), "-y", y).stdout.replace("m.jsonl", "m.csv"))
+        with open(self.path("m.csv"), newline="") as f:
+            text = f.read()
+        self.write("torn.csv", text[:-3])
+        self.assertIn("torn.csv:8: the last line is not ended", self.plot(self.path("torn.csv")).stderr)
+        self.write("wrong.csv", text + "6,x\n")
+        self.assertIn('wrong.csv:9: column 2: expected a number, found "x"', self.plot(self.path("wrong.csv"), code=1).stderr)
+        self.write("open.csv", '"step,loss\n1,2\n')
+        self.assertIn("open.csv:1: the last line is not ended", self.plot(self.path("open.csv"), code=1).stderr)
 
     def test_axes(self):
         """Ends of axes: one point, one value, very large and very small ones, logarithms; there are always two numbers or more."""
