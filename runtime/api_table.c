@@ -56,7 +56,7 @@ step_status rt_trace(struct step_instance *t, const char *path)
         return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: one function, or compiled --without trace") : STEP_OK;
     step_status status = rt_enter(t, "trace");
     if (status) return status;
-    return rt_leave(t, path ? t->program->trace->begin(t, path) : t->program->trace->stop(t));
+    return rt_leave(t, path ? t->program->trace->begin(t, path, false) : t->program->trace->stop(t));
 }
 
 /* Of objects without views. */

@@ -92,8 +92,16 @@ static step_status build(struct step_instance *t, const struct rt_settings *s)
     return STEP_OK;
 }
 
+/* STEPC_TRACE: from now on, until the host traces itself or destroys the instance. */
+static step_status trace_begin(struct step_instance *t, const char *path)
+{
+    const struct stepc_trace *part = t->program->trace;
+    if (path && !part) rt_log(t, 1, "trace: one function, or compiled --without trace"); /* as rt_trace says */
+    return path && part ? part->begin(t, path, true) : STEP_OK;
+}
+
 /* With the other ranks, all of which have come so far. */
-static step_status connect_all(struct step_instance *t)
+static step_status connect_all(struct step_instance *t, const struct rt_settings *s)
 {
     const struct stepc_program *p = t->program;
     if (t->comm && !t->comm->plan(t)) return STEP_EDEVICE;
@@ -101,7 +109,7 @@ static step_status connect_all(struct step_instance *t)
         if (p->slots[i].role == RT_HYPER) rt_hyper_store(t, &p->slots[i], p->slots[i].initial);
     if (p->blas) p->blas->open(t);
     if (t->sgemm) t->tries = false; /* its bits depend on how rows are split */
-    return !p->team || p->team->start(t) ? STEP_OK : STEP_ENOMEM;
+    return !p->team || p->team->start(t) ? trace_begin(t, s->trace) : STEP_ENOMEM;
 }
 
 static step_status devices_open(struct step_instance *t)
@@ -133,7 +141,7 @@ static void end(struct step_instance *t)
         rt_log(t, 0, "destroy: a worker does not come back; its memory is left");
         return;
     }
-    if (t->trace && t->program->trace->stop(t)) t->program->trace->forget(t);
+    if (t->trace) t->program->trace->end(t);
     if (t->comm && t->comm->close) t->comm->close(t);
     if (!rt_views_keep(t)) rt_release_all(t);
 }
@@ -166,7 +174,7 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
         status = build(t, &s);
     }
     status = rt_agree(t, status);
-    if (!status) status = rt_agree(t, connect_all(t));
+    if (!status) status = rt_agree(t, connect_all(t, &s));
     status = rt_leave(t, status);
     if (status) {
         end(t);

@@ -566,10 +566,10 @@ struct stepc_arrays {                                                        /* 
     step_status (*apart)(struct step_instance *, const struct rt_outputs *); /* each was checked by itself */
 };
 struct stepc_trace { /* trace.c */
-    step_status (*begin)(struct step_instance *, const char *path);
+    step_status (*begin)(struct step_instance *, const char *path, bool variable /* STEPC_TRACE's */);
     step_status (*stop)(struct step_instance *); /* writes the file */
     void (*note)(struct rt_worker *, enum rt_traced, uint32_t command, uint64_t begin);
-    void (*forget)(struct step_instance *);
+    void (*end)(struct step_instance *); /* stop for which nobody asks */
 };
 struct stepc_choice { /* device_choice.c */
     const struct stepc_program *(*choose)(struct step_instance *, const char *devices);
@@ -651,7 +651,7 @@ step_status rt_interrupted(struct step_instance *, const char *when, uint64_t ah
 
 struct rt_settings {
     struct step_options o;
-    uint64_t max_memory;
+    const char *trace; /* the environment's file; NULL: none */
 };
 /* What the host and the environment ask for; the devices and ranks there are: `local_count`, `device_ops`, `comm`. */
 step_status rt_settings_read(struct step_instance *, struct rt_settings *);

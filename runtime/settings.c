@@ -64,11 +64,12 @@ step_status rt_settings_read(struct step_instance *t, struct rt_settings *s)
     if (!s->o.transport) s->o.transport = variable(s, "STEPC_TRANSPORT");
     if (!s->o.devices) s->o.devices = variable(s, "STEPC_DEVICES");
     if ((v = variable(s, "STEPC_PIN"))) {
-        if (strcmp(v, "1") != 0) return bad_variable("STEPC_PIN", v, "1");
-        s->o.flags |= STEP_PIN;
+        if ((*v != '1' && *v != '0') || v[1]) return bad_variable("STEPC_PIN", v, "1 or 0");
+        if (*v == '1') s->o.flags |= STEP_PIN;
     }
-    t->huge_pages = !(v = variable(s, "STEPC_HUGEPAGES"));
-    if (v && strcmp(v, "never") != 0) return bad_variable("STEPC_HUGEPAGES", v, "never");
+    t->huge_pages = !(v = variable(s, "STEPC_HUGEPAGES")) || strcmp(v, "madvise") == 0;
+    if (!t->huge_pages && strcmp(v, "never") != 0) return bad_variable("STEPC_HUGEPAGES", v, "madvise or never");
+    s->trace = variable(s, "STEPC_TRACE");
     t->flags = s->o.flags;
     t->timeout_ns = rt_ns_of(s->o.timeout_ms ? s->o.timeout_ms : 60000);
     return STEP_OK;

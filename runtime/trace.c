@@ -5,6 +5,7 @@
 #include "runtime/comm_rows.h"
 
 #include <stepc/step_tools.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ struct rows {
 struct rt_trace {
     char *path;
     uint64_t begin;
+    bool variable; /* the environment's: one of the host takes its place */
     struct rows workers[];
 };
 
@@ -238,18 +240,34 @@ static step_status stop(struct step_instance *t)
     return status;
 }
 
-static step_status begin(struct step_instance *t, const char *path)
+/* Of the environment's file every rank has one of its own, as of run --trace. */
+static char *path_of(const struct step_instance *t, const char *path, bool variable)
+{
+    size_t n = strlen(path) + 16;
+    char *own = malloc(n);
+    if (own) snprintf(own, n, variable && t->rank ? "%s.%u" : "%s", path, t->rank);
+    return own;
+}
+
+static step_status begin(struct step_instance *t, const char *path, bool variable)
 {
     struct st_output o;
     char error[ST_TEXT];
+    if (t->trace && t->trace->variable) forget(t);
     if (t->trace) return rt_fail(t, STEP_EINVAL, "trace: %s is being traced to", t->trace->path);
-    if (!st_output_open(&o, path, error)) return rt_fail(t, STEP_EIO, "trace: %s", error);
-    st_output_close(&o, false, error);
     t->trace = calloc(1, sizeof *t->trace + t->worker_count * sizeof *t->trace->workers);
-    if (t->trace && !(t->trace->path = strdup(path))) forget(t);
+    if (t->trace && !(t->trace->path = path_of(t, path, variable))) forget(t);
     if (!t->trace) return rt_fail(t, STEP_ENOMEM, "trace: out of memory");
-    t->trace->begin = rt_now();
+    bool good = st_output_open(&o, t->trace->path, error);
+    if (!good) return forget(t), rt_fail(t, STEP_EIO, "trace: %s", error);
+    st_output_close(&o, false, error);
+    t->trace->begin = rt_now(), t->trace->variable = variable;
     return STEP_OK;
 }
 
-const struct stepc_trace stepc_part_trace = {begin, stop, note, forget};
+static void end(struct step_instance *t)
+{
+    if (stop(t)) rt_log(t, 0, "%s", rt_last_error(NULL));
+}
+
+const struct stepc_trace stepc_part_trace = {begin, stop, note, end};

@@ -3,6 +3,7 @@
 
     tests/cli/bench.py STEPC
 """
+import collections
 import json
 import os
 import sys
@@ -144,6 +145,16 @@ class Bench(runner.Case):
             self.assertEqual(a.read(), b.read())
         with open(path) as f:
             events = json.load(f)["traceEvents"]
+        by_variable = {"STEPC_TRACE": self.path("variable.json")}  # without an option, which wins
+        self.stepc(*run, self.path("traced.safetensors"), "--trace", path, env=by_variable)
+        self.assertFalse(os.path.exists(self.path("variable.json")))
+        self.stepc(*run, self.path("traced.safetensors"), env=by_variable)
+        with open(self.path("variable.json")) as f:
+            of_steps = lambda found: collections.Counter((e["name"], e["pid"]) for e in found if e["ph"] == "X" and e["args"]["entry"] == "step" and e["cat"] == "collective")
+            self.assertEqual(of_steps(json.load(f)["traceEvents"]), of_steps(events))
+        with open(self.path("plain.safetensors"), "rb") as a, open(self.path("traced.safetensors"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.assertIn("trace: /none/t.json", self.stepc(*run, self.path("no.safetensors"), env={"STEPC_TRACE": "/none/t.json"}, code=3).stderr)
         tracks = {}
         for e in events:
             if e["ph"] == "X":
@@ -163,6 +174,7 @@ class Bench(runner.Case):
             self.assertTrue(any(e["cat"] == "collective" and e["name"].startswith(("all_reduce", "reduce_scatter")) for e in tracks[device, 0]))
         self.stepc("compile", self.path("two.json"), "-o", so, "--without", "trace")
         self.assertIn("compiled --without trace", self.stepc("run", so, "--steps", "1", "--data", data, "--trace", path, code=1).stderr)
+        self.assertIn("trace: one function, or compiled --without trace", self.stepc("run", so, "--steps", "1", "--data", data, env=by_variable).stderr)
         self.assertIn("compiled --without trace", self.stepc("bench", so, "--rounds", "1", "--by", "kernel", code=1).stderr)
         self.assertIn("--trace", self.stepc("run", so, "--steps", "1", "--data", data, "--trace", data, code=2).stderr)
 

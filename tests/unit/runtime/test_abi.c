@@ -428,11 +428,12 @@ START_TEST(variables)
                 {"STEPC_MAX_MEMORY", "GiB", -1},
                 {"STEPC_MAX_MEMORY", "0", -1},
                 {"STEPC_MAX_MEMORY", "0.5", -1},
-                {"STEPC_PIN", "0", -1},
+                {"STEPC_PIN", "0", 0},
                 {"STEPC_PIN", "1", 0},
                 {"STEPC_PIN", "yes", -1},
                 {"STEPC_PIN", "10", -1},
                 {"STEPC_HUGEPAGES", "never", 0},
+                {"STEPC_HUGEPAGES", "madvise", 0},
                 {"STEPC_HUGEPAGES", "1", -1},
                 {"STEPC_HUGEPAGES", "off", -1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
