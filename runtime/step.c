@@ -355,6 +355,8 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
     if (!status) status = batch_check(t, from, &batch, RT_STEP);
     if (!status && (batch.flags & ~(leading ? 0u : (uint32_t)STEP_COMPUTE)) > STEP_ON_NONFINITE_SKIP)
         status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
+    if (!status && n > INT64_MAX) /* no extent is that large */
+        status = rt_fail(t, STEP_EINVAL, "step_n: more than 2^63-1 steps");
     if (t->ranks > 1 && !status) status = rt_interrupted(t, "before", 1);
     if (!status) status = hypers_apply(t, &batch, &hypers);
     status = rt_bind(t, &batch, RT_STEP, leading ? n : 0, status);
@@ -480,6 +482,7 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
     hypers.count = 0;
     step_status status = result_take(t, &r, result, "eval");
     if (!status) status = batch_check(t, from, &batch, kind);
+    if (!status) status = rt_interrupted(t, "after", 0);
     if (!weights_find(t, weights, &w, &computed) && !status)
         status = rt_fail(t, STEP_ENOTFOUND, "there are no weights \"%s\"", weights);
     /* Ranks compute them together, so all must have come here; where one has not, all know it now. */
@@ -503,7 +506,7 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
     }
     if (!status) status = outputs_go(t, outputs, true);
     hypers_restore(t, &hypers);
-    return status;
+    return status ? status : rt_interrupted(t, "after", 0); /* what it gives is there, as of a step */
 }
 
 /* eval and infer: an entry that changes nothing, by the weights of that name. */

@@ -303,6 +303,18 @@ START_TEST(interrupted)
     rt_interrupt(t); /* between calls: the next one does nothing */
     ck_assert_int_eq(rt_step(t, &data.batch, &r), STEP_ECANCELLED);
     ck_assert_uint_eq(r.step, 2);
+    for (int infer = 0; infer < 2; infer++) { /* so does the next evaluation; what comes then goes on */
+        rt_interrupt(t);
+        ck_assert_int_eq(infer ? rt_infer(t, &data.batch, NULL, NULL, 0) : rt_eval(t, &data.batch, NULL, &r),
+                         STEP_ECANCELLED);
+        ck_assert_ptr_nonnull(strstr(rt_last_error(t), "interrupted after step 2"));
+        ck_assert_int_eq(rt_infer(t, &data.batch, NULL, NULL, 0), STEP_OK);
+    }
+    toy_forward_hook = interrupt_it;
+    r.loss = 0;
+    ck_assert_int_eq(rt_eval(t, &data.batch, NULL, &r), STEP_ECANCELLED);
+    ck_assert(r.loss != 0); /* what it gives is there */
+    toy_forward_hook = NULL;
     const int64_t sx[] = {N, 8, 3}, sr[] = {N, 8};
     struct step_array in[3] = {data.arrays[0], data.arrays[1], data.arrays[2]};
     in[0].data = x, in[0].rank = 3, in[0].shape = sx, in[1].data = y, in[1].rank = 2, in[1].shape = sr;

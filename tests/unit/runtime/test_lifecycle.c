@@ -284,6 +284,8 @@ START_TEST(many_steps)
     ck_assert_int_eq(rt_step_n(lacking, &batch, N, r), STEP_EINVAL);
     ck_assert_ptr_nonnull(strstr(rt_last_error(lacking), "result has a wrong size field"));
     r[2].size = sizeof r[2];
+    ck_assert_int_eq(rt_step_n(lacking, &batch, UINT64_MAX, r), STEP_EINVAL); /* not "expected float32[-1, 8, 3]" */
+    ck_assert_ptr_nonnull(strstr(rt_last_error(lacking), "step_n: more than 2^63-1 steps"));
     ck_assert_int_eq(rt_step(lacking, &data.batch, r), STEP_OK);
     ck_assert_uint_eq(r[0].step, 3);
     rt_destroy(lacking);
