@@ -4,6 +4,7 @@
 #include "frontend/expr/library.h"
 #include "frontend/losses/losses.h"
 #include "frontend/optim/optim.h"
+#include "ir/base/json_tree.h"
 
 #include <string.h>
 
@@ -195,17 +196,38 @@ static int print_one(struct cli *cli, struct doc *d, const struct doc_topic *t, 
     return cli_usage(cli, "%s: there is no \"%s\"%s", t->name, name, cli_meant(cli, name, names.items, names.count));
 }
 
+static int print_entries_json(struct cli *cli, struct doc *d, const struct doc_topic *t)
+{
+    struct json_tree json = json_object(cli->arena), list;
+    const char *name;
+    json_add_integer(json, "schema", 1);
+    json_add_text(json, "topic", t->name);
+    json_add_text(json, "title", t->title);
+    if (t->page) json_add_text(json, "text", t->page);
+    list = json_add_object(json, "entries");
+    for (uint32_t i = 0; (name = t->entry_name(d, i)); i++) json_add_text(list, name, doc_sentence(d, t, i));
+    const char *text = json_print_lines(json);
+    return cli_print(cli, text, strlen(text));
+}
+
 static int print_topics(struct cli *cli, struct doc *d)
 {
+    static const char schema[] = "A JSON Schema of documents, for editors";
+    struct json_tree json = json_object(cli->arena), list;
+    json_add_integer(json, "schema", 1);
+    list = json_add_object(json, "topics");
     for (int i = 0; i < TOPICS; i++) {
         uint32_t n = 0;
         while (doc_topics[i].entry_name(d, n)) n++;
         str_addf(&d->out, "stepc doc %-12s  %s", doc_topics[i].name, doc_topics[i].title);
         if (n) str_addf(&d->out, ": %u entries", (unsigned)n);
         str_add(&d->out, "\n");
+        json_add_text(list, doc_topics[i].name, doc_topics[i].title);
     }
-    str_addf(&d->out, "stepc doc %-12s  %s\n", "schema", "A JSON Schema of documents, for editors");
-    return cli_print(cli, str_text(&d->out), d->out.length);
+    str_addf(&d->out, "stepc doc %-12s  %s\n", "schema", schema);
+    json_add_text(list, "schema", schema);
+    const char *text = cli_count(cli, "json") ? json_print_lines(json) : str_text(&d->out);
+    return cli_print(cli, text, strlen(text));
 }
 
 int cli_schema(struct cli *cli)
@@ -223,6 +245,9 @@ int cli_doc(struct cli *cli)
                     .topic_count = TOPICS};
     list_functions(&d);
     const char *site = cli_text(cli, "site", NULL);
+    bool json = cli_count(cli, "json") != 0;
+    if (json && (site || cli->operands.count > 1))
+        return cli_usage(cli, "--json is for lists: stepc doc --json, stepc doc TOPIC --json, stepc doc WORD --json");
     if (site && cli->operands.count)
         return cli_usage(cli, "--site writes all topics; found \"%s\"", cli->operands.items[0]);
     if (site) return doc_site(cli, &d, site);
@@ -235,6 +260,7 @@ int cli_doc(struct cli *cli)
     for (int i = 0; i < TOPICS; i++) {
         if (strcmp(doc_topics[i].name, name) != 0) continue;
         if (cli->operands.count > 1) return print_one(cli, &d, &doc_topics[i], cli->operands.items[1]);
+        if (json) return print_entries_json(cli, &d, &doc_topics[i]);
         if (doc_topics[i].page) return cli_print(cli, doc_topics[i].page, strlen(doc_topics[i].page));
         str_addf(&d.out, "# %s\n\n%s\n", doc_topics[i].title, doc_topics[i].intro);
         for (uint32_t k = 0; doc_topics[i].entry_name(&d, k); k++) doc_add_entry(&d, &doc_topics[i], k);

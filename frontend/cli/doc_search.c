@@ -1,6 +1,7 @@
 /* stepc doc WORD: all entries whose name, sentence or text has the word, best first, and what is written here for a
  * word of another library. */
 #include "frontend/cli/doc.h"
+#include "ir/base/json_tree.h"
 
 #include <string.h>
 
@@ -39,10 +40,20 @@ static void add_foreign(struct doc *d, const char *word)
                      *scope ? ")" : "", here);
 }
 
+static struct json_tree match_of(struct doc *d, const struct doc_topic *t, uint32_t i)
+{
+    struct json_tree match = json_object(d->arena);
+    json_add_text(match, "topic", t->name);
+    json_add_text(match, "name", t->entry_name(d, i));
+    json_add_text(match, "text", doc_sentence(d, t, i));
+    return match;
+}
+
 int doc_search(struct cli *cli, struct doc *d, const char *word)
 {
     VEC(const char *) names = {0};
     VEC(const char *) lines[RANKS] = {0};
+    VEC(struct json_tree) matches[RANKS] = {0};
     const struct doc_topic *topic = NULL;
     const char *name;
     uint32_t at = 0;
@@ -58,9 +69,21 @@ int doc_search(struct cli *cli, struct doc *d, const char *word)
             const char *line = narrow ? arena_format(d->arena, "%s %s\n    %s\n", t->name, name, said)
                                       : arena_format(d->arena, "%-12s %-28s %s\n", t->name, name, said);
             vec_push(d->arena, &lines[rank], line);
+            vec_push(d->arena, &matches[rank], match_of(d, t, i));
             if (rank == SAME) topic = t, at = i;
         }
     add_foreign(d, word);
+    if (cli_count(cli, "json")) {
+        struct json_tree json = json_object(d->arena), list;
+        json_add_integer(json, "schema", 1);
+        if (d->out.length) json_add_text(json, "elsewhere", str_text(&d->out));
+        list = json_add_array(json, "matches"); /* the nearest first */
+        bool any = d->out.length;
+        for (int r = 0; r < RANKS; r++)
+            for (size_t i = 0; i < matches[r].count; i++) json_add(list, NULL, matches[r].items[i]), any = true;
+        const char *text = json_print_lines(json);
+        if (any) return cli_print(cli, text, strlen(text));
+    }
     if (lines[SAME].count == 1)
         str_addf(&d->out, "%s%s", d->out.length ? "\n" : "", doc_entry_text(d, topic, at, false));
     uint32_t shown = 0, found = 0;

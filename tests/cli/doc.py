@@ -64,6 +64,23 @@ class Doc(runner.Case):
             name = sorted(found)[n // 2]
             self.assertEqual(run(topic, name)[1], "## %s\n%s" % (name, found[name]))
 
+    def test_json(self):
+        """The lists: of topics, of the entries of one, of what has a word."""
+        told = json.loads(run("--json")[1])
+        self.assertEqual((list(told)[0], told["schema"]), ("schema", 1))
+        self.assertEqual(["%-12s  %s" % row for row in told["topics"].items()], [re.match(r"stepc doc (.*?)(: \d+ entries)?$", line).group(1) for line in run()[1].splitlines()])
+        for topic in TOPICS:
+            told = json.loads(run(topic, "--json")[1])
+            self.assertEqual((told["schema"], told["topic"], list(told["entries"])), (1, topic, list(entries(topic))))
+            self.assertTrue(all(told["entries"].values()), topic)
+        self.assertEqual(json.loads(run("custom", "--json")[1])["text"], run("custom")[1])
+        told = json.loads(run("clip_by_", "--json")[1])["matches"]
+        self.assertEqual([(m["topic"], m["name"]) for m in told], [tuple(line.split()[:2]) for line in run("clip_by_")[1].splitlines()])
+        self.assertIn('"betas" of other libraries', json.loads(run("betas", "--json")[1])["elsewhere"])
+        self.assertEqual(json.loads(run("schema", "--json")[1]), json.loads(run("schema")[1]))
+        for args in (("nothing_has_this", "--json"), ("optimizers", "adam", "--json"), ("--site", "x", "--json")):
+            self.assertEqual(run(*args)[0], 2, args)
+
     def test_signatures(self):
         """Losses and functions say how they are called."""
         for topic in ("losses", "expressions"):

@@ -6,7 +6,7 @@ import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FOLDERS = ("frontend", "ir", "passes", "codegen", "runtime", "kernels")
-CEILINGS = {"code": ((".c", ".cc", ".h", ".def", ".S", ".cu"), 118_960), "formulas": ((".step",), 3290)}
+CEILINGS = {"code": ((".c", ".cc", ".h", ".def", ".S", ".cu"), 119_060), "formulas": ((".step",), 3290)}
 
 
 def main():
