@@ -91,6 +91,7 @@ static int make_folder(struct rt_job *j)
 {
     char *path = j->folder;
     int why = 0;
+    if (strlen(path) > ST_FOLDER) return errno = ENAMETOOLONG, rt_job_fails(j, "cannot be opened", ""), -1;
     for (size_t i = 1; path[i - 1]; i++) {
         if ((path[i] && path[i] != '/') || path[i - 1] == '/') continue;
         char end = path[i];

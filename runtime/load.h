@@ -31,7 +31,7 @@ struct rt_load_plan {
     uint64_t room;
     void *kept; /* memory of all of them */
     uint32_t faults;
-    char text[RT_TEXT / 2];
+    char text[RT_TEXT];
 };
 
 void rt_load_store(struct rt_load_plan *, const struct stepc_slot *, char *data);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,9 @@ bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
         return o->fd >= 0 || output_error(o, "cannot write", error);
     }
     o->room = strlen(path) + 64;
-    if (!(o->temporary = malloc(o->room))) return output_error(o, "cannot write", error);
+    if (o->room > PATH_MAX) errno = ENAMETOOLONG; /* now, not when it is to get its name */
+    else o->temporary = malloc(o->room);
+    if (!o->temporary) return output_error(o, "cannot write", error);
     /* Without a name while it is written, so that nothing stays of a process that is killed. Where the file system
      * cannot, or nothing can be named later (no /proc), with one. */
     if (!st_call(newfstatat, AT_FDCWD, "/proc/self/fd", &s, 0))

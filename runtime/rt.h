@@ -25,7 +25,7 @@ enum {
     RT_MAX_DEPTH = 16, /* nested loops */
     RT_REPORTING = -1, /* step_instance.failed while the first to see the failure writes about it */
     RT_ALIGN = 64,
-    RT_TEXT = 2048
+    RT_TEXT = 6144 /* a text of step_tools.h and what it is about */
 };
 static inline uint64_t rt_aligned(uint64_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
 

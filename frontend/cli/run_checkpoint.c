@@ -34,6 +34,11 @@ int run_checkpoint_options(struct run *r)
     if (c->folder && st_is_file_name(c->folder)) /* where a host saves there it gets one file */
         return cli_usage(r->cli, "--save-dir %s: a name that ends in .safetensors is one of a file, not of a folder",
                          c->folder);
+    if (c->folder && strlen(c->folder) > ST_FOLDER)
+        return cli_failed(r->cli, EXIT_ENVIRONMENT,
+                          "--save-dir: a path of %zu characters: of files in a folder whose path has more than %d some "
+                          "could not be opened",
+                          strlen(c->folder), ST_FOLDER);
     c->keep = cli_joined(r->cli, "keep", NULL);
     char error[ST_TEXT];
     if (c->keep && !st_rules_check(c->keep, error)) return cli_usage(r->cli, "--keep %s", error);

@@ -298,6 +298,36 @@ class Checkpoint(runner.Case):
         self.assertIn("--save-dir r.safetensors: a name that ends in .safetensors is one of a file", said)
         self.assertFalse(os.path.exists(self.path("r.safetensors")) or os.path.exists(self.path("m.jsonl")))
 
+    def long_path(self, length):
+        whole, rest = divmod(length - len(self.folder), 101)
+        return self.folder + ("/" + "d" * 100) * (whole - 1) + "/" + "e" * (50 + rest) + "/" + "f" * 49
+
+    def test_long_paths(self):
+        """What could not be read again is not begun; what is wrong with a long path is said."""
+        longest, longer = self.long_path(3776), self.long_path(3777)
+        self.assertEqual((len(longest), len(longer)), (3776, 3777))
+        self.train("--save-dir", longest, steps=3)
+        self.train("--save-dir", longest, "--resume", "auto", steps=5)
+        self.assertIn("step-5: step 5 is whole", self.stepc("checkpoint", "verify", longest).stdout)
+        self.stepc("checkpoint", "export", longest, "-o", self.path("exported.safetensors"))
+        self.assertIn("--save-dir: a path of 3777 characters", self.train("--save-dir", longer, code=3).stderr)
+        self.stepc("checkpoint", "convert", longest, "-o", longer, code=3)
+        self.assertFalse(os.path.exists(longer))
+        file = self.long_path(3700) + "/" + "g" * 200 + "/" + "h" * 120 + ".safetensors"
+        before = time.monotonic()
+        self.assertRegex(self.train("--save", file, steps=10**9, code=3).stderr, "^stepc: error: --save: %s: .*File name too long$" % file)
+        self.assertLess(time.monotonic() - before, 60)  # before the steps
+        self.stepc("checkpoint", "prune", longest, "--keep", "latest=1")
+        self.assertEqual(self.stepc("checkpoint", "verify", longest + "/step-4", code=3).stderr, "stepc: error: %s/step-4: No such file or directory\n" % longest)
+        with host.Step(self.so) as m:
+            m.init()
+            for path in (longer, file):
+                with self.assertRaises(host.StepError) as refused:
+                    m.save(path) if path == file else m.checkpoints(path).save()
+                self.assertRegex(str(refused.exception), "(?s)STEP_EIO: .*File name too long$")
+            shutil.rmtree(longest)
+            m.checkpoints(longest).save()
+
     def test_many_metrics(self):
         """As many as a checkpoint holds are saved; of more the run says so before its first step."""
         for count, code in ((500, 0), (1100, 1)):

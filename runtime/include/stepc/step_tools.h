@@ -10,7 +10,10 @@ enum { RT_CPU_SETS = 8 }; /* cpu_set_t of 1,024 in a row: Linux has at most 8,19
 
 /* ---------------------------------------------------------------- safetensors */
 
-enum { ST_TEXT = 1024 };
+enum {
+    ST_TEXT = 5120,  /* a path and what is wrong with it */
+    ST_FOLDER = 3776 /* the longest path of a run directory: those of files in it are no longer than Linux takes */
+};
 
 struct st_tensor {
     const char *name;
