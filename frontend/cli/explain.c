@@ -151,7 +151,15 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if (cli_count(cli, "device") && !cli_count(cli, "link"))
         return cli_usage(cli, "--device says what hides communication: say also how fast the links are, by --link");
     if (cli_count(cli, "json")) {
-        int code = cli_print(cli, report, length);
+        struct cli_view whole = {.cli = cli};
+        int code = open_report(&whole, report, length);
+        node of = entry(&whole, "step");
+        if (!code && of && !at(whole.root, "memory")) { /* an object's: it stands in the entry alone */
+            report = arena_format(cli->arena, "%.*s,\"memory\":%s}", (int)length - 1, report,
+                                  cli_step_memory(&whole, of));
+            length = strlen(report);
+        }
+        if (!code) code = cli_print(cli, report, length);
         return code ? code : cli_print(cli, "\n", 1);
     }
     struct cli_view v = {.cli = cli, .out = STR(cli->arena)};

@@ -135,6 +135,7 @@ static inline void add_place(struct cli_view *v, node object)
 void cli_explain_memory(struct cli_view *, node step, bool all);
 void cli_explain_shared(struct cli_view *);
 double cli_peak_bytes(const struct cli_view *, node step);
+const char *cli_step_memory(const struct cli_view *, node step); /* as JSON: whole, also of an object */
 /* explain_state.c: slots that are state, or the others; a table of all state with what hosts may set, the same as JSON.
  */
 void cli_explain_tensors(struct cli_view *, bool state);

@@ -77,7 +77,8 @@ static void collect(struct facts *f)
     add(f, "kernels", number_at(step, "kernels"), NULL);
     add_members(f, "update", at(step, "update"));
     add(f, "memory.peak", cli_peak_bytes(f->v, step), NULL);
-    add_members(f, "memory", at(step, "memory"));
+    const char *memory = cli_step_memory(f->v, step);
+    if (step) add_members(f, "memory", json_read(f->v->cli->arena, memory, strlen(memory)));
     add_members(f, "", f->v->root);
     for (node e = first(at(f->v->root, "entries")); e; e = next(e)) {
         const char *name = text_at(f->v, e, "name");

@@ -17,6 +17,21 @@ double cli_peak_bytes(const struct cli_view *v, node step)
     return number_at(at(step, "memory"), "peak") - arena_of(step) + largest_arena(v);
 }
 
+/* An object leaves out what is 0, and the least arena where it is the arena (ir/report.c). */
+const char *cli_step_memory(const struct cli_view *v, node step)
+{
+    static const char *const keys[] = {"peak",       "lower_bound", "arena",           "arena_lower_bound",
+                                       "parameters", "averages",    "optimizer_state", "other_state",
+                                       "gradients",  "activations", "workspace",       "constants"};
+    struct json_tree out = json_object(v->cli->arena);
+    node m = at(step, "memory");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        bool bound = strcmp(keys[i], "arena_lower_bound") == 0 && !at(m, keys[i]);
+        json_add_integer(out, keys[i], (int64_t)number_at(m, bound ? "arena" : keys[i]));
+    }
+    return json_print(out);
+}
+
 static void memory(struct cli_view *v, node e, bool all)
 {
     static const char *const classes[][2] = {

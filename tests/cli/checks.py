@@ -126,7 +126,7 @@ class Checks(runner.Case):
         count, sent = sum(c["times"] for c in step["collectives"]), sum(c["times"] * c["ring"] for c in step["collectives"])
         self.assertGreater(count, 0)
         good = ["comm == %d" % count, "comm.sent==%d" % sent, "comm.data.sent <= %.6fKiB" % (sent / 1024 + 0.001), "comm.all_gather < 1", "comm.all_reduce > 0", "memory.peak <= 1GB", "eval.kernels >= 1",
-                'name == "small"', 'name != "large"', "kernels == %d" % step["kernels"], "mesh.data == 2"]
+                'name == "small"', 'name != "large"', "kernels == %d" % step["kernels"], "mesh.data == 2", "memory.workspace >= 0", "memory.arena_lower_bound > 0"]
         said = self.stepc("explain", model, *(x for g in good for x in ("--assert", g))).stdout
         self.assertEqual(said.count("holds"), len(good))
         for text, code, says in (("comm < %d" % count, 1, "it is %d" % count), ('name == "large"', 1, "it is small"), ("comm.all_gathr == 0", 2, 'did you mean "comm.all_gather"?'),
@@ -135,6 +135,13 @@ class Checks(runner.Case):
         so = self.compiled(**MESH)  # objects hold a brief report
         self.stepc("explain", so, *(x for g in good for x in ("--assert", g)))
         self.assertEqual(json.loads(self.stepc("explain", so, "--json", "--assert", good[0]).stdout)["name"], "small")
+
+    def test_memory_of_objects(self):
+        """As that of the document, whole."""
+        for document in (MESH, {}):
+            of = [json.loads(self.stepc("explain", what, "--json").stdout) for what in (self.document(**document), self.compiled(**document))]
+            self.assertEqual(of[0]["memory"], of[1]["memory"])
+            self.assertEqual(list(of[0]["memory"]), list(of[1]["memory"]))
 
     # ------------------------------------------------------------ explain --fit
 
